@@ -1,0 +1,80 @@
+"""The one command, `aiayn VERB`: imports a verb's module only when that verb is called, and turns errors into exit codes.
+
+0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted.
+"""
+
+import argparse
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+from aiayn.errors import AiaynError
+
+# In the order of the data flow; one line each, so that `aiayn --help` imports no verb.
+SUMMARY_BY_VERB = {
+    "fetch": "get a corpus: download and verify it, or generate it",
+    "clean": "drop training pairs that the corpus file says to drop",
+    "segment": "learn the subword vocabulary (section 5.1)",
+    "binarize": "turn text into fairseq's data-bin",
+    "train": "train one system with one seed, resuming what was begun (section 5)",
+    "average": "average the last checkpoints of a training (section 6.1)",
+    "decode": "translate a test set with beam search (section 6.1)",
+    "perplexity": "measure perplexity a subword on a test set (Table 3)",
+    "score": "score translations, each number with its signature",
+    "baselines": "score what needs no training: copying, a dictionary, the nearest sentence",
+    "tables": "render the paper's tables with ours beside them",
+    "translate": "translate sentences from standard input with a trained run",
+}
+EXIT_INTERRUPTED = 130
+
+
+def build_parser(verb: str) -> argparse.ArgumentParser:
+    """Return the parser of one verb, made by that verb's module."""
+    module = importlib.import_module(f"aiayn.verbs.{verb}")
+    parser = argparse.ArgumentParser(
+        prog=f"aiayn {verb}",
+        description=module.__doc__,
+        epilog=f"example:\n  {module.EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run)
+    return parser
+
+
+def _overview() -> str:
+    lines = ["usage: aiayn VERB [--help] ...", "", "Reproduce 'Attention Is All You Need', stage by stage.", "", "verbs:"]
+    lines += [f"  {verb:<12}{summary}" for verb, summary in SUMMARY_BY_VERB.items()]
+    lines += ["", "`aiayn VERB --help` explains a verb, with an example. The whole pipeline: `snakemake --help`, README.md."]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    verb = arguments[0]
+    if verb not in SUMMARY_BY_VERB:
+        print(f"aiayn: no verb {verb!r}; expected one of {', '.join(SUMMARY_BY_VERB)}", file=sys.stderr)
+        return 2
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    parsed = build_parser(verb).parse_args(arguments[1:])
+    try:
+        parsed.run(parsed)
+    except AiaynError as error:
+        print(f"aiayn {verb}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"aiayn {verb}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        print(f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; nothing half-written is left", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What can go wrong, named for the victim; each message says place, value, expectation and next step.
+
+The library raises; only `aiayn.__main__` turns an error into an exit code.
+"""
+
+
+class AiaynError(Exception):
+    """Base of all errors that are the input's fault or a check's; the command exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(AiaynError):
+    """The command line asks for something that does not exist."""
+
+    exit_code = 2
+
+
+class ConfigError(AiaynError):
+    """A config, system, corpus or hardware file is unreadable, misspelt or contradicts itself."""
+
+
+class CorpusError(AiaynError):
+    """Text is missing, empty, misaligned or not the text that was promised."""
+
+
+class FetchError(AiaynError):
+    """A public file cannot be had, or is not the published one."""
+
+
+class RecordError(AiaynError):
+    """A record of an earlier stage is missing, torn or of another schema."""
+
+
+class CheckpointError(AiaynError):
+    """A checkpoint is missing, torn or of another model."""
+
+
+class ScoreError(AiaynError):
+    """Hypotheses and references do not belong together, or a metric is not defined for them."""
+
+
+class TableError(AiaynError):
+    """A printed value or a cell cannot be joined or rendered."""
+
+
+class LaunchError(AiaynError):
+    """A job could not be submitted, or died without a word; the message carries the tail of its log."""
+
+    exit_code = 3
+
+
+class RunError(AiaynError):
+    """A training ended without its last update; what happened stands in its attempts.jsonl."""
+
+    exit_code = 3
+
+
+class SpaceError(AiaynError):
+    """The disk cannot hold what is about to be written."""

@@ -1,0 +1,50 @@
+"""Where everything lies below `results/<scale>/`: the one place that spells these paths, for rules and tables alike."""
+
+from pathlib import Path
+
+import msgspec
+
+RECORD_NAME = "record.json"
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One (corpus, system, seed, average, testset); a training is evaluated more than once.
+
+    `role` is `dev` or `test`; `average` is `last<n>`.
+    """
+
+    corpus: str
+    system: str
+    seed: int
+    average: str
+    testset: str
+    role: str
+    language_pair: str
+
+
+def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> Path:
+    """Return the record of a data stage: fetch, clean, segment or binarize."""
+    return results_folder / scale / verb / corpus / RECORD_NAME
+
+
+def train_record(results_folder: Path, scale: str, corpus: str, system: str, seed: int | str) -> Path:
+    """Return the record of a training."""
+    return results_folder / scale / "train" / corpus / system / f"seed{seed}.json"
+
+
+def average_record(
+    results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
+) -> Path:
+    """Return the record of an averaged checkpoint; the checkpoint lies beside it, as `.pt`."""
+    return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
+
+
+def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: Evaluation) -> Path:
+    """Return the record of decode, perplexity or score for an evaluation."""
+    folder = results_folder / scale / verb / evaluation.corpus / evaluation.system / f"seed{evaluation.seed}"
+    return folder / evaluation.average / f"{evaluation.testset}.json"
+
+
+def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str) -> Path:
+    """Return the record of the baselines on a test set."""
+    return results_folder / scale / "baselines" / corpus / f"{testset}.json"

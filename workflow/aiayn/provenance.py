@@ -1,0 +1,156 @@
+"""How a record was made: commit, versions, host, command and inputs, gathered without importing a heavy package."""
+
+import contextlib
+import datetime
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import SpaceError
+
+RECORDED_PACKAGES = ("aiayn", "torch", "fairseq-fixed", "sentencepiece", "sacrebleu", "sacremoses", "submitit", "numpy")
+_BLOCK_BYTES = 1 << 20
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who made a record, from what, with what.
+
+    `commit` is the checkout's, with `is_dirty` true if tracked files differed from it; "unknown" outside a checkout.
+    `input_sha256_by_path` names every input file of the stage.
+    """
+
+    commit: str
+    is_dirty: bool
+    version_by_package: dict[str, str]
+    python: str
+    host: str
+    command: str
+    created: str
+    input_sha256_by_path: dict[str, str]
+
+
+@cache
+def _commit() -> tuple[str, bool]:
+    """Return (commit, is_dirty) of the checkout that this library lies in."""
+
+    def git(*arguments: str) -> str:
+        folder = Path(__file__).parent
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    if "AIAYN_COMMIT" in os.environ:  # a job away from the checkout is told by its driver
+        commit, _, dirty = os.environ["AIAYN_COMMIT"].partition("+")
+        return commit, bool(dirty)
+    try:
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", False
+
+
+def commit_label() -> str:
+    """Return the commit, with `+dirty` when tracked files differ from it."""
+    commit, is_dirty = _commit()
+    return f"{commit}+dirty" if is_dirty else commit
+
+
+def file_sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file, read in blocks."""
+    digest = hashlib.sha256()
+    with path.open("rb") as blocks:
+        while block := blocks.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def gather_provenance(input_paths: Iterable[Path] = (), *, command: str | None = None) -> Provenance:
+    """Describe this process and hash its inputs; a job tells the `command` of the driver that sent it."""
+    versions = {}
+    for package in RECORDED_PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    commit, is_dirty = _commit()
+    return Provenance(
+        commit=commit,
+        is_dirty=is_dirty,
+        version_by_package=versions,
+        python=platform.python_version(),
+        host=platform.node(),
+        command=command or shlex.join(["aiayn", *sys.argv[1:]]),
+        created=utc_now(),
+        input_sha256_by_path={str(path): file_sha256(path) for path in input_paths},
+    )
+
+
+def utc_now() -> str:
+    """Return the time in UTC, ISO 8601, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@contextlib.contextmanager
+def replace_on_success(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path`; rename it to `path` if the block ends well, remove it if not.
+
+    An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a power cut
+    cannot leave a name without its content.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial_path = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial_path
+        with partial_path.open("rb") as written:
+            os.fsync(written.fileno())
+        partial_path.replace(path)
+    finally:
+        partial_path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
+    """Yield an empty folder for a stage's outputs; if the block ends well, move all that it holds to beside the record.
+
+    If the block fails, nothing beside the record has changed. The old record goes before the first output moves and the
+    stage writes the new one after the last, so that a record never stands beside outputs of another run of its stage.
+    """
+    folder = record_path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    partial_folder = folder / f".{record_path.name}.{os.getpid()}.partial"
+    new_folder, old_folder = partial_folder / "new", partial_folder / "old"
+    try:
+        for made in (partial_folder, new_folder, old_folder):
+            made.mkdir()
+        yield new_folder
+        for written_path in sorted(path for path in new_folder.rglob("*") if path.is_file()):
+            with written_path.open("rb") as written:
+                os.fsync(written.fileno())
+        record_path.unlink(missing_ok=True)
+        for output_path in sorted(new_folder.iterdir()):
+            final_path = folder / output_path.name
+            if final_path.is_dir():  # a folder cannot be renamed over another
+                final_path.rename(old_folder / output_path.name)
+            output_path.replace(final_path)
+    finally:
+        shutil.rmtree(partial_folder, ignore_errors=True)
+
+
+def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
+    """Refuse to begin what the disk cannot hold.
+
+    Raises:
+        SpaceError: naming the folder, what is needed and what is free.
+    """
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    free_bytes = shutil.disk_usage(existing).free
+    if free_bytes < needed_bytes:
+        raise SpaceError(
+            f"{folder}: {purpose} needs {needed_bytes / 1e9:.2f} GB, {free_bytes / 1e9:.2f} GB are free; "
+            "make room, or name another disk (`--config runs_folder=...` for trainings)"
+        )

@@ -1,0 +1,230 @@
+"""What happened: one JSON record a stage, typed and strict, written whole or not at all (see design in workflow/README.md).
+
+A record is read back only by its own type and schema version; anything else is refused, naming the file.
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from aiayn.errors import CorpusError, RecordError
+from aiayn.provenance import Provenance, replace_on_success
+
+SCHEMA_VERSION = 1
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"):
+    """Base of all records: the schema it was written under, and how it was made."""
+
+    provenance: Provenance
+    schema_version: int = SCHEMA_VERSION
+
+
+class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Line-aligned files, one a language, all of `num_lines` lines."""
+
+    path_by_language: dict[str, str]
+    num_lines: int
+    sha256_by_language: dict[str, str]
+
+
+class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
+    """What fetch found: the text of each split (`train` and the test sets by name), as published."""
+
+    corpus: str
+    pair_by_split: dict[str, TextPair]
+
+
+class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
+    """What clean left: training pairs filtered, test sets untouched."""
+
+    corpus: str
+    pair_by_split: dict[str, TextPair]
+    num_pairs: int
+    num_dropped_by_reason: dict[str, int]
+
+
+class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
+    """What segment learned: the subword model of each language (the same file for a joint one)."""
+
+    corpus: str
+    model_path_by_language: dict[str, str]
+    vocabulary_path_by_language: dict[str, str]
+    num_tokens_by_language: dict[str, int]
+
+
+class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
+    """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files, in order of name.
+
+    `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on:
+    a data-bin knows only `train`, `valid`, `test`, `test1`, ...
+    """
+
+    corpus: str
+    folder: str
+    source_language: str
+    target_language: str
+    dictionary_sha256_by_language: dict[str, str]
+    digest: str
+    vocabulary_size_by_language: dict[str, int]
+    num_pairs_by_split: dict[str, int]
+    num_tokens_by_split_by_language: dict[str, dict[str, int]]
+    fairseq_split_by_testset: dict[str, str]
+
+    def split_of(self, testset: str) -> str:
+        """Return the data-bin's name of a test set.
+
+        Raises:
+            CorpusError: if the corpus has no such test set.
+        """
+        if testset not in self.fairseq_split_by_testset:
+            known = ", ".join(self.fairseq_split_by_testset)
+            raise CorpusError(f"{self.folder}: no test set {testset!r}; {self.corpus} has {known}")
+        return self.fairseq_split_by_testset[testset]
+
+
+class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The machine that a training ran on; `num_gpus` is 0 on a CPU, `gpu` its product name or ''."""
+
+    device: str
+    cpu: str
+    gpu: str
+    num_gpus: int
+    num_ranks: int
+    threads_per_rank: int
+
+
+class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model-only checkpoint kept by a training."""
+
+    update: int
+    path: str
+
+
+class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
+    """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
+
+    `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without padding, over the
+    whole training. `models` are the model-only checkpoints kept, oldest first. `tensors_sha256` is the digest
+    of the last model's sorted tensors.
+    """
+
+    run: str
+    corpus: str
+    system: str
+    seed: int
+    updates: int
+    wall_seconds: float
+    gpu_seconds: float
+    hardware: Hardware
+    tokens: int
+    num_attempts: int
+    num_parameters: int
+    run_folder: str
+    log_path: str
+    models: list[SavedModel]
+    tensors_sha256: str
+    training_json: str
+
+
+class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
+    """The average of a run's last n models, and which they were."""
+
+    run: str
+    average: str
+    path: str
+    averaged_updates: list[int]
+    tensors_sha256: str
+
+
+class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
+    """Translations of a test set, one detokenised line a source line.
+
+    `pieces_path` holds the same lines as subword pieces, as they left the model. `signature` says how they were decoded.
+    `log_probability_path` holds one number a line: the summed log-probability (nats) of the best hypothesis.
+    """
+
+    run: str
+    average: str
+    testset: str
+    path: str
+    pieces_path: str
+    num_lines: int
+    hypotheses_sha256: str
+    beam_size: int
+    length_penalty_alpha: float
+    length_penalty_form: str
+    stop: str
+    signature: str
+    sentences_per_second: float
+
+
+class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"):
+    """exp of the mean negative log-likelihood in nats a subword, end of sentence included, no dropout, no smoothing."""
+
+    run: str
+    average: str
+    testset: str
+    value: float
+    unit: str
+    num_tokens: int
+    signature: str
+
+
+class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One number with everything that could change it.
+
+    `ci` is a 95 % interval over segments, or null where none was asked for.
+    """
+
+    metric: str
+    value: float
+    signature: str
+    hypotheses_sha256: str
+    ci: tuple[float, float] | None = None
+
+
+class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
+    """All scores of one hypothesis file."""
+
+    run: str
+    testset: str
+    scores: list[ScoreRecord]
+
+
+class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
+    """Scores of translations made without training: what a trained system must beat."""
+
+    corpus: str
+    testset: str
+    scores_by_baseline: dict[str, list[ScoreRecord]]
+
+
+_AnyRecord = TypeVar("_AnyRecord", bound=Record)
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a record as indented JSON, whole or not at all."""
+    with replace_on_success(path) as partial_path:
+        partial_path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+
+
+def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
+    """Read a record of the given type.
+
+    Raises:
+        RecordError: if the file is absent, torn, of another type or of another schema version.
+    """
+    expected = record_type.__name__
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=record_type)
+    except FileNotFoundError as error:
+        raise RecordError(f"{path}: no such record; expected a {expected}; run the stage that writes it") from error
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise RecordError(f"{path}: not a {expected}: {error}; delete it and rerun the stage that writes it") from error
+    if record.schema_version != SCHEMA_VERSION:
+        raise RecordError(
+            f"{path}: schema_version {record.schema_version}, expected {SCHEMA_VERSION}; rerun the stage that writes it"
+        )
+    return record

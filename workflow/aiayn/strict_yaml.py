@@ -1,0 +1,231 @@
+"""YAML to typed, frozen specs; what is misspelt, mistyped or missing is refused with file, line and the next step."""
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from aiayn.errors import ConfigError
+
+_Spec = TypeVar("_Spec", bound=msgspec.Struct)
+_UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
+_MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
+_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
+_ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
+_STRING_TAG = "tag:yaml.org,2002:str"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed mapping, with `place_by_path` from a key's dotted path to its `file:line`.
+
+    Paths read `training.p_drop` and `seeds[0]`; the empty one is the document.
+    """
+
+    path: Path
+    values: dict[str, Any]
+    place_by_path: dict[str, str]
+
+    def place(self, dotted_path: str) -> str:
+        """Return `file:line` of a key, or of the nearest enclosing one."""
+        while dotted_path and dotted_path not in self.place_by_path:
+            shorter = _LAST_STEP.sub("", dotted_path)
+            dotted_path = shorter if shorter != dotted_path else ""
+        return self.place_by_path.get(dotted_path, str(self.path))
+
+
+def read_document(path: Path) -> Document:
+    """Parse one YAML file that must hold a mapping without repeated keys.
+
+    Raises:
+        ConfigError: if the file is absent, unreadable, not YAML, no mapping, says one key twice, or has a key that
+            YAML does not read as text.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file; {_neighbours(path)}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}; expected a YAML file") from error
+    place_by_path = {"": f"{path}:1"}
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        _note_places(root, "", path, place_by_path)
+        values = None if root is None else loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line}: not YAML: {error.problem}; look for a colon, quote or indent") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}; write it as plain text") from error
+    if not isinstance(values, dict):
+        found = "nothing" if values is None else type(values).__name__
+        raise ConfigError(f"{path}:1: expected a mapping of keys to values, found {found}; write `key: value` lines")
+    return Document(path, values, place_by_path)
+
+
+def _neighbours(path: Path) -> str:
+    names = sorted(p.stem for p in path.parent.glob("*.yaml"))
+    close = difflib.get_close_matches(path.stem, names)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"{path.parent} holds: {', '.join(names) or 'no YAML file'}"
+
+
+def _note_places(node: yaml.Node | None, prefix: str, path: Path, place_by_path: dict[str, str]) -> None:
+    """Enter the places of all keys below a node; refuse a repeated key (PyYAML would silently take the last one)."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, item_node in enumerate(node.value):
+            place_by_path[f"{prefix}[{index}]"] = f"{path}:{item_node.start_mark.line + 1}"
+            _note_places(item_node, f"{prefix}[{index}]", path, place_by_path)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    first_place_by_key: dict[str, str] = {}
+    for key_node, value_node in node.value:
+        place = f"{path}:{key_node.start_mark.line + 1}"
+        if key_node.tag != _STRING_TAG:  # no, 1, ~ and << are not text to YAML
+            kind = key_node.tag.rpartition(":")[2]
+            raise ConfigError(f"{place}: key {key_node.value!r} is a {kind} to YAML; expected text: put it in quotes")
+        key = key_node.value
+        if key in first_place_by_key:
+            raise ConfigError(f"{place}: {key!r} is given twice (first at {first_place_by_key[key]}); keep one")
+        first_place_by_key[key] = place
+        dotted_path = f"{prefix}.{key}" if prefix else key
+        place_by_path[dotted_path] = place
+        _note_places(value_node, dotted_path, path, place_by_path)
+
+
+def overlay(base: Document, top: Document) -> Document:
+    """Return `base` with the keys of `top` put over it, mapping by mapping; lists and scalars are replaced."""
+
+    def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+        merged = dict(below)
+        for key, value in above.items():
+            both_mappings = isinstance(value, dict) and isinstance(below.get(key), dict)
+            merged[key] = merge(below[key], value) if both_mappings else value
+        return merged
+
+    return Document(top.path, merge(base.values, top.values), base.place_by_path | top.place_by_path)
+
+
+def convert(document: Document, spec_type: type[_Spec]) -> _Spec:
+    """Turn a document into a spec, exactly: no unknown key, no wrong type, nothing missing.
+
+    Raises:
+        ConfigError: with file, line, what was found, and what may have been meant.
+    """
+    try:
+        return msgspec.convert(document.values, spec_type, strict=True)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), document, spec_type)) from error
+
+
+def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) -> str:
+    found_path = _PATH.search(message)
+    dotted_path = found_path["path"].lstrip(".") if found_path else ""
+    reason = _PATH.sub("", message)
+    unknown = _UNKNOWN_FIELD.search(message)
+    if unknown:
+        key = unknown["key"]
+        place = document.place(_spelt_out(f"{dotted_path}.{key}".lstrip("."), document))
+        known = _fields_of(_type_at(spec_type, dotted_path))
+        return f"{place}: unknown key {key!r}; {_did_you_mean(key, known, 'known keys')}"
+    missing = _MISSING_FIELD.search(message)
+    place = document.place(_spelt_out(dotted_path, document))
+    if missing:
+        where = f" under {dotted_path!r}" if dotted_path else ""
+        return f"{place}: missing key {missing['key']!r}{where}; add it"
+    subject = f"{dotted_path}: " if dotted_path else ""
+    if _ANY_KEY in dotted_path:  # which of the keys it was, msgspec does not say
+        return f"{place}: {subject}{reason}"
+    value = _value_at(document.values, dotted_path)
+    choices = _choices_at(spec_type, dotted_path)
+    if choices and isinstance(value, str):
+        return f"{place}: {subject}{value!r}; {_did_you_mean(value, choices, 'expected one of')}"
+    return f"{place}: {subject}{value!r}: {reason}{_hint_for(value, reason)}"
+
+
+def _did_you_mean(found: str, known: list[str], otherwise: str) -> str:
+    close = difflib.get_close_matches(found, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"{otherwise}: {', '.join(known)}"
+
+
+def _hint_for(value: object, reason: str) -> str:
+    """Say how a number must be written that YAML has read as text."""
+    if not isinstance(value, str):
+        return ""
+    if "`int" in reason and value.isdecimal():
+        return f" (in quotes it is text: write {int(value)})"
+    try:
+        mantissa, mark, exponent = f"{float(value)!r}".partition("e")
+    except ValueError:
+        return ""
+    if "`float" not in reason:
+        return ""
+    number = f"{mantissa}{'' if '.' in mantissa else '.0'}e{int(exponent):+d}" if mark else mantissa
+    return f" (to YAML {value} is text: write {number})"
+
+
+def _steps(dotted_path: str) -> list[str]:
+    """Return the steps of a path: `a.b[0]` is `a`, `b`, `[0]`; `[...]` stays one step."""
+    return re.findall(r"\[\.\.\.\]|\[\d+\]|[^.\[]+", dotted_path)
+
+
+def _spelt_out(dotted_path: str, document: Document) -> str:
+    """Return the first path of the document that fits one with `[...]` in it, or the part before."""
+    if _ANY_KEY not in dotted_path:
+        return dotted_path
+    pattern = "".join(
+        r"\.[^.\[]+" if step == _ANY_KEY else re.escape(step if step.startswith("[") else f".{step}")
+        for step in _steps(dotted_path)
+    )
+    fitting = (path for path in document.place_by_path if re.fullmatch(pattern, f".{path}"))
+    return next(fitting, dotted_path.partition(_ANY_KEY)[0])
+
+
+def _value_at(values: object, dotted_path: str) -> object:
+    for step in _steps(dotted_path):
+        if isinstance(values, dict):
+            values = values.get(step)
+        elif isinstance(values, list):
+            values = values[int(step.strip("[]"))]
+    return values
+
+
+def _type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> msgspec.inspect.Type:
+    """Return the type that stands at a dotted path below `spec_type`, as far as it can be followed."""
+    current = msgspec.inspect.type_info(spec_type)
+    for step in _steps(dotted_path):
+        if isinstance(current, msgspec.inspect.UnionType):
+            structs = [t for t in current.types if isinstance(t, msgspec.inspect.StructType)]
+            current = next((t for t in structs if step in _fields_of(t)), current)
+        if isinstance(current, msgspec.inspect.StructType):
+            current = next((field.type for field in current.fields if field.encode_name == step), current)
+        elif isinstance(current, msgspec.inspect.DictType):
+            current = current.value_type
+        elif isinstance(current, msgspec.inspect.ListType):
+            current = current.item_type
+    return current
+
+
+def _members_of(found_type: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
+    return found_type.types if isinstance(found_type, msgspec.inspect.UnionType) else (found_type,)
+
+
+def _fields_of(found_type: msgspec.inspect.Type) -> list[str]:
+    structs = [t for t in _members_of(found_type) if isinstance(t, msgspec.inspect.StructType)]
+    return list(dict.fromkeys(field.encode_name for struct in structs for field in struct.fields))
+
+
+def _choices_at(spec_type: type[msgspec.Struct], dotted_path: str) -> list[str]:
+    """Return the words among which a key chooses: a Literal's, or the kinds of a union of structs."""
+    members = _members_of(_type_at(spec_type, dotted_path))
+    choices = [str(value) for t in members if isinstance(t, msgspec.inspect.LiteralType) for value in t.values]
+    enclosing, _, last_step = dotted_path.rpartition(".")
+    structs = [t for t in _members_of(_type_at(spec_type, enclosing)) if isinstance(t, msgspec.inspect.StructType)]
+    return choices or [str(t.tag) for t in structs if t.tag_field == last_step]
