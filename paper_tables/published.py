@@ -1,0 +1,255 @@
+"""Turns published/*.csv into typed, checked rows: what was printed, and which evaluation each printed cell asks for.
+
+Three kinds of file, described in published/README.md:
+
+* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3;
+* `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
+* `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats.
+
+The Snakefile asks this module how each system is evaluated, so it imports csv and msgspec and nothing heavier.
+"""
+
+import csv
+import functools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from aiayn.errors import TableError
+from paper_tables.published_rows import (
+    COLUMNS_BY_TABLE,
+    CellJoin,
+    Edition,
+    PublishedCell,
+    PublishedColumn,
+    PublishedReplication,
+    printed_number,
+)
+
+__all__ = [
+    "COLUMNS_BY_TABLE",
+    "PUBLISHED_FOLDER",
+    "CellJoin",
+    "Edition",
+    "PublishedCell",
+    "PublishedColumn",
+    "PublishedReplication",
+    "evaluations_of",
+    "find_printed",
+    "largest_average",
+    "num_averaged",
+    "printed_number",
+    "printed_values",
+    "read_cells",
+    "read_replications",
+    "read_table",
+]
+
+PUBLISHED_FOLDER = Path(__file__).parent / "published"
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+
+def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
+    """Every printed cell of Table `number`, in print order.
+
+    Raises:
+        TableError: there is no such table, or the file is malformed; file and line are named.
+    """
+    if number not in COLUMNS_BY_TABLE:
+        raise TableError(f"Table {number}: the paper prints Tables 1 to 4; ask for one of these")
+    placed_cells = _read_rows(folder / f"table{number}.csv", PublishedCell)
+    for place, cell in placed_cells:
+        _check_columns(place, cell, number)
+    row_names = {cell.row for _, cell in placed_cells}
+    place_by_position: dict[tuple[str, str, str], str] = {}
+    for place, cell in placed_cells:
+        _check_rows(place, cell, row_names)
+        _check_single(place, cell, place_by_position)
+    return [cell for _, cell in placed_cells]
+
+
+def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
+    """Every join of a printed cell to an evaluation, in print order.
+
+    Raises:
+        TableError: the file is malformed, joins a cell twice to one evaluation, or names a cell that was never printed.
+    """
+    placed_joins = _read_rows(folder / "cells.csv", CellJoin)
+    _check_unique(placed_joins)
+    cells_by_table = {number: read_table(number, folder) for number in COLUMNS_BY_TABLE}
+    for place, join in placed_joins:
+        if join.table not in cells_by_table:
+            raise TableError(f"{place}: table is {join.table}; the paper prints Tables 1 to 4")
+        printed_number(find_printed(join, cells_by_table[join.table], place).value, place)
+    return [join for _, join in placed_joins]
+
+
+def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplication]:
+    """Published numbers at other scales.
+
+    Raises:
+        TableError: the file is malformed, a row stands twice, or a value does not occur in its own printed line.
+    """
+    placed_replications = _read_rows(folder / "replications.csv", PublishedReplication)
+    place_by_row: dict[str, str] = {}
+    for place, replication in placed_replications:
+        printed_number(replication.value, place)
+        # Whole numbers only: 1.02 does not occur in a line that prints 41.02.
+        if replication.value not in re.findall(r"[0-9]+(?:\.[0-9]+)?", replication.printed_line):
+            raise TableError(f"{place}: {replication.value} is not in its printed line {replication.printed_line!r}")
+        earlier_place = place_by_row.setdefault(replication.row, place)
+        if earlier_place != place:
+            raise TableError(f"{place}: row {replication.row!r} stands already at {earlier_place}; delete one")
+    return [replication for _, replication in placed_replications]
+
+
+def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "cells.csv") -> PublishedCell:
+    """The printed cell of `join` among its table's `cells`, be it printed under this column or spanning it.
+
+    Raises:
+        TableError: no such cell was printed in that edition.
+    """
+    for cell in cells:
+        if (cell.row, cell.edition) == (join.row, join.edition) and join.column in cell.covered_columns:
+            return cell
+    raise TableError(
+        f"{place}: Table {join.table}, edition {join.edition}, prints nothing at row {join.row}, column {join.column}; "
+        f"expected a line of table{join.table}.csv with exactly these"
+    )
+
+
+def printed_values(cells: Iterable[PublishedCell], edition: Edition) -> dict[str, dict[str, str]]:
+    """Printed string by column by row, as one `edition` prints them (a `both` cell is in either); rows in print order.
+
+    A spanning cell stands at its first column and row only. A blank of Table 3 has no entry: same as base.
+    `edition` "both" keeps what the editions share.
+    """
+    value_by_column_by_row: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        if cell.edition in ("both", edition):
+            value_by_column_by_row.setdefault(cell.row, {})[cell.column] = cell.value
+    return value_by_column_by_row
+
+
+def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
+    """The (average, role) pairs that printed numbers ask of a system, unique, the fewest averaged checkpoints first.
+
+    En-De base: [("last1", "dev"), ("last5", "test")], the first for Table 3, the second for Table 2.
+
+    Raises:
+        TableError: no printed number asks for this system in this language pair.
+    """
+    evaluations = _evaluations_by_system().get((language_pair, system))
+    if evaluations is None:
+        known = ", ".join(sorted(name for pair, name in _evaluations_by_system() if pair == language_pair))
+        raise TableError(
+            f"{system!r} in {language_pair!r}: no printed number asks for it; expected one of: {known or 'none'}; "
+            f"join it in {PUBLISHED_FOLDER.name}/cells.csv or {PUBLISHED_FOLDER.name}/replications.csv"
+        )
+    return sorted(evaluations, key=lambda evaluation: (num_averaged(evaluation[0]), evaluation[1]))
+
+
+def largest_average(language_pair: str, system: str) -> int:
+    """How many of its last checkpoints a system must keep: 5 for base, 20 for big, 1 for a row of Table 3's ablations.
+
+    Raises:
+        TableError: no printed number asks for this system in this language pair.
+    """
+    return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
+
+
+def num_averaged(average: str) -> int:
+    """The number of checkpoints in the name of an average: 20 for `last20`."""
+    return int(average.removeprefix("last"))
+
+
+@functools.cache  # the Snakefile asks for every training; the files do not change under it
+def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
+    """(average, role) pairs by (language pair, system), from both cells.csv and replications.csv."""
+    evaluations_by_system: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
+    questions: list[CellJoin | PublishedReplication] = [*read_cells(), *read_replications()]
+    for asked in questions:
+        key = (asked.language_pair, asked.system)
+        evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {(asked.average, asked.role)}
+    return evaluations_by_system
+
+
+def _read_rows(path: Path, row_type: type[_Row]) -> list[tuple[str, _Row]]:
+    """(place, row) of each line after the header, which must be the fields of `row_type` in their order."""
+    expected_header = list(row_type.__struct_fields__)
+    placed_rows: list[tuple[str, _Row]] = []
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            reader = csv.reader(lines, strict=True)
+            header = next(reader, [])
+            if header != expected_header:
+                raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
+            for values in reader:
+                place = f"{path}:{reader.line_num}"
+                placed_rows.append((place, _parsed_row(place, expected_header, values, row_type)))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TableError(f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository") from error
+    if not placed_rows:
+        raise TableError(f"{path}: holds a header and no rows; restore it from the repository")
+    return placed_rows
+
+
+def _parsed_row(place: str, header: list[str], values: list[str], row_type: type[_Row]) -> _Row:
+    """One line as `row_type`; whole numbers are parsed, everything else stays the printed string."""
+    if len(values) != len(header):
+        raise TableError(f"{place}: {len(values)} fields; expected {len(header)}; quote a value that holds a comma")
+    value_by_field = dict(zip(header, values, strict=True))
+    try:
+        return msgspec.convert(value_by_field, row_type, strict=False)  # not strict: a CSV file holds strings only
+    except msgspec.ValidationError as error:
+        raise TableError(f"{place}: {error}, in {value_by_field}; published/README.md says what is allowed") from error
+
+
+def _check_columns(place: str, cell: PublishedCell, number: int) -> None:
+    """Refuse a cell of another table or column, or of the wrong kind for its column."""
+    kind_by_name = {column.name: column.kind for column in COLUMNS_BY_TABLE[number]}
+    if cell.table != number:
+        raise TableError(f"{place}: table is {cell.table}; expected {number}, as in the file's name")
+    for name in cell.covered_columns:
+        if name not in kind_by_name:
+            raise TableError(f"{place}: column is {name!r}; Table {number} has {', '.join(kind_by_name)}")
+    kind = kind_by_name[cell.column]
+    # Row (E) prints words across its hyper-parameters; every other setting is a number.
+    if kind == "measured" or (kind == "setting" and not cell.span):
+        printed_number(cell.value, place)
+
+
+def _check_rows(place: str, cell: PublishedCell, row_names: set[str]) -> None:
+    """Refuse a span that is neither columns beginning with the cell's own, nor rows beginning with its own."""
+    names = cell.span.split()
+    if names and names[0] not in (cell.row, cell.column):
+        raise TableError(f"{place}: span is {cell.span!r}; expected it to begin with {cell.column!r} or {cell.row!r}")
+    for name in cell.covered_rows:
+        if name not in row_names:
+            raise TableError(f"{place}: span names row {name!r}, which the table does not have")
+
+
+def _check_single(place: str, cell: PublishedCell, place_by_position: dict[tuple[str, str, str], str]) -> None:
+    """Refuse two cells at one position of one edition; `both` is in either. Adds the cell to `place_by_position`."""
+    editions = ("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,)
+    for edition in editions:
+        for row in cell.covered_rows:
+            for column in cell.covered_columns:
+                earlier_place = place_by_position.setdefault((edition, row, column), place)
+                if earlier_place != place:
+                    raise TableError(
+                        f"{place}: {row}, {column} of edition {edition} stands already at {earlier_place}; delete one"
+                    )
+
+
+def _check_unique(placed_joins: list[tuple[str, CellJoin]]) -> None:
+    """Refuse two joins of one printed cell under one column."""
+    place_by_cell: dict[tuple[int, str, str, str], str] = {}
+    for place, join in placed_joins:
+        key = (join.table, join.row, join.column, join.edition)
+        earlier_place = place_by_cell.setdefault(key, place)
+        if earlier_place != place:
+            raise TableError(f"{place}: this printed cell is joined already at {earlier_place}; delete one")

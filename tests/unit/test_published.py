@@ -1,0 +1,376 @@
+"""What was printed is here whole, agrees with the paper's own arithmetic, and a spoilt file is refused."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aiayn.errors import TableError
+from paper_tables.published import (
+    COLUMNS_BY_TABLE,
+    PUBLISHED_FOLDER,
+    evaluations_of,
+    find_printed,
+    largest_average,
+    printed_number,
+    printed_values,
+    read_cells,
+    read_replications,
+    read_table,
+)
+
+TABLE_3_SYSTEMS = (
+    "base",
+    "table3_a_h1",
+    "table3_a_h4",
+    "table3_a_h16",
+    "table3_a_h32",
+    "table3_b_dk16",
+    "table3_b_dk32",
+    "table3_c_n2",
+    "table3_c_n4",
+    "table3_c_n8",
+    "table3_c_dmodel256",
+    "table3_c_dmodel1024",
+    "table3_c_dff1024",
+    "table3_c_dff4096",
+    "table3_d_pdrop0",
+    "table3_d_pdrop02",
+    "table3_d_els0",
+    "table3_d_els02",
+    "table3_e_learned",
+    "big",
+)
+
+
+@pytest.fixture
+def copied_folder(tmp_path: Path) -> Path:
+    """A copy of the published files that a test may spoil."""
+    return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
+
+
+def spoil(path: Path, old: str, new: str) -> None:
+    """Replace the only occurrence of `old` in a file."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} must occur once in {path.name}"
+    path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
+
+
+def test_each_table_has_the_rows_that_the_paper_prints() -> None:
+    num_rows_by_table = {number: len(printed_values(read_table(number), "arxiv")) for number in (1, 2, 3, 4)}
+    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 12}
+
+
+def test_neurips_has_no_table_4_and_the_same_rows_elsewhere() -> None:
+    num_rows_by_table = {number: len(printed_values(read_table(number), "neurips2017")) for number in (1, 2, 3, 4)}
+    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 0}
+
+
+def test_each_table_stands_on_its_page() -> None:
+    pages_by_table = {number: {cell.page for cell in read_table(number)} for number in (1, 2, 3, 4)}
+    assert pages_by_table == {1: {6}, 2: {8}, 3: {9}, 4: {10}}
+
+
+def test_table_1_prints_the_complexity_of_four_layer_types() -> None:
+    values = printed_values(read_table(1), "neurips2017")
+    assert [row["complexity_per_layer"] for row in values.values()] == [
+        "O(n^2 * d)",
+        "O(n * d^2)",
+        "O(k * n * d^2)",
+        "O(r * n * d)",
+    ]
+    assert [row["maximum_path_length"] for row in values.values()] == ["O(1)", "O(n)", "O(log_k(n))", "O(n/r)"]
+
+
+def test_table_2_prints_these_scores_and_costs() -> None:
+    columns = ("bleu_en_de", "bleu_en_fr", "flops_en_de", "flops_en_fr")
+    values = printed_values(read_table(2), "arxiv")
+    assert {row: tuple(value.get(column, "") for column in columns) for row, value in values.items()} == {
+        "bytenet": ("23.75", "", "", ""),
+        "deep_att_posunk": ("", "39.2", "", "1.0e20"),
+        "gnmt_rl": ("24.6", "39.92", "2.3e19", "1.4e20"),
+        "convs2s": ("25.16", "40.46", "9.6e18", "1.5e20"),
+        "moe": ("26.03", "40.56", "2.0e19", "1.2e20"),
+        "deep_att_posunk_ensemble": ("", "40.4", "", "8.0e20"),
+        "gnmt_rl_ensemble": ("26.30", "41.16", "1.8e20", "1.1e21"),
+        "convs2s_ensemble": ("26.36", "41.29", "7.7e19", "1.2e21"),
+        "base": ("27.3", "38.1", "3.3e18", ""),  # one cell under both language pairs
+        "big": ("28.4", "41.8", "2.3e19", ""),
+    }
+
+
+def test_english_french_big_differs_by_edition_and_nothing_else_does() -> None:
+    neurips, arxiv = (printed_values(read_table(2), edition) for edition in ("neurips2017", "arxiv"))
+    assert (neurips["big"].pop("bleu_en_fr"), arxiv["big"].pop("bleu_en_fr")) == ("41.0", "41.8")
+    assert neurips == arxiv
+    for number in (1, 3):
+        assert {cell.edition for cell in read_table(number)} == {"both"}
+
+
+def test_the_transformers_costs_span_both_language_pairs_and_no_other_cost_does() -> None:
+    spans = {cell.row: cell.covered_columns for cell in read_table(2) if cell.span}
+    assert spans == {"base": ("flops_en_de", "flops_en_fr"), "big": ("flops_en_de", "flops_en_fr")}
+
+
+def test_table_3_rows_are_our_systems_in_print_order() -> None:
+    assert tuple(printed_values(read_table(3), "arxiv")) == TABLE_3_SYSTEMS
+
+
+def test_table_3_prints_these_perplexities_scores_and_sizes() -> None:
+    values = printed_values(read_table(3), "arxiv")
+    assert " ".join(values[system]["ppl_dev"] for system in TABLE_3_SYSTEMS) == (
+        "4.92 5.29 5.00 4.91 5.01 5.16 5.01 6.11 5.19 4.88 5.75 4.66 5.12 4.75 5.77 4.95 4.67 5.47 4.92 4.33"
+    )
+    assert " ".join(values[system]["bleu_dev"] for system in TABLE_3_SYSTEMS) == (
+        "25.8 24.9 25.5 25.8 25.4 25.1 25.4 23.7 25.3 25.5 24.5 26.0 25.4 26.2 24.6 25.5 25.3 25.7 25.7 26.4"
+    )
+    assert " ".join(values[system].get("params", "-") for system in TABLE_3_SYSTEMS) == (
+        "65 - - - - 58 60 36 50 80 28 168 53 90 - - - - - 213"
+    )
+    assert {row: value["train_steps"] for row, value in values.items() if "train_steps" in value} == {
+        "base": "100K",
+        "big": "300K",
+    }
+
+
+def test_table_3_hyper_parameters_can_be_laid_out_again() -> None:
+    settings = [column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting"]
+    values = printed_values(read_table(3), "arxiv")
+    printed = {row: " ".join(value.get(name, "-") for name in settings) for row, value in values.items()}
+    assert settings == ["N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls"]
+    assert printed["base"] == "6 512 2048 8 64 64 0.1 0.1"
+    assert printed["big"] == "6 1024 4096 16 - - 0.3 -"
+    assert printed["table3_a_h1"] == "- - - 1 512 512 - -"
+    assert printed["table3_b_dk16"] == "- - - - 16 - - -"  # d_v stays 64
+    assert printed["table3_c_n2"] == "2 - - - - - - -"
+    assert printed["table3_c_dmodel1024"] == "- 1024 - - 128 128 - -"
+    assert printed["table3_c_dff4096"] == "- - 4096 - - - - -"
+    assert printed["table3_d_pdrop02"] == "- - - - - - 0.2 -"
+    assert printed["table3_d_els0"] == "- - - - - - - 0.0"
+    assert printed["table3_e_learned"] == "- positional embedding instead of sinusoids - - - - - -"
+
+
+def test_rows_a_keep_the_computation_constant() -> None:
+    values = printed_values(read_table(3), "arxiv")
+    for system in ("base", *(system for system in TABLE_3_SYSTEMS if system.startswith("table3_a"))):
+        assert int(values[system]["h"]) * int(values[system]["d_k"]) == 512
+
+
+def test_every_system_of_table_3_stands_under_one_printed_letter() -> None:
+    rows_by_letter = {cell.value: cell.covered_rows for cell in read_table(3) if cell.column == "label"}
+    assert {letter: len(rows) for letter, rows in rows_by_letter.items()} == {
+        "base": 1,
+        "(A)": 4,
+        "(B)": 2,
+        "(C)": 7,
+        "(D)": 4,
+        "(E)": 1,
+        "big": 1,
+    }
+    assert tuple(row for rows in rows_by_letter.values() for row in rows) == TABLE_3_SYSTEMS
+
+
+def test_table_4_prints_these_f1_scores() -> None:
+    values = printed_values(read_table(4), "arxiv")
+    assert " ".join(row["f1_wsj23"] for row in values.values()) == (
+        "88.3 90.4 90.4 91.7 91.3 91.3 91.3 92.1 92.1 92.7 93.0 93.3"
+    )
+    assert values["transformer_wsj"]["training"] == "WSJ only, discriminative"
+
+
+def test_footnote_5_gives_the_printed_training_costs() -> None:
+    values = printed_values(read_table(2), "both")
+    # Section 5.2: base 12 hours, big 3.5 days, on 8 P100; footnote 5: 9.5 TFLOP/s each.
+    assert printed_number(values["base"]["flops_en_de"]) == pytest.approx(12 * 3600 * 8 * 9.5e12, rel=0.01)
+    assert printed_number(values["big"]["flops_en_de"]) == pytest.approx(3.5 * 86400 * 8 * 9.5e12, rel=0.01)
+
+
+def test_big_beats_every_earlier_model_by_more_than_two_points() -> None:
+    values = printed_values(read_table(2), "arxiv")
+    earlier = [
+        printed_number(row["bleu_en_de"])
+        for name, row in values.items()
+        if name not in ("base", "big") and "bleu_en_de" in row
+    ]
+    assert max(earlier) == 26.36
+    assert printed_number(values["big"]["bleu_en_de"]) - max(earlier) > 2.0
+
+
+def test_a_printed_number_keeps_its_power_of_ten_and_its_thousands() -> None:
+    assert [printed_number(value) for value in ("27.3", "3.3e18", "100K", "65")] == [27.3, 3.3e18, 100_000, 65]
+
+
+@pytest.mark.parametrize("value", ["", "-", "nan", "27,3", "27.3 ", "about 27", "-1", "1e", "O(1)"])
+def test_words_are_no_printed_number(value: str) -> None:
+    with pytest.raises(TableError, match="is not a number as printed"):
+        printed_number(value)
+
+
+def test_every_measured_cell_of_a_transformer_is_joined_and_every_join_was_printed() -> None:
+    # Table 4's Transformers are parsers, which no system here trains.
+    printed = {
+        (number, cell.row, column, cell.edition)
+        for number in (2, 3)
+        for cell in read_table(number)
+        if cell.row in TABLE_3_SYSTEMS
+        for column in cell.covered_columns
+        if column in {known.name for known in COLUMNS_BY_TABLE[number] if known.kind == "measured"}
+    }
+    joined = {(join.table, join.row, join.column, join.edition) for join in read_cells()}
+    assert joined == printed
+    # Table 2: 5 scores, 4 costs; Table 3: 20 perplexities, 20 scores, 11 sizes, 2 numbers of steps.
+    assert len(read_cells()) == len(joined) == 9 + 53
+
+
+def test_both_editions_of_english_french_big_ask_for_the_same_evaluation() -> None:
+    joins = [join for join in read_cells() if (join.system, join.metric) == ("big_enfr", "bleu_tok_moses")]
+    assert [find_printed(join, read_table(2)).value for join in joins] == ["41.0", "41.8"]
+    assert [(join.edition, join.language_pair, join.average, join.role) for join in joins] == [
+        ("neurips2017", "en-fr", "last20", "test"),
+        ("arxiv", "en-fr", "last20", "test"),
+    ]
+
+
+def test_a_spanning_cost_answers_two_trainings() -> None:
+    joins = [join for join in read_cells() if (join.row, join.metric) == ("big", "training_flops")]
+    assert {(join.language_pair, join.system) for join in joins} == {("en-de", "big"), ("en-fr", "big_enfr")}
+    assert {find_printed(join, read_table(2)).value for join in joins} == {"2.3e19"}
+
+
+def test_sizes_are_printed_in_millions_and_nothing_else_is() -> None:
+    assert {join.metric for join in read_cells() if join.printed_unit == 1_000_000} == {"num_parameters"}
+    assert {join.printed_unit for join in read_cells() if join.metric != "num_parameters"} == {1}
+
+
+def test_the_tables_ask_for_these_evaluations() -> None:
+    assert evaluations_of("en-de", "base") == [("last1", "dev"), ("last5", "test")]
+    assert evaluations_of("en-de", "big") == [("last1", "dev"), ("last20", "test")]
+    assert evaluations_of("en-fr", "base") == [("last5", "test")]
+    assert evaluations_of("en-fr", "big_enfr") == [("last20", "test")]
+    assert evaluations_of("en-de", "revisit_tiny") == [("last10", "test")]
+    for system in TABLE_3_SYSTEMS[1:-1]:
+        assert evaluations_of("en-de", system) == [("last1", "dev")]
+
+
+def test_the_largest_average_says_how_many_checkpoints_to_keep() -> None:
+    assert largest_average("en-de", "base") == 5
+    assert largest_average("en-de", "big") == 20
+    assert largest_average("en-fr", "big_enfr") == 20
+    assert largest_average("en-de", "table3_c_n2") == 1
+    assert largest_average("en-de", "revisit_tiny") == 10
+
+
+@pytest.mark.parametrize(("language_pair", "system"), [("en-fr", "big"), ("en-de", "bas"), ("en-cs", "base")])
+def test_a_system_that_no_printed_number_asks_for_is_refused(language_pair: str, system: str) -> None:
+    with pytest.raises(TableError, match=f"'{system}' in '{language_pair}': no printed number asks for it"):
+        evaluations_of(language_pair, system)
+
+
+def test_the_replication_of_multi30k_is_the_printed_line() -> None:
+    (replication,) = read_replications()
+    assert (replication.value, replication.metric) == ("41.02", "bleu_as_given")
+    assert replication.testset == "test_2016_flickr"
+    assert (replication.corpus, replication.system, replication.average) == (
+        "multi30k_revisit_en_de",
+        "revisit_tiny",
+        "last10",
+    )
+    assert replication.printed_line == (
+        "Generate test with beam=5: BLEU4 = 41.02, 71.0/47.5/34.3/24.5 "
+        "(BP=0.999, ratio=0.999, syslen=12096, reflen=12103)"
+    )
+    assert replication.num_seeds == 1
+    # Four precisions and the penalty of the line give its score, within the rounding of one decimal.
+    geometric_mean = (71.0 * 47.5 * 34.3 * 24.5) ** 0.25
+    assert geometric_mean * 0.999 == pytest.approx(41.02, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("row,column,value", "row,columm,value", r"table2\.csv:1: header is .*columm"),
+        ("23.75,8,both", "23.75,8,arXiv", r"table2\.csv:3: Invalid enum value 'arXiv'"),
+        ("23.75,8,both", "23.75,eight,both", r"table2\.csv:3: Expected `int`"),
+        ("23.75,8,both", "23.75,0,both", r"table2\.csv:3: Expected `int` >= 1"),
+        ("23.75,8,both", "about 24,8,both", r"table2\.csv:3: 'about 24' is not a number as printed"),
+        ("23.75,8,both", "23,75,8,both", r"table2\.csv:3: 9 fields; expected 8"),
+        ("2,bytenet,bleu_en_de", "3,bytenet,bleu_en_de", r"table2\.csv:3: table is 3; expected 2"),
+        ("2,bytenet,bleu_en_de", "2,bytenet,bleu_en_cs", r"table2\.csv:3: column is 'bleu_en_cs'"),
+        ("2,bytenet,bleu_en_de", "2,,bleu_en_de", r"table2\.csv:3: Expected `str` of length >= 1"),
+        ("2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"table2\.csv:18: moe, bleu_en_de .* already at .*table2\.csv:3"),
+        ("41.8,8,arxiv", "41.8,8,both", r"table2\.csv:42: big, bleu_en_fr of edition neurips2017 stands already"),
+        ("3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_fr flops_en_de", "expected it to begin with"),
+        ("3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_de flops", "column is 'flops'"),
+        ("3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,base bigger", "span names row 'bigger'"),
+        ("ByteNet,8,both", '"ByteNet,8,both', "not a readable UTF-8 CSV file"),
+    ],
+)
+def test_a_spoilt_table_is_refused_with_file_and_line(copied_folder: Path, old: str, new: str, message: str) -> None:
+    spoil(copied_folder / "table2.csv", old, new)
+    with pytest.raises(TableError, match=message):
+        read_table(2, copied_folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2,base,bleu_en_de,both,en-de", "2,base,bleu_en_de,both,de-en", r"cells\.csv:2: Invalid enum value 'de-en'"),
+        ("base,last5,test,bleu_tok_compound_split,1", "base,last6,test,bleu_tok_compound_split,1", "'last6'"),
+        ("base,last5,test,bleu_tok_compound_split,1", "base,last5,test,bleu,1", "Invalid enum value 'bleu'"),
+        ("2,base,bleu_en_de,both", "2,base,bleu_en_de,arxiv", "edition arxiv, prints nothing at row base"),
+        ("2,base,bleu_en_de,both", "2,base,bleu_en_fr,both", r"cells\.csv:3: this printed cell is joined already"),
+        ("2,base,bleu_en_de,both", "5,base,bleu_en_de,both", "table is 5"),
+        ("2,base,bleu_en_de,both", "2,base,model,both", "is not a number as printed"),
+    ],
+)
+def test_a_spoilt_join_is_refused_with_file_and_line(copied_folder: Path, old: str, new: str, message: str) -> None:
+    spoil(copied_folder / "cells.csv", old, new)
+    with pytest.raises(TableError, match=message):
+        read_cells(copied_folder)
+
+
+def test_a_join_is_refused_when_its_printed_cell_goes(copied_folder: Path) -> None:
+    spoil(copied_folder / "table3.csv", "3,table3_c_n2,ppl_dev,6.11,9,both,,\n", "")
+    with pytest.raises(TableError, match="prints nothing at row table3_c_n2, column ppl_dev"):
+        read_cells(copied_folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("bleu_as_given,41.02", "bleu_as_given,1.02", "1.02 is not in its printed line"),
+        ("bleu_as_given,41.02", "bleu_as_given,high", "is not a number as printed"),
+        ("dc368d0af8d6", "dc368d0a", r"replications\.csv:2: Expected `str` matching regex"),
+    ],
+)
+def test_a_spoilt_replication_is_refused(copied_folder: Path, old: str, new: str, message: str) -> None:
+    spoil(copied_folder / "replications.csv", old, new)
+    with pytest.raises(TableError, match=message):
+        read_replications(copied_folder)
+
+
+def test_a_replication_that_stands_twice_is_refused(copied_folder: Path) -> None:
+    path = copied_folder / "replications.csv"
+    header, line = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text(header + line + line, encoding="utf-8", newline="\n")
+    with pytest.raises(TableError, match=r"replications\.csv:3: row 'revisit_tiny' stands already at .*csv:2"):
+        read_replications(copied_folder)
+
+
+def test_a_missing_an_empty_and_a_misencoded_file_are_refused(copied_folder: Path) -> None:
+    path = copied_folder / "table1.csv"
+    header = path.read_text(encoding="utf-8").split("\n")[0]
+    path.write_text(header + "\n", encoding="utf-8", newline="\n")
+    with pytest.raises(TableError, match="holds a header and no rows"):
+        read_table(1, copied_folder)
+    path.write_bytes(header.encode() + b"\n1,x,layer_type,\xff,6,both,,\n")
+    with pytest.raises(TableError, match="not a readable UTF-8 CSV file"):
+        read_table(1, copied_folder)
+    path.unlink()
+    with pytest.raises(TableError, match="restore it from the repository"):
+        read_table(1, copied_folder)
+
+
+def test_a_table_that_the_paper_does_not_print_is_refused() -> None:
+    with pytest.raises(TableError, match="Tables 1 to 4"):
+        read_table(5)
