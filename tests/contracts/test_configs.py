@@ -1,0 +1,294 @@
+"""The shipped configs against the paper: Tables 2 and 3 at three scales, written down here a second time.
+
+Nothing below is read from the files that it judges: the paper's numbers stand here as printed.
+"""
+
+import csv
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cache
+from math import floor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from aiayn.spec import CONFIG_FOLDER, SCALES, ScaleSpec, SystemSpec, TrainingSpec, read_scale, read_system
+
+REPLICATIONS = Path(__file__).resolve().parents[2] / "paper_tables" / "published" / "replications.csv"
+
+PAPER_SIZES = {"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64}
+PAPER_OTHERS = {"p_drop": 0.1, "eps_ls": 0.1, "positions": "sinusoidal"}
+# Table 3: what each row prints; a blank is base's. For big_enfr section 6.1.
+PRINTED_BY_SYSTEM: dict[str, dict[str, Any]] = {
+    "base": {},
+    "table3_a_h1": {"num_heads": 1, "d_k": 512, "d_v": 512},
+    "table3_a_h4": {"num_heads": 4, "d_k": 128, "d_v": 128},
+    "table3_a_h16": {"num_heads": 16, "d_k": 32, "d_v": 32},
+    "table3_a_h32": {"num_heads": 32, "d_k": 16, "d_v": 16},
+    "table3_b_dk16": {"d_k": 16},
+    "table3_b_dk32": {"d_k": 32},
+    "table3_c_n2": {"num_layers": 2},
+    "table3_c_n4": {"num_layers": 4},
+    "table3_c_n8": {"num_layers": 8},
+    "table3_c_dmodel256": {"d_model": 256, "d_k": 32, "d_v": 32},
+    "table3_c_dmodel1024": {"d_model": 1024, "d_k": 128, "d_v": 128},
+    "table3_c_dff1024": {"d_ff": 1024},
+    "table3_c_dff4096": {"d_ff": 4096},
+    "table3_d_pdrop0": {"p_drop": 0.0},
+    "table3_d_pdrop02": {"p_drop": 0.2},
+    "table3_d_els0": {"eps_ls": 0.0},
+    "table3_d_els02": {"eps_ls": 0.2},
+    "table3_e_learned": {"positions": "learned"},
+    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "p_drop": 0.3},
+    "big_enfr": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "p_drop": 0.1},
+}
+ABLATIONS = [name for name in PRINTED_BY_SYSTEM if name.startswith("table3_")]
+LONGER = ("updates", "warmup_steps", "save_interval_updates")  # belong to the scale, and big's may differ from base's
+system_of = cache(read_system)  # the shipped ones, each read once
+every_scale = pytest.mark.parametrize("scale", SCALES)
+every_system = pytest.mark.parametrize("system", PRINTED_BY_SYSTEM)
+
+
+def rounded(value: Fraction) -> int:
+    """Return a positive number rounded, halves upwards, at least 1."""
+    return max(1, floor(value + Fraction(1, 2)))
+
+
+def expected_training(system: str, base: TrainingSpec) -> dict[str, Any]:
+    """Return what a row must be: its ratio to base in the six sizes, the paper's own value of everything else."""
+    expected = msgspec.structs.asdict(base) | PAPER_OTHERS
+    for key, printed in PRINTED_BY_SYSTEM[system].items():
+        is_size = key in PAPER_SIZES
+        expected[key] = rounded(Fraction(getattr(base, key) * printed, PAPER_SIZES[key])) if is_size else printed
+    if system.startswith("table3_a_"):  # "keeping the amount of computation constant": h d_k = d_model
+        expected["d_k"] = expected["d_v"] = base.d_model // expected["num_heads"]
+    return expected
+
+
+def differences(system: str, training: TrainingSpec, base: TrainingSpec) -> dict[str, tuple[Any, Any]]:
+    """Return {key: (found, expected)} where a system is not the paper's row; big may be trained longer."""
+    found, expected = msgspec.structs.asdict(training), expected_training(system, base)
+    free = LONGER if system.startswith("big") else ()
+    return {key: (found[key], expected[key]) for key in expected if key not in free and found[key] != expected[key]}
+
+
+def runs_of(scale: ScaleSpec) -> list[tuple[str, str, int]]:
+    """Return (corpus, system, seed) of every training that a scale asks for."""
+    with REPLICATIONS.open(encoding="utf-8", newline="") as file:
+        corpus_by_replication = {row["system"]: row["corpus"] for row in csv.DictReader(file)}
+    groups: list[tuple[str, Iterable[str], list[int]]] = [
+        (scale.en_de_corpus, scale.en_de_systems, scale.seeds),
+        (scale.en_fr_corpus, scale.en_fr_systems, scale.seeds),
+        (scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds),
+        *((corpus_by_replication[name], [name], scale.seeds) for name in scale.replications),
+    ]
+    return [(corpus, system, seed) for corpus, systems, seeds in groups for system in systems for seed in seeds]
+
+
+def scale_of(name: str) -> ScaleSpec:
+    """Read one of the shipped scales."""
+    return read_scale(CONFIG_FOLDER / f"{name}.yaml")
+
+
+def raw_system(scale: str, system: str) -> dict[str, Any]:
+    """Return a system's own file as it stands, nothing inherited."""
+    path = CONFIG_FOLDER / "systems" / scale / f"{system}.yaml"
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(values, dict)
+    return values
+
+
+@every_scale
+@every_system
+def test_every_system_of_every_scale_is_the_papers_row(scale: str, system: str) -> None:
+    base = system_of("base", scale)
+    spec = system_of(system, scale)
+    assert differences(system, spec.training, base.training) == {}
+    assert spec.decoding == base.decoding
+
+
+def test_a_wrong_row_is_noticed() -> None:
+    base = system_of("base", "paper").training
+    right = msgspec.structs.replace(base, d_model=256, d_k=32, d_v=32)
+    assert differences("table3_c_dmodel256", right, base) == {}
+    without_d_v = msgspec.structs.replace(right, d_v=64)
+    assert differences("table3_c_dmodel256", without_d_v, base) == {"d_v": (64, 32)}
+    shorter = msgspec.structs.replace(right, updates=5)
+    assert differences("table3_c_dmodel256", shorter, base) == {"updates": (5, 100000)}
+
+
+def test_sizes_are_rounded_and_at_least_one() -> None:
+    assert [rounded(Fraction(4 * n, 6)) for n in (2, 4, 8)] == [1, 3, 5]  # 1.33, 2.67, 5.33
+    assert rounded(Fraction(1, 2)) == 1
+    assert rounded(Fraction(1, 8)) == 1
+
+
+def test_the_papers_base_is_as_printed() -> None:
+    base = system_of("base", "paper").training
+    printed = PAPER_SIZES | PAPER_OTHERS
+    assert {key: getattr(base, key) for key in printed} == printed
+    adam = (base.adam_beta_1, base.adam_beta_2, base.adam_epsilon, base.clip_norm)
+    assert adam == (0.9, 0.98, 1e-9, 0.0)
+    assert (base.schedule, base.warmup_steps, base.updates) == ("equation_3", 4000, 100000)
+    assert base.max_tokens_per_batch * base.batches_per_update == 26000  # padded; 25,000 of them are real
+    assert base.patience_epochs is None
+
+
+def test_the_papers_checkpoints_are_ten_minutes_apart() -> None:
+    base, big = (system_of(name, "paper").training for name in ("base", "big"))
+    assert base.save_interval_updates is not None
+    assert big.save_interval_updates is not None
+    assert base.save_interval_updates * 0.4 == pytest.approx(600)  # seconds; section 5.2: 0.4 s a step
+    assert big.save_interval_updates * 1.0 == pytest.approx(600)
+    assert big.updates == 3 * base.updates == 300000
+
+
+@every_scale
+def test_every_base_has_the_papers_proportions_optimizer_and_decoding(scale: str) -> None:
+    base, paper = system_of("base", scale), system_of("base", "paper")
+    training = base.training
+    assert training.d_ff == 4 * training.d_model
+    assert training.num_heads * training.d_k == training.num_heads * training.d_v == training.d_model
+    kept = ("p_drop", "eps_ls", "positions", "adam_beta_1", "adam_beta_2", "adam_epsilon", "clip_norm", "schedule")
+    assert {key: getattr(training, key) for key in kept} == {key: getattr(paper.training, key) for key in kept}
+    decoding = msgspec.structs.asdict(base.decoding)
+    assert decoding == {"beam_size": 4, "length_penalty_alpha": 0.6, "length_penalty_form": "gnmt", "stop": "fairseq",
+                        "max_length_per_source_token": 1.0, "max_extra_tokens": 50}  # fmt: skip
+
+
+@every_scale
+def test_no_two_rows_of_a_scale_are_one(scale: str) -> None:
+    digests = {msgspec.json.encode(system_of(name, scale).training) for name in PRINTED_BY_SYSTEM}
+    assert len(digests) == len(PRINTED_BY_SYSTEM) == 21
+
+
+@every_scale
+def test_every_scale_has_the_same_systems(scale: str) -> None:
+    names = {path.stem for path in (CONFIG_FOLDER / "systems" / scale).iterdir()}
+    assert names == set(PRINTED_BY_SYSTEM) | ({"revisit_tiny"} if scale == "multi30k" else set())
+
+
+def superfluous(raw: dict[str, Any], spec: SystemSpec, base: SystemSpec, max_keys: int) -> list[str]:
+    """Return what is wrong with a variant's own file: keys beyond the allowed ones, or equal to its base's."""
+    own = raw.get("training", {})
+    faults = [f"top level: {key}" for key in raw if key not in ("name", "inherits", "description", "training")]
+    faults += [f"{key} is its base's" for key in own if getattr(spec.training, key) == getattr(base.training, key)]
+    return faults + ([f"{len(own)} training keys"] if not 1 <= len(own) <= max_keys else [])
+
+
+@every_scale
+@pytest.mark.parametrize("system", [name for name in PRINTED_BY_SYSTEM if name != "base"])
+def test_a_variants_file_holds_one_to_three_keys_that_differ(scale: str, system: str) -> None:
+    raw = raw_system(scale, system)
+    assert raw["inherits"] == ("big" if system == "big_enfr" else "base")
+    max_keys = len(PRINTED_BY_SYSTEM["big"]) + len(LONGER) if system == "big" else 3
+    assert superfluous(raw, system_of(system, scale), system_of(raw["inherits"], scale), max_keys) == []
+
+
+def test_a_superfluous_key_is_noticed() -> None:
+    base, shallow = system_of("base", "paper"), system_of("table3_c_n2", "paper")
+    raw = {"name": "x", "inherits": "base", "description": "x", "training": {"num_layers": 2}}
+    assert superfluous(raw, shallow, base, 3) == []
+    assert superfluous(raw | {"training": {"num_layers": 2, "d_ff": 2048}}, shallow, base, 3) == ["d_ff is its base's"]
+    assert superfluous(raw | {"decoding": {}}, shallow, base, 3) == ["top level: decoding"]
+    assert superfluous(raw | {"training": {}}, shallow, base, 3) == ["0 training keys"]
+
+
+def test_base_and_revisit_tiny_inherit_nothing() -> None:
+    for scale, system in [*((scale, "base") for scale in SCALES), ("multi30k", "revisit_tiny")]:
+        assert "inherits" not in raw_system(scale, system)
+
+
+@every_scale
+def test_a_training_writes_as_many_checkpoints_as_its_average_takes(scale: str) -> None:
+    for system, num_averaged in [("base", 5), ("big", 20), ("big_enfr", 20)]:  # section 6.1
+        training = system_of(system, scale).training
+        assert training.save_interval_updates is not None
+        assert training.updates // training.save_interval_updates >= num_averaged
+
+
+@every_scale
+def test_the_warm_up_ends_before_the_training(scale: str) -> None:
+    for system in PRINTED_BY_SYSTEM:
+        training = system_of(system, scale).training
+        assert training.warmup_steps < training.updates
+
+
+def test_revisit_tiny_is_the_published_recipe_to_the_letter() -> None:
+    spec = system_of("revisit_tiny", "multi30k")
+    assert msgspec.structs.asdict(spec.training) == {
+        "num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.3,
+        "eps_ls": 0.1, "positions": "sinusoidal", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-8,
+        "clip_norm": 25.0, "schedule": "inverse_sqrt", "warmup_steps": 2000, "peak_learning_rate": 0.005,
+        "initial_learning_rate": 1e-7, "updates": 8000, "max_tokens_per_batch": 4096, "batches_per_update": 2,
+        "save_interval_updates": None, "patience_epochs": 10, "device": "auto", "precision": "fp32",
+    }  # fmt: skip
+    assert msgspec.structs.asdict(spec.decoding) == {
+        "beam_size": 5, "length_penalty_alpha": 1.0, "length_penalty_form": "len", "stop": "fairseq",
+        "max_length_per_source_token": 0.0, "max_extra_tokens": 200,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "num_trainings"), [("demo", 12), ("multi30k", 33), ("paper", 30)])
+def test_a_scale_asks_for_its_number_of_trainings(scale: str, num_trainings: int) -> None:
+    runs = runs_of(scale_of(scale))
+    assert len(runs) == num_trainings
+    assert len(set(runs)) == num_trainings, "a training is asked for twice"
+
+
+def test_one_seed_more_is_counted() -> None:
+    demo = scale_of("demo")
+    assert len(runs_of(msgspec.structs.replace(demo, ablation_seeds=[1, 2, 3]))) == 14
+
+
+@every_scale
+def test_a_scale_names_only_systems_that_exist(scale: str) -> None:
+    spec = scale_of(scale)
+    assert spec.scale == scale
+    for name in (*spec.en_de_systems, *spec.en_fr_systems, *spec.ablation_systems, *spec.replications):
+        assert system_of(name, scale).name == name
+
+
+def test_what_each_scale_holds() -> None:
+    demo, multi30k, paper = (scale_of(name) for name in SCALES)
+    assert [(scale.en_de_corpus, scale.en_fr_corpus) for scale in (demo, multi30k, paper)] == [
+        ("demo_en_de", "demo_en_fr"), ("multi30k_en_de", "multi30k_en_fr"), ("wmt14_en_de", "wmt14_en_fr"),
+    ]  # fmt: skip
+    for scale in (demo, multi30k, paper):
+        assert (scale.en_de_systems, scale.en_fr_systems) == (["base", "big"], ["base", "big_enfr"])
+        assert scale.runs_folder == "runs"
+        assert not scale.allow_long_runs
+    assert (demo.ablation_systems, demo.seeds, demo.ablation_seeds) == (
+        ["table3_c_n2", "table3_d_els0"],
+        [1, 2],
+        [1, 2],
+    )
+    for scale in (multi30k, paper):
+        assert (scale.ablation_systems, scale.seeds, scale.ablation_seeds) == (ABLATIONS, [1, 2, 3], [1])
+    assert [scale.replications for scale in (demo, multi30k, paper)] == [[], ["revisit_tiny"], []]
+    assert [scale.has_baselines for scale in (demo, multi30k, paper)] == [True, False, False]
+
+
+def nested_keys(values: dict[str, Any]) -> list[str]:
+    """Return the keys that hold a mapping, or a list of anything but scalars."""
+    return [
+        key
+        for key, value in values.items()
+        if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
+    ]
+
+
+@every_scale
+def test_a_scale_holds_scalars_and_lists_only(scale: str) -> None:
+    values = yaml.safe_load((CONFIG_FOLDER / f"{scale}.yaml").read_text(encoding="utf-8"))
+    assert nested_keys(values) == [], "Snakemake unites mappings of two configs"
+
+
+def test_a_mapping_in_a_scale_is_noticed() -> None:
+    assert nested_keys({"seeds": [1, 2], "scale": "demo", "systems": {"base": 1}, "pairs": [[1]]}) == [
+        "systems",
+        "pairs",
+    ]

@@ -1,0 +1,247 @@
+"""Strict YAML: what is wrong is refused with file, line and the next step."""
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+from aiayn.errors import ConfigError
+from aiayn.strict_yaml import convert, overlay, read_document
+
+
+class Oven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="oven", tag_field="kind"):
+    """One of two kinds of heat."""
+
+    num_trays: int
+
+
+class Pan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pan", tag_field="kind"):
+    """The other kind of heat."""
+
+    has_lid: bool
+
+
+class Dough(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A nested mapping."""
+
+    flour_grams: int
+    yeast_fraction: float
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A spec with every kind of field that the project's specs have."""
+
+    name: str
+    dough: Dough
+    shape: Literal["round", "long"] = "round"
+    rests: list[int] = []
+    heat: Oven | Pan | None = None
+    price_by_shop_by_town: dict[str, dict[str, Dough]] = {}
+    oil_grams: float | None = None
+
+
+DOUGH = "dough:\n  flour_grams: 500\n  yeast_fraction: 0.01\n"
+
+
+def written(folder: Path, text: str, name: str = "bread.yaml") -> Path:
+    """Write a YAML file and return its path."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
+def refusal(folder: Path, text: str) -> str:
+    """Return the message with which a text is refused, the folder cut off."""
+    path = written(folder, text)
+    with pytest.raises(ConfigError) as caught:
+        convert(read_document(path), Recipe)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_a_right_file_is_read_with_its_types(tmp_path: Path) -> None:
+    recipe = convert(read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n")), Recipe)
+    assert recipe == Recipe(name="bread", dough=Dough(flour_grams=500, yeast_fraction=0.01), rests=[30, 60])
+
+
+def test_a_whole_number_will_do_for_a_fraction(tmp_path: Path) -> None:
+    recipe = convert(read_document(written(tmp_path, f"name: bread\n{DOUGH}oil_grams: 3\n")), Recipe)
+    assert recipe.oil_grams == 3.0
+    assert isinstance(recipe.oil_grams, float)
+
+
+def test_each_key_and_list_item_has_its_line(tmp_path: Path) -> None:
+    document = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests:\n  - 30\n  - 60\n"))
+    lines = {path: place.rpartition(":")[2] for path, place in document.place_by_path.items()}
+    assert lines == {"": "1", "name": "1", "dough": "2", "dough.flour_grams": "3", "dough.yeast_fraction": "4",
+                     "rests": "5", "rests[0]": "6", "rests[1]": "7"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("absent", "line"), [("dough.salt", 2), ("dough.salt.kind", 2), ("rests[7]", 5), ("oil", 1), ("oil[0].x", 1)]
+)
+def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(tmp_path: Path, absent: str, line: int) -> None:
+    path = written(tmp_path, f"name: bread\n{DOUGH}rests: [30]\n")
+    assert read_document(path).place(absent) == f"{path}:{line}"
+
+
+REFUSED = {
+    "a misspelt key is named with the one that was meant": (
+        "name: bread\ndough:\n  flour_gram: 500\n  yeast_fraction: 0.01\n",
+        "bread.yaml:3: unknown key 'flour_gram'; did you mean 'flour_grams'?",
+    ),
+    "an unknown key unlike any other is answered with all": (
+        f"name: bread\n{DOUGH}zzz: 1\n",
+        "bread.yaml:5: unknown key 'zzz'; "
+        "known keys: name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams",
+    ),
+    "an unknown key in a mapping of mappings is found": (
+        f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn:\n    Moser:\n      flour_grams: 1\n      yeast_part: 1\n",
+        "bread.yaml:9: unknown key 'yeast_part'; did you mean 'yeast_fraction'?",
+    ),
+    "an unknown key of one kind of heat is answered with the keys of heat": (
+        f"name: bread\n{DOUGH}heat:\n  kind: oven\n  num_tray: 2\n",
+        "bread.yaml:7: unknown key 'num_tray'; did you mean 'num_trays'?",
+    ),
+    "a missing key is named with the mapping that lacks it": (
+        "name: bread\ndough:\n  flour_grams: 500\n",
+        "bread.yaml:2: missing key 'yeast_fraction' under 'dough'; add it",
+    ),
+    "a missing key of the file itself is named": (DOUGH, "bread.yaml:1: missing key 'name'; add it"),
+    "a wrong type is shown with the value": (
+        "name: bread\ndough:\n  flour_grams: 0.5\n  yeast_fraction: 0.01\n",
+        "bread.yaml:3: dough.flour_grams: 0.5: Expected `int`, got `float`",
+    ),
+    "yes is not a number": (
+        "name: bread\ndough:\n  flour_grams: yes\n  yeast_fraction: 0.01\n",
+        "bread.yaml:3: dough.flour_grams: True: Expected `int`, got `bool`",
+    ),
+    "an exponent without a dot is text, and the right form is told": (
+        "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: 1e-9\n",
+        "bread.yaml:4: dough.yeast_fraction: '1e-9': Expected `float`, got `str` (to YAML 1e-9 is text: write 1.0e-9)",
+    ),
+    "the right form is told for a large number, too": (
+        f"name: bread\n{DOUGH}oil_grams: 2.5e20\n",
+        "bread.yaml:5: oil_grams: '2.5e20': Expected `float | null`, got `str` (to YAML 2.5e20 is text: write 2.5e+20)",
+    ),
+    "a number in quotes is text": (
+        "name: bread\ndough:\n  flour_grams: '500'\n  yeast_fraction: 0.01\n",
+        "bread.yaml:3: dough.flour_grams: '500': Expected `int`, got `str` (in quotes it is text: write 500)",
+    ),
+    "no advice on numbers is given for a word": (
+        "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: little\n",
+        "bread.yaml:4: dough.yeast_fraction: 'little': Expected `float`, got `str`",
+    ),
+    "a word that is no choice is answered with the nearest": (
+        f"name: bread\n{DOUGH}shape: rond\n",
+        "bread.yaml:5: shape: 'rond'; did you mean 'round'?",
+    ),
+    "a word far from any choice is answered with all": (
+        f"name: bread\n{DOUGH}shape: flat\n",
+        "bread.yaml:5: shape: 'flat'; expected one of: long, round",
+    ),
+    "a kind that does not exist is answered with the kinds": (
+        f"name: bread\n{DOUGH}heat:\n  kind: sun\n",
+        "bread.yaml:6: heat.kind: 'sun'; expected one of: oven, pan",
+    ),
+    "an item of a list has its own line": (
+        f"name: bread\n{DOUGH}rests:\n  - 30\n  - long\n",
+        "bread.yaml:7: rests[1]: 'long': Expected `int`, got `str`",
+    ),
+    "a wrong value in a mapping of mappings is placed at that mapping": (
+        f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn: {{Moser: {{flour_grams: x, yeast_fraction: 0.1}}}}\n",
+        "bread.yaml:6: price_by_shop_by_town[...][...].flour_grams: Expected `int`, got `str`",
+    ),
+    "a number too large to hold is refused": (
+        f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n",
+        f"bread.yaml:5: oil_grams: 1{400 * '0'}: Number out of range",
+    ),
+    "a scalar where keys belong is refused": (
+        "name: bread\ndough: 3\n",
+        "bread.yaml:2: dough: 3: Expected `object`, got `int`",
+    ),
+    "nothing where keys belong is refused": (
+        "name: bread\ndough:\n",
+        "bread.yaml:2: dough: None: Expected `object`, got `null`",
+    ),
+    "a key given twice names both lines": (
+        f"name: bread\n{DOUGH}name: cake\n",
+        "bread.yaml:5: 'name' is given twice (first at bread.yaml:1); keep one",
+    ),
+    "a nested key given twice names both lines": (
+        "name: bread\ndough:\n  flour_grams: 1\n  yeast_fraction: 0.1\n  flour_grams: 2\n",
+        "bread.yaml:5: 'flour_grams' is given twice (first at bread.yaml:3); keep one",
+    ),
+    "a key with a dot is not taken for a nested one": (
+        f"name: bread\n{DOUGH}dough.yeast_fraction: 3\n",
+        "bread.yaml:5: unknown key 'dough.yeast_fraction'; "
+        "known keys: name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams",
+    ),
+    "a key that YAML reads as a truth value is refused": (
+        f"name: bread\n{DOUGH}no: 3\n",
+        "bread.yaml:5: key 'no' is a bool to YAML; expected text: put it in quotes",
+    ),
+    "a file that is no YAML is refused with its line": (
+        "name: bread\ndough: [1, 2\nshape: round\n",
+        "bread.yaml:3: not YAML: expected ',' or ']', but got ':'; look for a colon, quote or indent",
+    ),
+    "an empty file is refused": (
+        "# nothing\n",
+        "bread.yaml:1: expected a mapping of keys to values, found nothing; write `key: value` lines",
+    ),
+    "a list is no mapping": (
+        "- name\n",
+        "bread.yaml:1: expected a mapping of keys to values, found list; write `key: value` lines",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_it_is_refused_with_file_line_and_next_step(tmp_path: Path, text: str, message: str) -> None:
+    assert refusal(tmp_path, text) == message
+
+
+def test_a_control_character_is_refused(tmp_path: Path) -> None:
+    assert "bread.yaml: not YAML: unacceptable character #x0007" in refusal(tmp_path, "name: b\a\n")
+
+
+def test_an_absent_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    written(tmp_path, "name: bread\n", "table3_c_n2.yaml")
+    with pytest.raises(ConfigError, match=r"table3_cn2\.yaml: no such file; did you mean 'table3_c_n2'\?"):
+        read_document(tmp_path / "table3_cn2.yaml")
+
+
+def test_an_absent_file_unlike_any_other_is_answered_with_all(tmp_path: Path) -> None:
+    written(tmp_path, "name: bread\n", "base.yaml")
+    written(tmp_path, "name: bread\n", "wide.yaml")
+    with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; .* holds: base, wide$"):
+        read_document(tmp_path / "zzz.yaml")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read as UTF-8 text"):
+        read_document(tmp_path)
+
+
+def test_text_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bread.yaml"
+    path.write_bytes("name: Br\u00f6tchen\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"bread\.yaml: cannot be read as UTF-8 text"):
+        read_document(path)
+
+
+def test_an_overlay_replaces_values_and_keeps_the_rest(tmp_path: Path) -> None:
+    below = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n", "below.yaml"))
+    above = read_document(written(tmp_path, "rests: [10]\ndough:\n  flour_grams: 400\n", "above.yaml"))
+    merged = overlay(below, above)
+    dough = {"flour_grams": 400, "yeast_fraction": 0.01}
+    assert merged.values == {"name": "bread", "dough": dough, "rests": [10]}
+    assert below.values["dough"]["flour_grams"] == 500, "the document below must stay as it was"
+
+
+def test_an_overlay_knows_from_which_file_each_key_came(tmp_path: Path) -> None:
+    below = read_document(written(tmp_path, f"name: bread\n{DOUGH}", "below.yaml"))
+    above = read_document(written(tmp_path, "dough:\n  flour_grams: 400\n", "above.yaml"))
+    merged = overlay(below, above)
+    assert merged.place("dough.flour_grams") == f"{tmp_path}/above.yaml:2"
+    assert merged.place("dough.yeast_fraction") == f"{tmp_path}/below.yaml:4"
