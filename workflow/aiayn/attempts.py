@@ -1,0 +1,197 @@
+"""What happened to a run: `attempts.jsonl` in its folder, append-only, one line an event.
+
+It stands outside every declared output, because Snakemake deletes the outputs of a failed rule. A start without an end
+is closed by the next attempt, outcome `lost`, at the time of the run's last log line.
+"""
+
+import datetime
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aiayn.errors import RecordError
+from aiayn.provenance import utc_now
+
+ATTEMPTS_NAME = "attempts.jsonl"
+DONE_NAME = "done.json"
+LOG_NAME = "train.log"
+RANK_LOCK_NAME = "rank0.lock"  # held by rank 0 as long as it lives; holds its process number
+LOG_TAIL_LINES = 40
+Outcome = Literal["done", "failed", "stopped", "lost"]
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="started", tag_field="event"):
+    """An attempt began at `time` (UTC), with `update` optimiser steps already done."""
+
+    attempt: int
+    time: str
+    job: str
+    host: str
+    device: str
+    num_gpus: int
+    threads_per_rank: int
+    commit: str
+    update: int
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="ended", tag_field="event"):
+    """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt resumes from."""
+
+    attempt: int
+    time: str
+    update: int
+    outcome: Outcome
+    reason: str
+    log_tail: list[str]
+
+
+Event = Started | Ended
+
+
+class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over attempts: a start counts until its end."""
+
+    num_attempts: int
+    wall_seconds: float
+    gpu_seconds: float
+
+
+def read_events(run_folder: Path) -> list[Event]:
+    """Return all events in order; none if the run never began. A torn last line (a crash while writing) is left out.
+
+    Raises:
+        RecordError: naming the line, if any other line is not an event.
+    """
+    path = run_folder / ATTEMPTS_NAME
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    events: list[Event] = []
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            events.append(msgspec.json.decode(line, type=Event))
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            if number == len(lines):  # no newline follows: it was being written
+                break
+            raise RecordError(f"{path}:{number}: not an event: {error}; move the file aside to begin anew") from error
+    return events
+
+
+def append_event(run_folder: Path, event: Event) -> None:
+    """Append one event and bring it to the disk; a torn line before it is ended first."""
+    path = run_folder / ATTEMPTS_NAME
+    with path.open("a+b") as lines:
+        size = lines.seek(0, os.SEEK_END)
+        if size:
+            lines.seek(size - 1)
+            if lines.read(1) != b"\n":
+                _drop_torn_line(path)
+        lines.write(msgspec.json.encode(event) + b"\n")
+        lines.flush()
+        os.fsync(lines.fileno())
+
+
+def _drop_torn_line(path: Path) -> None:
+    content = path.read_bytes()
+    os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def open_attempt(events: list[Event]) -> Started | None:
+    """Return the newest start if nothing ended it."""
+    last = events[-1] if events else None
+    return last if isinstance(last, Started) else None
+
+
+def close_lost_attempt(run_folder: Path, *, update: int) -> None:
+    """End a start that has no end: outcome `lost`, at the time of the last log line."""
+    started = open_attempt(read_events(run_folder))
+    if started is None:
+        return
+    log_path = run_folder / LOG_NAME
+    time = started.time
+    if log_path.exists():
+        last_written = datetime.datetime.fromtimestamp(log_path.stat().st_mtime, datetime.UTC)
+        time = max(time, last_written.isoformat(timespec="seconds"))
+    reason = "ended without a word (killed, or the machine went down)"
+    append_event(
+        run_folder,
+        Ended(attempt=started.attempt, time=time, update=update, outcome="lost", reason=reason, log_tail=log_tail(run_folder)),
+    )
+
+
+def end_attempt(run_folder: Path, *, update: int, outcome: Outcome, reason: str) -> None:
+    """End the open attempt now."""
+    started = open_attempt(read_events(run_folder))
+    if started is None:
+        raise RecordError(f"{run_folder / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
+    tail = log_tail(run_folder)
+    append_event(
+        run_folder,
+        Ended(attempt=started.attempt, time=utc_now(), update=update, outcome=outcome, reason=reason, log_tail=tail),
+    )
+
+
+def log_tail(run_folder: Path, num_lines: int = LOG_TAIL_LINES) -> list[str]:
+    """Return the last lines of the run's log, long ones cut."""
+    path = run_folder / LOG_NAME
+    if not path.exists():
+        return []
+    with path.open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 200 * 1024))
+        lines = log.read().decode("utf-8", errors="replace").split("\n")
+    return [line[:500] for line in lines if line][-num_lines:]
+
+
+def summarise_attempts(events: list[Event], *, until: str | None = None) -> AttemptSummary:
+    """Sum seconds over all attempts; an open one counts until `until` (UTC), or not at all."""
+    wall_seconds = gpu_seconds = 0.0
+    num_attempts = 0
+    started: Started | None = None
+    for event in events:
+        if isinstance(event, Started):
+            started, num_attempts = event, num_attempts + 1
+        elif started is not None:
+            seconds = seconds_between(started.time, event.time)
+            wall_seconds, gpu_seconds = wall_seconds + seconds, gpu_seconds + seconds * started.num_gpus
+            started = None
+    if started is not None and until is not None:
+        seconds = seconds_between(started.time, until)
+        wall_seconds, gpu_seconds = wall_seconds + seconds, gpu_seconds + seconds * started.num_gpus
+    return AttemptSummary(num_attempts=num_attempts, wall_seconds=wall_seconds, gpu_seconds=gpu_seconds)
+
+
+def seconds_between(begin: str, end: str) -> float:
+    """Return the seconds from one ISO 8601 time to another."""
+    return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest line of statistics in fairseq's JSON log; `loss_bits` as fairseq prints it (base 2)."""
+
+    update: int
+    loss_bits: float
+    updates_per_second: float
+    target_tokens_per_second: float
+
+
+def read_progress(run_folder: Path) -> Progress | None:
+    """Return the newest training statistics of the log, or nothing if there are none yet."""
+    for line in reversed(log_tail(run_folder)):
+        _, is_statistics, statistics = line.partition("| train_inner | ")
+        if is_statistics:
+            try:
+                values = json.loads(statistics)
+                return Progress(
+                    update=int(values["num_updates"]),
+                    loss_bits=float(values["loss"]),
+                    updates_per_second=float(values.get("ups", 0)),
+                    target_tokens_per_second=float(values.get("wps", 0)),
+                )
+            except (ValueError, KeyError):
+                continue  # a torn line; the one before is whole
+    return None

@@ -1,0 +1,161 @@
+"""Checkpoints of a training: the last n model-only ones and one full one, each whole or absent.
+
+`model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place in
+the data too, to resume from. Averages are taken over model-only ones. The number is the update.
+"""
+
+import hashlib
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aiayn.engine import compat
+from aiayn.errors import CheckpointError
+from aiayn.provenance import replace_on_success
+
+compat.install()
+
+_NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
+_BUFFERS = ("version", "_float_tensor")  # fairseq's non-parameters in a state dict
+
+
+def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
+    """Return the path of a checkpoint; `kind` is `model` or `full`."""
+    return folder / f"{kind}_{update:08d}.pt"
+
+
+def update_of(path: Path) -> int:
+    """Return the update that a checkpoint's name tells."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        raise CheckpointError(f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt")
+    return int(found["update"])
+
+
+def list_checkpoints(folder: Path, kind: str) -> list[Path]:
+    """Return the checkpoints of a kind, oldest first."""
+    found = [path for path in folder.glob(f"{kind}_*.pt") if _NAME.fullmatch(path.name)]
+    return sorted(found, key=update_of)
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, OSError, EOFError):
+        return False
+
+
+def save_whole(state: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint beside, bring it to the disk, then rename.
+
+    Raises:
+        OSError: if the disk is full; nothing half-written is left.
+    """
+    with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove what a killed write left behind."""
+    for path in folder.glob(".*.partial"):
+        path.unlink(missing_ok=True)
+
+
+def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
+    """Return the newest full checkpoint that is whole, and the torn ones, which are renamed to `*.torn`."""
+    torn = []
+    for path in reversed(list_checkpoints(folder, "full")):
+        if is_whole(path):
+            return path, torn
+        torn_path = path.with_suffix(".torn")
+        path.replace(torn_path)
+        torn.append(torn_path)
+    return None, torn
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Map a checkpoint's tensors into memory without reading them all.
+
+    Raises:
+        CheckpointError: if the file is absent or torn.
+    """
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such checkpoint; rerun the training or the average that writes it")
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except Exception as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
+        reason = str(error).split("\n")[0]
+        raise CheckpointError(f"{path}: torn or not a checkpoint ({reason}); delete it, then rerun its stage") from error
+    if "model" not in state:
+        raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
+    return state
+
+
+def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
+    """Return the digest of a model: the names and bytes of its tensors in order of name, never of a file."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
+    """Count the trained numbers of a model, tied matrices once, fairseq's buffers not at all."""
+    size_by_storage: dict[int, int] = {}
+    for name, tensor in tensors.items():
+        if name.rpartition(".")[2] not in _BUFFERS:
+            size_by_storage[tensor.data_ptr()] = tensor.numel()
+    return sum(size_by_storage.values())
+
+
+class CheckpointKeeper:
+    """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
+
+    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...: evenly
+    spaced, and the last model among them. With None they are kept at each epoch's end.
+    """
+
+    def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
+        self.folder = folder
+        self.num_models = num_models
+        self.updates = updates
+        self.save_interval_updates = save_interval_updates
+
+    def is_due(self, num_updates: int) -> bool:
+        """Return whether a model is to be kept at this update, apart from ends of epochs."""
+        interval = self.save_interval_updates
+        return interval is not None and (self.updates - num_updates) % interval == 0
+
+    def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
+        """Write the full checkpoint, and the model-only one where it is due; then drop what is too old."""
+        trainer.consolidate_optimizer()
+        if not trainer.should_save_checkpoint_on_current_rank:
+            return
+        num_updates = trainer.get_num_updates()
+        state = trainer.state_dict()
+        progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
+        state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
+        is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
+        if is_kept or num_updates == self.updates:
+            model_only = {"args": None, "cfg": state["cfg"], "model": state["model"], "extra_state": {}}
+            save_whole(model_only | {"optimizer_history": []}, checkpoint_path(self.folder, "model", num_updates))
+        full_path = checkpoint_path(self.folder, "full", num_updates)
+        save_whole(state, full_path)
+        self._prune(full_path)
+
+    def _prune(self, newest_full_path: Path) -> None:
+        for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
+            path.unlink()
+        for path in list_checkpoints(self.folder, "full"):
+            if path != newest_full_path:
+                path.unlink()

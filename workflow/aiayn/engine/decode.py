@@ -1,0 +1,149 @@
+"""Beam search over a test set (section 6.1), by fairseq's generator, one hypothesis a source line, whatever the line holds."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from fairseq import tasks
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.sequence_generator import SequenceGenerator
+from tqdm import tqdm
+
+from aiayn.engine import plugin
+from aiayn.engine.checkpoints import load_checkpoint
+from aiayn.engine.fairseq_args import MAX_POSITIONS
+from aiayn.errors import CheckpointError
+from aiayn.spec import DecodingSpec
+
+__all__ = ["GnmtPenalty", "Hypothesis", "Translator", "decoding_signature", "plugin"]
+TOKENS_PER_BATCH = 4000
+
+
+class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
+    """The best translation of one line: its pieces, its summed log-probability (nats), and its rank score."""
+
+    pieces: list[str]
+    log_probability_nats: float
+    score: float
+
+
+class GnmtPenalty:
+    """Stands where fairseq keeps its exponent: `n ** self` is ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14).
+
+    fairseq divides a hypothesis's log-probability by `n ** lenpen`, n its tokens with end of sentence.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def __rpow__(self, num_tokens: float) -> float:
+        return float(((5 + num_tokens) / 6) ** self.alpha)
+
+
+def decoding_signature(decoding: DecodingSpec) -> str:
+    """Return everything about the search that could change a hypothesis, in one line."""
+    return (
+        f"beam:{decoding.beam_size}|lenpen:{decoding.length_penalty_form}|alpha:{decoding.length_penalty_alpha:g}"
+        f"|stop:{decoding.stop}|maxlen:{decoding.max_length_per_source_token:g}x+{decoding.max_extra_tokens}"
+    )
+
+
+class Translator:
+    """A model with its dictionaries, ready to translate lines of pieces."""
+
+    def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
+        load_checkpoint(checkpoint_path)  # a torn file is named here, in our words
+        models, _, task = load_model_ensemble_and_task([str(checkpoint_path)], arg_overrides={"data": str(data_folder)})
+        self.model = models[0].to(device).eval()
+        self.task: tasks.FairseqTask = task
+        self.device = device
+        self.decoding = decoding
+        _check_dictionaries(self.model, task, checkpoint_path, data_folder)
+        alpha = decoding.length_penalty_alpha
+        self.generator = SequenceGenerator(
+            [self.model],
+            task.target_dictionary,
+            beam_size=decoding.beam_size,
+            max_len_a=decoding.max_length_per_source_token,
+            max_len_b=decoding.max_extra_tokens,
+            len_penalty=GnmtPenalty(alpha) if decoding.length_penalty_form == "gnmt" else alpha,
+        )
+
+    def translate(self, sources: list[torch.Tensor]) -> list[Hypothesis]:
+        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut."""
+        hypotheses: list[Hypothesis | None] = [None] * len(sources)
+        with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as bar:
+            for line_indices in _batches([_fit(source) for source in sources]):
+                found = self._translate_batch([_fit(sources[index]) for index in line_indices])
+                for index, hypothesis in zip(line_indices, found, strict=True):
+                    hypotheses[index] = hypothesis
+                bar.update(len(line_indices))
+        return [hypothesis for hypothesis in hypotheses if hypothesis is not None]
+
+    def _translate_batch(self, sources: list[torch.Tensor]) -> list[Hypothesis]:
+        lengths = torch.tensor([len(source) for source in sources])
+        dataset = self.task.build_dataset_for_inference(sources, lengths)
+        sample = dataset.collater([dataset[index] for index in range(len(sources))])
+        net_input = {key: value.to(self.device) for key, value in sample["net_input"].items() if value is not None}
+        with torch.no_grad():
+            found = self.generator.generate([self.model], {"net_input": net_input})
+        hypotheses: list[Hypothesis] = [_best(beam, self.task.target_dictionary) for beam in found]
+        # fairseq sorts a batch by length; `id` tells where each line stood.
+        by_line = dict(zip(sample["id"].tolist(), hypotheses, strict=True))
+        return [by_line[index] for index in range(len(sources))]
+
+
+def _fit(source: torch.Tensor) -> torch.Tensor:
+    if len(source) <= MAX_POSITIONS:
+        return source
+    return torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
+
+
+def _batches(sources: list[torch.Tensor]) -> Iterator[list[int]]:
+    """Yield line indices in batches of like length, at most TOKENS_PER_BATCH padded tokens each."""
+    batch: list[int] = []
+    for index in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+        if batch and (len(batch) + 1) * len(sources[batch[0]]) > TOKENS_PER_BATCH:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _best(beam: list[dict[str, Any]], dictionary: Any) -> Hypothesis:
+    best = beam[0]
+    pieces = [dictionary[int(token)] for token in best["tokens"] if int(token) != dictionary.eos()]
+    return Hypothesis(
+        pieces=pieces,
+        log_probability_nats=float(best["positional_scores"].sum()),
+        score=float(best["score"]),
+    )
+
+
+def _check_dictionaries(model: Any, task: Any, checkpoint_path: Path, data_folder: Path) -> None:
+    rows = (model.encoder.embed_tokens.num_embeddings, model.decoder.embed_tokens.num_embeddings)
+    sizes = (len(task.source_dictionary), len(task.target_dictionary))
+    if rows != sizes:
+        raise CheckpointError(
+            f"{checkpoint_path}: embeds {rows} symbols, the dictionaries in {data_folder} hold {sizes}; "
+            "give the data-bin that the model was trained on"
+        )
+
+
+def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
+    """Return the source side of a data-bin's split, as ids with end of sentence, in order of line."""
+    task.load_dataset(split)
+    dataset = task.dataset(split)
+    return [dataset.src[index] for index in range(len(dataset.src))]
+
+
+def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:
+    """Translate a split; return its hypotheses in order of line, and sentences a second without loading."""
+    sources = load_source_lines(translator.task, split)
+    begin = time.perf_counter()
+    hypotheses = translator.translate(sources)
+    return hypotheses, len(sources) / max(time.perf_counter() - begin, 1e-9)

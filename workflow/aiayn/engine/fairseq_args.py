@@ -1,0 +1,117 @@
+"""The one table from the paper's symbols to fairseq's flags. Pure: imports neither torch nor fairseq.
+
+The flags are those of a hand-run `fairseq-train`; `aiayn train` gives fairseq exactly these.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.spec import TrainingSpec
+
+USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
+MAX_POSITIONS = 1024  # fairseq's default; longer training sentences are left out and counted in its log
+
+
+class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
+    """The data-bin as fairseq needs to know it."""
+
+    folder: str
+    source_language: str
+    target_language: str
+    is_joint: bool
+
+
+def refuse_untrainable(system: str, training: TrainingSpec) -> None:
+    """Refuse what fairseq's `transformer` cannot train, rather than approximate it.
+
+    Raises:
+        ConfigError: naming the system, the value and what the engine can do.
+    """
+    per_head = training.d_model // training.num_heads
+    if training.d_model % training.num_heads or (training.d_k, training.d_v) != (per_head, per_head):
+        raise ConfigError(
+            f"{system}: d_k={training.d_k}, d_v={training.d_v} with d_model={training.d_model} and "
+            f"{training.num_heads} heads: this engine fixes d_k = d_v = d_model / num_heads (here {per_head}), so "
+            "Table 3's rows (B) cannot be trained yet; take the system out of `ablation_systems`"
+        )
+
+
+def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    """Return the flags of the architecture (sections 3.1 to 3.5 and 5.4)."""
+    flags = ["--arch", "transformer"]
+    for side in ("encoder", "decoder"):
+        flags += [f"--{side}-layers", str(training.num_layers)]
+        flags += [f"--{side}-embed-dim", str(training.d_model)]
+        flags += [f"--{side}-ffn-embed-dim", str(training.d_ff)]
+        flags += [f"--{side}-attention-heads", str(training.num_heads)]
+        if training.positions == "learned":
+            flags += [f"--{side}-learned-pos"]
+    flags += ["--dropout", str(training.p_drop), "--attention-dropout", "0.0", "--activation-dropout", "0.0"]
+    flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
+    return [*flags, "--max-source-positions", str(MAX_POSITIONS), "--max-target-positions", str(MAX_POSITIONS)]
+
+
+def _optimiser_flags(training: TrainingSpec) -> list[str]:
+    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing)."""
+    flags = ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", str(training.eps_ls)]
+    flags += ["--optimizer", "adam", "--adam-betas", f"({training.adam_beta_1}, {training.adam_beta_2})"]
+    flags += ["--adam-eps", str(training.adam_epsilon), "--weight-decay", "0.0", "--clip-norm", str(training.clip_norm)]
+    flags += ["--warmup-updates", str(training.warmup_steps)]
+    if training.schedule == "equation_3":
+        # The schedule ignores --lr, but fairseq wants one; it would stop at a rate of 0.
+        return [*flags, "--lr-scheduler", "equation_3", "--schedule-d-model", str(training.d_model), "--lr", "1.0"]
+    return [
+        *flags, "--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", str(training.initial_learning_rate),
+        "--lr", str(training.peak_learning_rate),
+    ]  # fmt: skip
+
+
+def _batch_flags(training: TrainingSpec, *, num_ranks: int) -> list[str]:
+    """Return the flags that make an update of `batches_per_update` batches, over as many ranks as there are."""
+    if training.batches_per_update % num_ranks:
+        raise ConfigError(
+            f"batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks: "
+            "the update would be another batch than the system's; take a divisor"
+        )
+    return [
+        "--max-tokens", str(training.max_tokens_per_batch),
+        "--update-freq", str(training.batches_per_update // num_ranks),
+        "--max-update", str(training.updates),
+        # Without it a run resumed after its first epoch trains on other batches than an undisturbed one.
+        "--update-epoch-batch-itr", "True",
+        "--num-workers", "0",
+        "--skip-invalid-size-inputs-valid-test",
+    ]  # fmt: skip
+
+
+def _saving_flags(training: TrainingSpec) -> list[str]:
+    """Return the flags of validation; `engine/checkpoints.py` decides what is saved, and when by updates."""
+    is_by_epoch = training.save_interval_updates is None
+    never = str(10**9)
+    flags = ["--save-interval", "1" if is_by_epoch else never, "--validate-interval", "1" if is_by_epoch else never]
+    if training.patience_epochs is not None:
+        flags += ["--patience", str(training.patience_epochs)]
+    return flags
+
+
+def train_flags(
+    training: TrainingSpec, data: TrainingData, *, seed: int, save_folder: str, device: str, num_ranks: int = 1
+) -> list[str]:
+    """Return the command line of fairseq-train, without its name.
+
+    `device` is `cpu` or `cuda`, already resolved.
+    """
+    flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
+    flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
+    flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
+    flags += _batch_flags(training, num_ranks=num_ranks) + _saving_flags(training)
+    flags += ["--save-dir", save_folder, "--seed", str(seed)]
+    flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]
+    return [*flags, "--cpu"] if device == "cpu" else flags
+
+
+def log_interval(training: TrainingSpec) -> int:
+    """Return how many updates lie between two lines of statistics: a hundred lines a run, but one a hundred updates."""
+    return max(1, min(100, training.updates // 100))

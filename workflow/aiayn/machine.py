@@ -1,0 +1,37 @@
+"""What this machine can do, found out without torch: its GPUs by name, and what one CPU core sustains."""
+
+import os
+import shutil
+import subprocess
+import time
+
+import numpy as np
+
+_MATRIX_SIZE = 768
+
+
+def gpu_names() -> list[str]:
+    """Return the product names of the GPUs that this process may use, as their driver's own tool tells them."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"]
+    listing = subprocess.run(command, capture_output=True, text=True)
+    if listing.returncode != 0:
+        return []
+    name_by_index = dict(line.split(", ", maxsplit=1) for line in listing.stdout.strip().split("\n") if ", " in line)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return list(name_by_index.values())
+    return [name_by_index[index] for index in visible.split(",") if index in name_by_index]
+
+
+def cpu_flops_per_second_per_core() -> float:
+    """Measure the best of five float32 matrix products, over the number of cores: about a tenth of a second."""
+    matrix = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), dtype=np.float32)
+    seconds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - begin)
+    num_threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
+    return float(2 * _MATRIX_SIZE**3 / min(seconds) / num_threads)

@@ -1,0 +1,22 @@
+"""Average the last n model-only checkpoints of a finished training (section 6.1: base 5, big 20) into one."""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record average/last5.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn average`."""
+    parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the training's record")
+    parser.add_argument("--last", type=int, required=True, metavar="N", help="how many of the newest checkpoints")
+    parser.add_argument("--record", type=Path, required=True, help="where to write; the checkpoint goes beside it as .pt")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Average and write the record."""
+    from aiayn.engine.average import average_checkpoints
+    from aiayn.records import TrainRecord, read_record, write_record
+
+    train = read_record(args.train, TrainRecord)
+    write_record(average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record)

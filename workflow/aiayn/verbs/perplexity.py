@@ -1,0 +1,48 @@
+"""Measure perplexity a subword on a test set (Table 3): no dropout, no smoothing, end of sentence counted."""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = (
+    "aiayn perplexity --checkpoint average/last1.json "
+    "--binarized results/demo/binarize/demo_en_de/record.json --testset demo_dev --record perplexity/demo_dev.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn perplexity`."""
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
+    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument("--testset", required=True, help="a test set of the corpus")
+    parser.add_argument("--record", type=Path, required=True, help="where to write")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure and write the record."""
+    import torch
+
+    from aiayn.engine.perplexity import SIGNATURE, perplexity
+    from aiayn.engine.train import resolve_device
+    from aiayn.provenance import gather_provenance
+    from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
+
+    torch.set_num_threads(args.threads)
+    checkpoint = read_record(args.checkpoint, CheckpointRecord)
+    data = read_record(args.binarized, BinarizedCorpus)
+    split = data.split_of(args.testset)
+    value, num_tokens = perplexity(
+        Path(checkpoint.path), Path(data.folder), split, device=resolve_device(args.device)
+    )
+    record = PerplexityRecord(
+        provenance=gather_provenance([args.checkpoint, args.binarized]),
+        run=checkpoint.run,
+        average=checkpoint.average,
+        testset=args.testset,
+        value=value,
+        unit="subword",
+        num_tokens=num_tokens,
+        signature=SIGNATURE,
+    )
+    write_record(record, args.record)

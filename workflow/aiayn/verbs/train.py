@@ -1,0 +1,77 @@
+"""Train one system on one corpus with one seed (section 5), or resume, or wait for whoever is training it already.
+
+The run lies in `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log and attempts.jsonl.
+Ctrl-C saves and ends; the same command goes on. Exit code 3: the run failed, and no record was written.
+"""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+EXAMPLE = (
+    "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
+    "--binarized results/demo/binarize/demo_en_de/record.json --record results/demo/train/demo_en_de/base/seed1.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn train`."""
+    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
+    parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
+    parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
+    parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
+    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument("--record", type=Path, required=True, help="where to write the record of the finished training")
+    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+    parser.add_argument("--launcher", default="local", help="local (default) or debug (in this process)")
+    parser.add_argument("--num-models", type=int, default=1, metavar="N", help="how many model-only checkpoints to keep")
+    parser.add_argument("--threads-per-rank", type=int, default=1, help="CPU threads of each rank (default: 1)")
+    parser.add_argument("--num-ranks", type=int, default=1, help="processes that share each update (default: 1)")
+    parser.add_argument("--fresh", action="store_true", help="begin anew; what was there is set aside")
+    parser.add_argument("--allow-long-runs", action="store_true", help="do not stop at a prediction beyond 24 hours")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Drive the training to its end."""
+    from aiayn.binarize import require_recorded_data_bin
+    from aiayn.engine.fairseq_args import refuse_untrainable
+    from aiayn.feasibility import check_feasible
+    from aiayn.launch import TrainingRequest
+    from aiayn.provenance import commit_label
+    from aiayn.records import BinarizedCorpus, read_record
+    from aiayn.spec import read_system, run_name
+    from aiayn.stages import STAGE_VERSIONS
+    from aiayn.train import drive
+
+    system = read_system(args.system, args.scale)
+    refuse_untrainable(args.system, system.training)
+    data = read_record(args.binarized, BinarizedCorpus)
+    require_recorded_data_bin(data)
+    run = run_name(
+        corpus=args.corpus,
+        system=args.system,
+        seed=args.seed,
+        training=system.training,
+        data_digest=data.digest,
+        stage_version=STAGE_VERSIONS["train"],
+    )
+    request = TrainingRequest(
+        run=run,
+        run_folder=str((args.runs_folder / run).absolute()),
+        corpus=args.corpus,
+        system=args.system,
+        seed=args.seed,
+        training=system.training,
+        data_folder=str(Path(data.folder).absolute()),
+        source_language=data.source_language,
+        target_language=data.target_language,
+        is_joint=len(set(data.dictionary_sha256_by_language.values())) == 1,
+        num_models=args.num_models,
+        num_ranks=args.num_ranks,
+        threads_per_rank=args.threads_per_rank,
+        commit=commit_label(),
+        command=shlex.join(["aiayn", *sys.argv[1:]]),
+    )
+    check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
+    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh)
