@@ -19,7 +19,7 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     """Return what a run holds at most: its model-only checkpoints, one full one, and one of each being written."""
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
-    parameters = num_parameters(request.training, size, request.is_joint, target_size)
+    parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
     model_bytes = checkpoint_bytes(parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(parameters, has_optimizer=True)
     return (request.num_models + 1) * model_bytes + 2 * full_bytes

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
 from aiayn.machine import gpu_names
 from aiayn.spec import TrainingSpec
@@ -28,10 +29,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     seed: int
     training: TrainingSpec
-    data_folder: str
-    source_language: str
-    target_language: str
-    is_joint: bool
+    data: TrainingData
     num_models: int
     num_ranks: int
     threads_per_rank: int
@@ -75,16 +73,17 @@ def submit(request: TrainingRequest, launcher: str) -> Any:
 
     folder = Path(request.run_folder) / "submitit"
     executor = submitit.AutoExecutor(folder=folder, cluster=launcher)
+    num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
     executor.update_parameters(
         name=request.run,
         timeout_min=_NO_LIMIT_MINUTES,
         tasks_per_node=request.num_ranks,
-        gpus_per_node=len(gpu_names()),
+        gpus_per_node=num_gpus,
         stderr_to_stdout=True,
     )
     os.environ["AIAYN_COMMIT"] = request.commit
     os.environ["OMP_NUM_THREADS"] = str(request.threads_per_rank)  # read when torch is loaded in the job
-    if request.training.device == "cpu":
+    if num_gpus == 0:
         # glibc would give freed tensors back to the system and fault their pages in again at every update.
         os.environ.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_=str(1 << 40))
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by the job

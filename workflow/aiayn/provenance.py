@@ -124,6 +124,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     partial_folder = folder / f".{record_path.name}.{os.getpid()}.partial"
     new_folder, old_folder = partial_folder / "new", partial_folder / "old"
+    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
     try:
         for made in (partial_folder, new_folder, old_folder):
             made.mkdir()

@@ -71,7 +71,7 @@ def remove_partial_files(folder: Path) -> None:
 
 def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
     """Return the newest full checkpoint that is whole, and the torn ones, which are renamed to `*.torn`."""
-    torn = []
+    torn: list[Path] = []
     for path in reversed(list_checkpoints(folder, "full")):
         if is_whole(path):
             return path, torn

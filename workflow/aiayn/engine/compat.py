@@ -14,6 +14,7 @@ from typing import Any
 import fairseq.checkpoint_utils
 import fairseq_cli.train
 import numpy as np
+import numpy._core as np_core
 import torch
 
 SaveFunction = Callable[[Any, Any, float | None], None]
@@ -21,11 +22,11 @@ SaveFunction = Callable[[Any, Any, float | None], None]
 
 def install() -> None:
     """Let `torch.load(weights_only=True)` read fairseq's checkpoints; safe to call twice."""
-    scalar_types = {type(np.dtype(kind)) for kind in ("float32", "float64", "int32", "int64", "bool")}
-    torch.serialization.add_safe_globals(
-        [argparse.Namespace, np.dtype, np.ndarray, np._core.multiarray.scalar, np._core.multiarray._reconstruct]
-        + sorted(scalar_types, key=str)
-    )
+    harmless: list[Any] = [argparse.Namespace, np.dtype, np.ndarray]
+    harmless += [np_core.multiarray.scalar, np_core.multiarray._reconstruct]
+    harmless += [type(np.dtype(kind)) for kind in ("float32", "float64", "int32", "int64", "bool")]
+    torch.serialization.add_safe_globals(harmless)
+
 
 
 def install_saving(

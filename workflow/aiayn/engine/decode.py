@@ -72,6 +72,11 @@ class Translator:
             len_penalty=GnmtPenalty(alpha) if decoding.length_penalty_form == "gnmt" else alpha,
         )
 
+    def number(self, pieces: str) -> torch.Tensor:
+        """Return the ids of a line of pieces, end of sentence included."""
+        encoded: torch.Tensor = self.task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
+        return encoded
+
     def translate(self, sources: list[torch.Tensor]) -> list[Hypothesis]:
         """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut."""
         hypotheses: list[Hypothesis | None] = [None] * len(sources)

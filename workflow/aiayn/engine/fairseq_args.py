@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
+from aiayn.records import BinarizedCorpus
 from aiayn.spec import TrainingSpec
 
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
@@ -21,6 +22,16 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
     source_language: str
     target_language: str
     is_joint: bool
+
+
+def training_data(data: BinarizedCorpus) -> TrainingData:
+    """Return what fairseq must know of a data-bin; it is joint if both languages have one dictionary."""
+    return TrainingData(
+        folder=str(Path(data.folder).absolute()),
+        source_language=data.source_language,
+        target_language=data.target_language,
+        is_joint=len(set(data.dictionary_sha256_by_language.values())) == 1,
+    )
 
 
 def refuse_untrainable(system: str, training: TrainingSpec) -> None:

@@ -27,10 +27,10 @@ from aiayn.engine.checkpoints import (
     tensors_sha256,
     update_of,
 )
-from aiayn.engine.fairseq_args import TrainingData, train_flags
+from aiayn.engine.fairseq_args import train_flags
 from aiayn.errors import AiaynError, LaunchError
 from aiayn.launch import TrainingRequest
-from aiayn.provenance import gather_provenance
+from aiayn.provenance import gather_provenance, utc_now
 from aiayn.records import Hardware, SavedModel, TrainRecord, write_record
 
 logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def _note_start(request: TrainingRequest, rank: Rank, run_folder: Path, update: 
         logger.warning("resumed with another number of threads: sums are rounded in another order from here on")
     started = attempts.Started(
         attempt=len(earlier) + 1,
-        time=attempts.utc_now(),
+        time=utc_now(),
         job=rank.job,
         host=platform.node(),
         device=device,
@@ -220,16 +220,10 @@ def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, fu
 
 
 def _flags(request: TrainingRequest, rank: Rank) -> list[str]:
-    data = TrainingData(
-        folder=request.data_folder,
-        source_language=request.source_language,
-        target_language=request.target_language,
-        is_joint=request.is_joint,
-    )
     device = resolve_device(request.training.device)
     folder = str(Path(request.run_folder) / "checkpoints")
     flags = train_flags(
-        request.training, data, seed=request.seed, save_folder=folder, device=device, num_ranks=rank.num_ranks
+        request.training, request.data, seed=request.seed, save_folder=folder, device=device, num_ranks=rank.num_ranks
     )
     if rank.num_ranks == 1:
         return flags

@@ -29,13 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads-per-rank", type=int, default=1, help="CPU threads of each rank (default: 1)")
     parser.add_argument("--num-ranks", type=int, default=1, help="processes that share each update (default: 1)")
     parser.add_argument("--fresh", action="store_true", help="begin anew; what was there is set aside")
-    parser.add_argument("--allow-long-runs", action="store_true", help="do not stop at a prediction beyond 24 hours")
+    parser.add_argument(
+        "--allow-long-runs",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="do not stop at a prediction beyond 24 hours (default: stop)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Drive the training to its end."""
     from aiayn.binarize import require_recorded_data_bin
-    from aiayn.engine.fairseq_args import refuse_untrainable
+    from aiayn.engine.fairseq_args import refuse_untrainable, training_data
     from aiayn.feasibility import check_feasible
     from aiayn.launch import TrainingRequest
     from aiayn.provenance import commit_label
@@ -63,10 +68,7 @@ def run(args: argparse.Namespace) -> None:
         system=args.system,
         seed=args.seed,
         training=system.training,
-        data_folder=str(Path(data.folder).absolute()),
-        source_language=data.source_language,
-        target_language=data.target_language,
-        is_joint=len(set(data.dictionary_sha256_by_language.values())) == 1,
+        data=training_data(data),
         num_models=args.num_models,
         num_ranks=args.num_ranks,
         threads_per_rank=args.threads_per_rank,

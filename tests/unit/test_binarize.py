@@ -1,0 +1,325 @@
+"""The data-bin has the bytes that fairseq-preprocess writes, and its record holds to them."""
+
+import importlib.util
+import os
+import random
+import struct
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+import aiayn.binarize
+import aiayn.provenance
+import aiayn.text
+from aiayn.__main__ import main
+from aiayn.binarize import (
+    Numberer,
+    WordNumberer,
+    binarize_corpus,
+    data_bin_digest,
+    dictionary_lines,
+    index_dtype,
+    read_dictionary,
+    require_recorded_data_bin,
+)
+from aiayn.errors import CorpusError
+from aiayn.provenance import gather_provenance
+from aiayn.records import BinarizedCorpus, RawCorpus, read_record
+from aiayn.spec import CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.subword import Encoder, learn_pieces
+from aiayn.text import read_lines, text_pair, write_lines
+
+SPEC = CorpusSpec(
+    name="small",
+    description="for these tests",
+    language_pair="en-de",
+    source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
+    dev_testset="dev",
+    test_testset="test_a",
+    further_testsets=["test_b"],
+)
+LINES_BY_NAME = {
+    "train.en": ["b a b", "", "c"],
+    "train.de": ["a x", "c", "c"],
+    "dev.en": ["a"],
+    "dev.de": ["new c"],
+    "test_a.en": ["x"],
+    "test_a.de": ["x"],
+    "test_b.en": ["b b"],
+    "test_b.de": ["b"],
+}
+
+
+def write_text(folder: Path, lines_by_name: dict[str, list[str]]) -> RawCorpus:
+    """Write text files and return their record."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lines in lines_by_name.items():
+        write_lines(lines, folder / name)
+    splits = dict.fromkeys(name.partition(".")[0] for name in lines_by_name)
+    pair_by_split = {split: text_pair({k: folder / f"{split}.{k}" for k in ("en", "de")}) for split in splits}
+    return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
+
+
+def joint_words() -> dict[str, Numberer]:
+    """Return one numberer of words for both languages."""
+    return dict.fromkeys(("en", "de"), WordNumberer())
+
+
+@pytest.fixture
+def record_path(tmp_path: Path) -> Path:
+    """Return where the record goes, with `data-bin/` beside it."""
+    return tmp_path / "binarize" / "record.json"
+
+
+@pytest.fixture
+def record(tmp_path: Path, record_path: Path) -> BinarizedCorpus:
+    """Binarize the small text with a joint dictionary."""
+    return binarize_corpus(SPEC, write_text(tmp_path / "text", LINES_BY_NAME), joint_words(), record_path=record_path)
+
+
+def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpus) -> None:
+    """In training c occurs 3 times, a and b 2 times, x once; `new` never does."""
+    folder = Path(record.folder)
+    assert list(read_lines(folder / "dict.en.txt")) == ["c 3", "a 2", "b 2", "x 1"]
+    assert (folder / "dict.de.txt").read_bytes() == (folder / "dict.en.txt").read_bytes()
+    assert read_dictionary(folder / "dict.en.txt") == ["<s>", "<pad>", "</s>", "<unk>", "c", "a", "b", "x"]
+    assert record.vocabulary_size_by_language == {"en": 8, "de": 8}
+
+
+def test_tokens_are_two_bytes_each_and_lines_end_with_2(record: BinarizedCorpus) -> None:
+    folder = Path(record.folder)
+    assert np.fromfile(folder / "train.en-de.en.bin", "<u2").tolist() == [6, 5, 6, 2, 2, 4, 2]
+    assert np.fromfile(folder / "valid.en-de.de.bin", "<u2").tolist() == [3, 4, 2]  # `new` is <unk>
+    expected = b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8, 3) + struct.pack("<3i3q", 4, 1, 2, 0, 8, 10)
+    assert (folder / "train.en-de.en.idx").read_bytes() == expected
+
+
+def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
+    assert record.fairseq_split_by_testset == {"dev": "valid", "test_a": "test", "test_b": "test1"}
+    assert record.num_pairs_by_split == {"train": 3, "dev": 1, "test_a": 1, "test_b": 1}
+    assert record.num_tokens_by_split_by_language["train"] == {"en": 7, "de": 7}
+    assert record.num_tokens_by_split_by_language["test_b"] == {"en": 3, "de": 2}
+    names = {path.name for path in Path(record.folder).iterdir()}
+    assert names == {"dict.en.txt", "dict.de.txt"} | {
+        f"{split}.en-de.{language}.{suffix}"
+        for split in ("train", "valid", "test", "test1")
+        for language in ("en", "de")
+        for suffix in ("bin", "idx")
+    }
+
+
+def test_separate_dictionaries_count_their_own_side(tmp_path: Path, record_path: Path) -> None:
+    numberers: dict[str, Numberer] = {"en": WordNumberer(), "de": WordNumberer()}
+    record = binarize_corpus(SPEC, write_text(tmp_path / "text", LINES_BY_NAME), numberers, record_path=record_path)
+    assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["b 2", "a 1", "c 1"]
+    assert list(read_lines(Path(record.folder) / "dict.de.txt")) == ["c 2", "a 1", "x 1"]
+
+
+def test_special_symbols_in_the_text_are_not_listed_again() -> None:
+    assert dictionary_lines({"</s>": 9, "<unk>": 3, "\u00e9": 1, "z": 1, "unseen": 0}) == ["z 1", "\u00e9 1"]
+
+
+def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:
+    assert index_dtype(65_499).itemsize == 2
+    assert index_dtype(65_500).itemsize == 4
+
+
+def sentences(num_lines: int, rng: random.Random) -> list[str]:
+    """Return lines of what separates words for fairseq, of words named like its symbols, and of nothing."""
+    words = [
+        "the",
+        "dog",
+        "@@",
+        "bar@@ k@@ s",
+        "Hund",
+        "\u00fcber",
+        "<unk>",
+        "</s>",
+        "<pad>",
+        "a\u00a0b",
+        "\u2028",
+        "  ",
+    ]
+    return [" ".join(rng.choices(words, k=rng.randrange(9))) for _ in range(num_lines)]
+
+
+def odd_text(rng: random.Random) -> dict[str, list[str]]:
+    """Return all files of the small corpus, filled with odd sentences."""
+    num_lines_by_split = {"train": 200, "dev": 20, "test_a": 10, "test_b": 1}
+    return {f"{s}.{k}": sentences(num, rng) for s, num in num_lines_by_split.items() for k in ("en", "de")}
+
+
+def wide_text(rng: random.Random) -> dict[str, list[str]]:
+    """Return the small corpus with training text of 66,000 different words, too many for two bytes."""
+    train = [" ".join(f"w{100 * row + column}" for column in range(100)) for row in range(660)]
+    return odd_text(rng) | {"train.en": train, "train.de": train[::-1]}
+
+
+def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
+    """Run the real fairseq-preprocess on `<split>.<language>` of a folder, and return its data-bin."""
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--source-lang", "en", "--target-lang", "de"]
+    command += ["--trainpref", f"{folder}/train", "--validpref", f"{folder}/dev"]
+    command += ["--testpref", f"{folder}/test_a,{folder}/test_b", "--destdir", f"{folder}/fairseq"]
+    command += ["--padding-factor", "1", *(["--joined-dictionary"] if is_joint else [])]
+    finished = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert finished.returncode == 0, finished.stderr
+    return folder / "fairseq"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("fairseq") is None, reason="fairseq is not installed: pip install .[train]"
+)
+@pytest.mark.parametrize("case", ["pieces", "separate pieces", "words", "wide"])
+def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path) -> None:
+    rng = random.Random(1)
+    lines_by_name = wide_text(rng) if case == "wide" else odd_text(rng)
+    raw = write_text(tmp_path / "text", lines_by_name)
+    numberers, folder = joint_words(), tmp_path / "text"
+    if "pieces" in case:  # fairseq is given the pieces as text, ours the text itself
+        lines = [*lines_by_name["train.en"], *lines_by_name["train.de"]]
+        (tmp_path / "joint.model").write_bytes(learn_pieces(lines, SubwordSpec(vocabulary_size=40, joint=True), "text"))
+        encoder = Encoder(tmp_path / "joint.model")
+        numberers = dict.fromkeys(("en", "de"), encoder)
+        if case == "separate pieces":
+            numberers["de"] = Encoder(tmp_path / "joint.model")
+        folder = tmp_path / "pieces"
+        write_text(folder, {name: [encoder.pieces(line) for line in lines] for name, lines in lines_by_name.items()})
+    ours = Path(binarize_corpus(SPEC, raw, numberers, record_path=record_path).folder)
+    theirs = run_fairseq_preprocess(folder, is_joint=case != "separate pieces")
+    names = sorted(path.name for path in theirs.iterdir() if path.name != "preprocess.log")
+    assert names == sorted(path.name for path in ours.iterdir())
+    assert len(names) == 18
+    assert [name for name in names if (ours / name).read_bytes() != (theirs / name).read_bytes()] == []
+
+
+def test_the_size_of_blocks_does_not_matter(
+    record: BinarizedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aiayn.binarize, "_LINES_PER_BLOCK", 2)
+    monkeypatch.setattr(aiayn.binarize, "_TOKENS_PER_BLOCK", 3)
+    again = binarize_corpus(
+        SPEC,
+        write_text(tmp_path / "text", LINES_BY_NAME),
+        joint_words(),
+        record_path=tmp_path / "again" / "record.json",
+    )
+    assert again.digest == record.digest
+    assert again.num_tokens_by_split_by_language == record.num_tokens_by_split_by_language
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
+    monkeypatch.setattr(aiayn.binarize, "_LINES_PER_BLOCK", 512)
+    monkeypatch.setattr(aiayn.binarize, "_TOKENS_PER_BLOCK", 512)
+    monkeypatch.setattr(aiayn.text, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(aiayn.provenance, "_BLOCK_BYTES", 4096)
+    peaks = []
+    for num_lines in (5_000, 50_000):
+        lines = ["a b c d e f"] * num_lines
+        raw = write_text(tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines})
+        tracemalloc.start()
+        binarize_corpus(SPEC, raw, joint_words(), record_path=tmp_path / f"out{num_lines}" / "record.json")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "dict.en.txt").write_bytes(b"abc\n")
+    (tmp_path / "preprocess.log").write_bytes(b"not part of it")
+    # (cd FOLDER; sha256sum dict.en.txt) | sha256sum
+    assert data_bin_digest(tmp_path) == "5c0efdfe3999071395b41daff9be323c519c9520bd3096947e259a1657efd496"
+
+
+def test_a_data_bin_of_another_vocabulary_is_refused(record: BinarizedCorpus) -> None:
+    assert require_recorded_data_bin(record) == Path(record.folder)
+    write_lines(["c 3", "a 2", "b 2", "y 1"], Path(record.folder) / "dict.de.txt")
+    with pytest.raises(CorpusError, match=r"dict\.de\.txt: sha256 .*: a data-bin of another vocabulary; rerun"):
+        require_recorded_data_bin(record)
+
+
+def test_a_data_bin_of_other_text_is_refused(record: BinarizedCorpus) -> None:
+    tokens_path = Path(record.folder) / "test.en-de.de.bin"
+    tokens_path.write_bytes(tokens_path.read_bytes()[:-2])
+    with pytest.raises(CorpusError, match=r"data-bin: digest .*: a data-bin of other text, or torn; rerun"):
+        require_recorded_data_bin(record)
+
+
+def test_an_absent_data_bin_is_refused(record: BinarizedCorpus, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"dict\.\w\w\.txt: sha256 absent"):
+        require_recorded_data_bin(msgspec.structs.replace(record, folder=str(tmp_path / "nowhere")))
+
+
+def test_binarizing_again_replaces_the_folder_whole(record: BinarizedCorpus, tmp_path: Path, record_path: Path) -> None:
+    (Path(record.folder) / "left.over").touch()
+    other = LINES_BY_NAME | {"train.en": ["z", "z", "z"]}
+    again = binarize_corpus(SPEC, write_text(tmp_path / "text", other), joint_words(), record_path=record_path)
+    assert again.digest != record.digest
+    assert require_recorded_data_bin(again).name == "data-bin"
+    assert not (Path(record.folder) / "left.over").exists()
+    assert [path.name for path in record_path.parent.iterdir()] == ["data-bin"]
+
+
+def test_a_failure_leaves_the_earlier_data_bin(record: BinarizedCorpus, tmp_path: Path, record_path: Path) -> None:
+    raw = write_text(tmp_path / "text", LINES_BY_NAME)
+    (tmp_path / "text" / "test_b.de").write_bytes(b"\xff\n")
+    pair_by_split = raw.pair_by_split | {
+        "test_b": text_pair({"en": tmp_path / "text/test_b.en", "de": tmp_path / "text/test_b.de"})
+    }
+    with pytest.raises(CorpusError, match=r"test_b\.de:1: not UTF-8"):
+        binarize_corpus(
+            SPEC, msgspec.structs.replace(raw, pair_by_split=pair_by_split), joint_words(), record_path=record_path
+        )
+    assert require_recorded_data_bin(record) == Path(record.folder)
+    assert [path.name for path in record_path.parent.iterdir()] == ["data-bin"]
+
+
+def test_changed_text_and_another_corpus_are_refused(tmp_path: Path, record_path: Path) -> None:
+    raw = write_text(tmp_path / "text", LINES_BY_NAME)
+    with pytest.raises(CorpusError, match="of corpus small, expected other"):
+        binarize_corpus(msgspec.structs.replace(SPEC, name="other"), raw, joint_words(), record_path=record_path)
+    write_lines(["a", "b", "d"], tmp_path / "text" / "train.de")
+    with pytest.raises(CorpusError, match=r"train\.de: sha256 .*, its record says"):
+        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path)
+
+
+def test_text_becomes_a_data_bin_without_torch_or_fairseq() -> None:
+    program = (
+        "import sys, aiayn.binarize, aiayn.clean, aiayn.fetch, aiayn.subword; "
+        "print([name for name in ('torch', 'fairseq', 'submitit', 'snakemake') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
+
+
+def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:
+    (tmp_path / "dict.en.txt").write_bytes(b"a 3\nb\n")
+    with pytest.raises(CorpusError, match=r"dict\.en\.txt:2: 'b'; expected `symbol count`"):
+        read_dictionary(tmp_path / "dict.en.txt")
+
+
+def test_the_command_wants_models_exactly_for_text_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = ["--text", str(tmp_path / "text.json"), "--record", str(tmp_path / "record.json")]
+    assert main(["binarize", "--corpus", "demo_en_de", *places]) == 2
+    assert "text comes in words: give --segmented" in capsys.readouterr().err
+    assert main(["binarize", "--corpus", "multi30k_revisit_en_de", "--segmented", "x.json", *places]) == 2
+    assert "text comes in pieces: leave --segmented out" in capsys.readouterr().err
+
+
+@pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has Revisit-MMT/data/")
+def test_the_published_segmented_multi30k_has_its_known_size(tmp_path: Path) -> None:
+    """9,712 types with the four special ones; 426,793 and 429,507 tokens: as fairseq-preprocess counts them."""
+    fetched, binarized = tmp_path / "fetch" / "record.json", tmp_path / "binarize" / "record.json"
+    corpus = ["--corpus", "multi30k_revisit_en_de"]
+    assert main(["fetch", *corpus, "--record", str(fetched)]) == 0
+    assert main(["binarize", *corpus, "--text", str(fetched), "--record", str(binarized)]) == 0
+    record = read_record(binarized, BinarizedCorpus)
+    assert record.vocabulary_size_by_language == {"en": 9712, "de": 9712}
+    assert record.num_tokens_by_split_by_language["train"] == {"en": 426_793, "de": 429_507}
+    assert list(record.num_pairs_by_split.values()) == [29_000, 1014, 1000, 1000, 461]

@@ -1,0 +1,256 @@
+"""Text comes whole, verified and aligned, from a grammar, a folder or a server; whatever goes wrong is named."""
+
+import gzip
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.errors import ConfigError, CorpusError, FetchError
+from aiayn.fetch import MAX_ATTEMPTS, download_file, fetch_corpus, file_url
+from aiayn.spec import (
+    CONFIG_FOLDER,
+    CorpusSpec,
+    GeneratedSource,
+    ParallelSource,
+    PublicFile,
+    SegmentedSource,
+    read_corpus,
+)
+from aiayn.text import read_lines
+
+SPLITS = ("train", "dev", "test")
+CONTENT_BY_LANGUAGE = {"en": b"one\rline\ntwo\n", "de": "eine\u2028Zeile\nzwei\n".encode()}
+
+
+@dataclass
+class Server:
+    """What a loopback server answers, request by request: status, body, promised length; the last is repeated."""
+
+    url: str = ""
+    answers_by_path: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+
+    def serve(self, path: str, *answers: tuple[int, bytes], promised: int | None = None) -> str:
+        """Answer a path so, and return its URL."""
+        lengths = [len(body) if promised is None else promised for _, body in answers]
+        self.answers_by_path[path] = [(*answer, length) for answer, length in zip(answers, lengths, strict=True)]
+        return self.url + path
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Serve on a free port of the loopback."""
+    served = Server()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.requests.append(self.path)
+            answers = served.answers_by_path.get(self.path, [(404, b"", 0)])
+            status, body, length = answers.pop(0) if len(answers) > 1 else answers[0]
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        served.url = f"http://127.0.0.1:{listening.server_port}"
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        yield served
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIAYN_MIRROR", raising=False)
+
+
+def sha256(content: bytes) -> str:
+    """Return the hexadecimal SHA-256."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def parallel_spec(public_url: str = "http://127.0.0.1:9") -> CorpusSpec:
+    """Return a corpus of published files `raw/<split>.<language>.gz`."""
+    source = ParallelSource(
+        mirror_folder="small",
+        public_url=public_url,
+        file_by_split={
+            split: {
+                language: PublicFile(path=f"raw/{split}.{language}.gz", sha256=sha256(pack(content)))
+                for language, content in CONTENT_BY_LANGUAGE.items()
+            }
+            for split in SPLITS
+        },
+    )
+    return CorpusSpec(
+        name="small", description="", language_pair="en-de", source=source, dev_testset="dev", test_testset="test"
+    )
+
+
+def pack(content: bytes) -> bytes:
+    """Compress, the same bytes each time."""
+    return gzip.compress(content, mtime=0)
+
+
+@pytest.fixture
+def mirror_folder(tmp_path: Path) -> Path:
+    """Lay out a mirror of the small corpus."""
+    folder = tmp_path / "a mirror" / "small" / "raw"
+    folder.mkdir(parents=True)
+    for split in SPLITS:
+        for language, content in CONTENT_BY_LANGUAGE.items():
+            (folder / f"{split}.{language}.gz").write_bytes(pack(content))
+    return tmp_path / "a mirror"
+
+
+@pytest.fixture
+def record_path(tmp_path: Path) -> Path:
+    """Return where the raw record goes."""
+    return tmp_path / "fetch" / "record.json"
+
+
+def test_a_local_mirror_is_copied_and_unpacked(mirror_folder: Path, record_path: Path) -> None:
+    record = fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
+    assert sorted(path.name for path in record_path.parent.iterdir()) == [
+        f"{split}.{language}" for split in sorted(SPLITS) for language in ("de", "en")
+    ]
+    assert (record_path.parent / "train.en").read_bytes() == CONTENT_BY_LANGUAGE["en"]
+    assert list(record.pair_by_split) == ["train", "dev", "test"]
+    train = record.pair_by_split["train"]
+    assert train.num_lines == 2  # the CR and the U+2028 end no line
+    assert train.path_by_language == {k: str(record_path.parent / f"train.{k}") for k in ("en", "de")}
+    assert train.sha256_by_language == {k: sha256(content) for k, content in CONTENT_BY_LANGUAGE.items()}
+
+
+def test_the_public_place_is_asked_without_a_mirror(server: Server, record_path: Path) -> None:
+    for split in SPLITS:
+        for language, content in CONTENT_BY_LANGUAGE.items():
+            server.serve(f"/public/raw/{split}.{language}.gz", (200, pack(content)))
+    fetch_corpus(parallel_spec(f"{server.url}/public"), mirror=None, record_path=record_path)
+    assert len(server.requests) == 6
+    assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]
+
+
+def test_the_environment_names_a_mirror(
+    mirror_folder: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIAYN_MIRROR", mirror_folder.as_uri())
+    assert fetch_corpus(parallel_spec(), mirror=None, record_path=record_path).pair_by_split["dev"].num_lines == 2
+
+
+def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> None:
+    url = server.serve("/file", (503, b""), (503, b""), (200, b"text"))
+    download_file(url, sha256(b"text"), tmp_path / "file", first_wait_seconds=0.0)
+    assert (tmp_path / "file").read_bytes() == b"text"
+    assert len(server.requests) == 3
+
+
+def test_a_torn_answer_is_asked_again_and_named_in_the_end(server: Server, tmp_path: Path) -> None:
+    url = server.serve("/file", (200, b"te"), promised=4)
+    with pytest.raises(FetchError, match=rf"/file: .*\(attempt {MAX_ATTEMPTS}\); try later"):
+        download_file(url, sha256(b"text"), tmp_path / "file", first_wait_seconds=0.0)
+    assert len(server.requests) == MAX_ATTEMPTS
+
+
+def test_an_absent_public_file_is_asked_for_once(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match=r"/absent: 404 .*try later, or name a copy with --mirror or AIAYN_MIRROR"):
+        download_file(f"{server.url}/absent", "", tmp_path / "file")
+    assert server.requests == ["/absent"]
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:9/file: .*--mirror"):
+        download_file("http://127.0.0.1:9/file", "", tmp_path / "file", first_wait_seconds=0.0)
+
+
+def test_a_wrong_sha256_names_both_and_leaves_the_earlier_text(mirror_folder: Path, record_path: Path) -> None:
+    fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
+    record_path.write_text("the record")
+    other = pack(b"other\ntext\n")
+    (mirror_folder / "small/raw/test.de.gz").write_bytes(other)
+    expected = sha256(pack(CONTENT_BY_LANGUAGE["de"]))
+    with pytest.raises(FetchError, match=rf"raw/test\.de\.gz: sha256 {sha256(other)}, expected {expected}"):
+        fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
+    assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]
+    assert record_path.read_text() == "the record"
+    assert len(list(record_path.parent.iterdir())) == 7
+
+
+def test_a_file_missing_in_the_mirror_says_what_next(mirror_folder: Path, record_path: Path) -> None:
+    (mirror_folder / "small/raw/dev.en.gz").unlink()
+    with pytest.raises(FetchError, match=r"small/raw/dev\.en\.gz: no such file; .*<base>/<mirror_folder>/<path>"):
+        fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
+    assert list(record_path.parent.iterdir()) == []
+
+
+def replace_public_file(spec: CorpusSpec, mirror_folder: Path, name: str, packed: bytes) -> CorpusSpec:
+    """Put other bytes into the mirror and their SHA-256 into the corpus, as its author would have."""
+    (mirror_folder / f"small/raw/{name}.gz").write_bytes(packed)
+    assert isinstance(spec.source, ParallelSource)
+    split, language = name.split(".")
+    public_file = PublicFile(path=f"raw/{name}.gz", sha256=sha256(packed))
+    file_by_split = spec.source.file_by_split | {split: spec.source.file_by_split[split] | {language: public_file}}
+    return msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, file_by_split=file_by_split))
+
+
+def test_a_torn_gzip_file_is_named(mirror_folder: Path, record_path: Path) -> None:
+    spec = replace_public_file(parallel_spec(), mirror_folder, "train.de", pack(CONTENT_BY_LANGUAGE["de"])[:-9])
+    with pytest.raises(CorpusError, match=r"small/raw/train\.de\.gz: no whole gzip file"):
+        fetch_corpus(spec, mirror=mirror_folder.as_uri(), record_path=record_path)
+
+
+def test_unequal_line_counts_name_both_files_and_counts(mirror_folder: Path, record_path: Path) -> None:
+    spec = replace_public_file(parallel_spec(), mirror_folder, "dev.de", pack(b"eins\n"))
+    with pytest.raises(CorpusError, match=r"fetch/dev\.en has 2 lines, .*fetch/dev\.de has 1 lines"):
+        fetch_corpus(spec, mirror=mirror_folder.as_uri(), record_path=record_path)
+    assert list(record_path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("mirror", ["/data/mirror", "ftp://example.org"])
+def test_a_mirror_that_is_no_url_is_refused(mirror: str) -> None:
+    source = parallel_spec().source
+    assert isinstance(source, ParallelSource)
+    with pytest.raises(ConfigError, match=r"expected file://, http:// or https://"):
+        file_url(source, source.file_by_split["dev"]["en"], mirror)
+
+
+def test_generated_text_is_the_same_each_time(tmp_path: Path) -> None:
+    spec = msgspec.structs.replace(
+        read_corpus("demo_en_de"),
+        source=GeneratedSource(num_train_pairs=300, num_dev_pairs=5, num_test_pairs=7, grammar_seed=1),
+    )
+    records = [fetch_corpus(spec, mirror=None, record_path=tmp_path / name / "record.json") for name in "ab"]
+    assert [record.pair_by_split["train"].num_lines for record in records] == [300, 300]
+    assert [records[0].pair_by_split[testset].num_lines for testset in ("demo_dev", "demo_test")] == [5, 7]
+    for name in ("train.en", "train.de", "demo_dev.de", "demo_test.en"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert all(list(read_lines(tmp_path / "a" / "train.de")))
+
+
+def test_archives_are_refused_with_the_next_step(record_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fetch", "--corpus", "wmt14_en_de", "--record", str(record_path)]) == 1
+    assert "archives (europarl_v7, commoncrawl, news_commentary_v9) are not fetched yet" in capsys.readouterr().err
+    assert list(record_path.parent.iterdir()) == []
+
+
+def test_every_corpus_file_can_be_read_and_names_whole_digests() -> None:
+    names = sorted(path.stem for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"))
+    assert {"demo_en_de", "multi30k_en_fr", "multi30k_revisit_en_de", "wmt14_en_fr"} <= set(names)
+    for name in names:
+        source = read_corpus(name).source
+        if isinstance(source, ParallelSource | SegmentedSource):
+            digests = [file.sha256 for files in source.file_by_split.values() for file in files.values()]
+            assert all(len(digest) == 64 and int(digest, 16) for digest in digests)
+            assert len(set(digests)) == len(digests)

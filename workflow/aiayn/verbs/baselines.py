@@ -1,0 +1,99 @@
+"""Score what needs no training: the source copied, a word-by-word dictionary, the nearest training sentence, and base
+before its first update.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiayn.records import BinarizedCorpus, RawCorpus
+    from aiayn.spec import CorpusSpec
+
+EXAMPLE = (
+    "aiayn baselines --scale demo --binarized results/demo/binarize/demo_en_de/record.json "
+    "--raw results/demo/fetch/demo_en_de/record.json --testset demo_test --record baselines.json"
+)
+UNTRAINED_SEED = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn baselines`."""
+    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: whose base is left untrained")
+    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument("--raw", type=Path, required=True, metavar="RECORD", help="record of fetch")
+    parser.add_argument("--testset", required=True, help="a test set of the corpus")
+    parser.add_argument("--record", type=Path, required=True, help="where to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate without training, score, and write the record."""
+    import hashlib
+
+    from aiayn.provenance import gather_provenance
+    from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
+    from aiayn.score import default_metrics, score_hypotheses
+    from aiayn.spec import read_corpus
+    from aiayn.text import read_lines
+
+    raw = read_record(args.raw, RawCorpus)
+    data = read_record(args.binarized, BinarizedCorpus)
+    corpus = read_corpus(raw.corpus)
+    references = list(read_lines(Path(raw.pair_by_split[args.testset].path_by_language[corpus.target_language])))
+    translations = _translate_untaught(raw, corpus, args.testset)
+    translations["untrained"] = _translate_untrained(data, corpus, args.scale, args.testset)
+    scores = {
+        name: score_hypotheses(
+            lines,
+            references,
+            metrics=default_metrics(corpus.target_language, corpus.is_segmented),
+            target_language=corpus.target_language,
+            hypotheses_sha256=hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest(),
+            testset=args.testset,
+        )
+        for name, lines in translations.items()
+    }
+    provenance = gather_provenance([args.binarized, args.raw])
+    record = BaselineRecords(
+        provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores
+    )
+    write_record(record, args.record)
+
+
+def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) -> dict[str, list[str]]:
+    from aiayn import toy
+    from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
+    from aiayn.spec import GeneratedSource
+    from aiayn.text import read_lines
+
+    def lines(split: str, language: str) -> list[str]:
+        return list(read_lines(Path(raw.pair_by_split[split].path_by_language[language])))
+
+    sources = lines(testset, corpus.source_language)
+    train_sources, train_targets = lines("train", corpus.source_language), lines("train", corpus.target_language)
+    translations = {"copy": copy_source(sources)}
+    if isinstance(corpus.source, GeneratedSource):
+        translations["dictionary"] = translate_word_by_word(sources, toy.dictionary(corpus.language_pair))
+    translations["nearest"] = nearest_training_sentence(sources, train_sources, train_targets)
+    return translations
+
+
+def _translate_untrained(data: "BinarizedCorpus", corpus: "CorpusSpec", scale: str, testset: str) -> list[str]:
+    import tempfile
+
+    import torch
+
+    from aiayn.engine.decode import Translator, decode_split
+    from aiayn.engine.fairseq_args import training_data
+    from aiayn.engine.untrained import save_untrained
+    from aiayn.spec import read_system
+    from aiayn.subword import detokenise
+
+    torch.set_num_threads(1)
+    base = read_system("base", scale)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "untrained.pt"
+        save_untrained(base.training, training_data(data), seed=UNTRAINED_SEED, into=path)
+        translator = Translator(path, Path(data.folder), base.decoding, device="cpu")
+        hypotheses, _ = decode_split(translator, data.split_of(testset))
+    return [detokenise(" ".join(hypothesis.pieces), is_segmented=corpus.is_segmented) for hypothesis in hypotheses]

@@ -1,0 +1,47 @@
+"""Turn text into fairseq's data-bin, the folder `data-bin/` beside the record.
+
+Text in words needs the subword models (--segmented); text that comes in pieces goes straight from fetch.
+"""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = (
+    "aiayn binarize --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json "
+    "--segmented results/demo/segment/demo_en_de/record.json --record results/demo/binarize/demo_en_de/record.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn binarize`."""
+    parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
+    parser.add_argument(
+        "--text", type=Path, required=True, metavar="RECORD", help="what clean wrote (fetch, for text in pieces)"
+    )
+    parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; none for text in pieces")
+    parser.add_argument("--record", type=Path, required=True, help="where to write; data-bin/ goes beside it")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Binarize and write the record."""
+    from aiayn.binarize import Numberer, WordNumberer, binarize_corpus
+    from aiayn.errors import UsageError
+    from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
+    from aiayn.spec import read_corpus
+    from aiayn.subword import load_encoders
+
+    spec = read_corpus(args.corpus)
+    if spec.is_segmented != (args.segmented is None):
+        state = "in pieces: leave --segmented out" if spec.is_segmented else "in words: give --segmented RECORD"
+        raise UsageError(f"corpus {spec.name}: its text comes {state}")
+    text = read_record(args.text, RawCorpus) if spec.is_segmented else read_record(args.text, ParallelText)
+    numberer_by_language: dict[str, Numberer]
+    if args.segmented is None:  # others' segmentations are joint ones: one numberer for both, one dictionary
+        numberer_by_language = dict.fromkeys((spec.source_language, spec.target_language), WordNumberer())
+        model_paths = []
+    else:
+        segmented = read_record(args.segmented, SegmentedText)
+        numberer_by_language = {**load_encoders(segmented)}
+        model_paths = [Path(path) for path in dict.fromkeys(segmented.model_path_by_language.values())]
+    record = binarize_corpus(spec, text, numberer_by_language, model_paths=model_paths, record_path=args.record)
+    write_record(record, args.record)

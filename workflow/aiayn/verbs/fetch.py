@@ -1,0 +1,29 @@
+"""Get a corpus's text, `<split>.<language>` beside the record: generate it, or download it and verify its SHA-256."""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = (
+    "aiayn fetch --corpus multi30k_en_de --mirror file:///data/mirror "
+    "--record results/multi30k/fetch/multi30k_en_de/record.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn fetch`."""
+    parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
+    parser.add_argument(
+        "--mirror",
+        metavar="BASE",
+        help="file:// or http(s):// base of a copy (default: AIAYN_MIRROR, else the public place)",
+    )
+    parser.add_argument("--record", type=Path, required=True, help="where to write; the text goes beside it")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fetch and write the record."""
+    from aiayn.fetch import fetch_corpus
+    from aiayn.records import write_record
+    from aiayn.spec import read_corpus
+
+    write_record(fetch_corpus(read_corpus(args.corpus), mirror=args.mirror, record_path=args.record), args.record)

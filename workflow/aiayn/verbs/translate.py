@@ -1,0 +1,56 @@
+"""Translate sentences from standard input, one a line, with a trained run; prints score and translation, a tab between.
+
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. The score
+is the hypothesis's rank in the search: its log-probability (nats) over the length penalty; nearer to 0 is surer.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
+LINES_AT_ONCE = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn translate`."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument("--average", help="last1, last5, ...; default: the longest that was made")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate line by line at a terminal, many lines at once from a pipe."""
+    from aiayn.engine.decode import Translator, decoding_signature
+    from aiayn.engine.train import resolve_device
+    from aiayn.finished import find_finished
+    from aiayn.subword import detokenise, load_encoders
+
+    finished = find_finished(args.results, args.run, args.average)
+    encoders = load_encoders(finished.segmented) if finished.segmented else None
+    device = resolve_device(args.device)
+    translator = Translator(Path(finished.checkpoint.path), Path(finished.data.folder), finished.decoding, device=device)
+    search = decoding_signature(finished.decoding)
+    print(f"{finished.checkpoint.run}, {finished.checkpoint.average}, {search}", file=sys.stderr)
+    if encoders is None:
+        print("this run reads text in pieces (`@@ ` inside words), as its corpus was published", file=sys.stderr)
+    if sys.stdin.isatty():
+        print("one sentence a line; Ctrl-D ends", file=sys.stderr)
+    for lines in _blocks(1 if sys.stdin.isatty() else LINES_AT_ONCE):
+        pieces = [encoders[finished.data.source_language].pieces(line) if encoders else line for line in lines]
+        for hypothesis in translator.translate([translator.number(line) for line in pieces]):
+            text = detokenise(" ".join(hypothesis.pieces), is_segmented=encoders is None)
+            print(f"{hypothesis.score:.4f}\t{text}", flush=True)
+
+
+def _blocks(num_lines: int) -> Iterator[list[str]]:
+    block: list[str] = []
+    for line in iter(sys.stdin.readline, ""):
+        block.append(line.rstrip("\n"))
+        if len(block) == num_lines:
+            yield block
+            block = []
+    if block:
+        yield block
