@@ -1,0 +1,267 @@
+"""What tokenizer.perl, multi-bleu.perl and fairseq-score printed, against ours: the whole line, digit for digit.
+
+fairseq-score takes some bigrams for others (see `aiayn.count_ngrams`). Its lines are met to 0.01 BLEU, and to
+the digit once its hashes are put in place of the words; so nothing else differs.
+"""
+
+import csv
+import gzip
+import hashlib
+import html
+import lzma
+import math
+import os
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEUScore
+
+from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words
+from aiayn.score import PROCEDURE_BY_METRIC, Procedure, Text, Treatment, procedure_bleu
+from aiayn.tokenize_moses import split_compounds, tokenize_lines
+
+FOLDER = Path(__file__).parent
+COLUMNS = ("reference", "tok", "light", "medium", "heavy")
+TESTSETS = ("newstest2014.de", "newstest2014-fren.fr")
+NO_ESCAPE = "tokenizer -no-escape | multi-bleu"
+PROCEDURE_BY_NAME = {
+    "tokenizer | multi-bleu": PROCEDURE_BY_METRIC["bleu_tok_moses"],
+    "tokenizer | multi-bleu -lc": PROCEDURE_BY_METRIC["bleu_tok_moses_lc"],
+    NO_ESCAPE: PROCEDURE_BY_METRIC["bleu_tok_moses"],
+    "tokenizer | compound split | multi-bleu (2017)": PROCEDURE_BY_METRIC["bleu_tok_compound_split"],
+    "get_ende_bleu: hypotheses replace-unicode-punctuation | tokenizer | compound split; "
+    "reference tokenizer | compound split; multi-bleu": PROCEDURE_BY_METRIC["bleu_tok_compound_split_2018"],
+    "same, reference replace-unicode-punctuation too (the normalised reference)": PROCEDURE_BY_METRIC[
+        "bleu_tok_compound_split_quotes"
+    ],
+    "tokenizer | compound split | fairseq-score": Procedure(split="at-at", count="fairseq-score"),
+    "tokenizer | fairseq-score": PROCEDURE_BY_METRIC["bleu_fairseq"],
+}
+PRECISION_TOLERANCE_PERCENT = 0.011  # fairseq-score's hashes: at most 6 of 58,073 bigrams too many, 0.0103 %
+Lines = list[str]
+
+
+class UnescapedText(Text):
+    """Text as `tokenizer.perl -no-escape` leaves it."""
+
+    def tokenized(self, treatment: Treatment) -> Lines:
+        """Moses tokens with their entities read back."""
+        return [html.unescape(line) for line in super().tokenized(treatment)]
+
+
+def read_lines(content: bytes) -> Lines:
+    """Lines of a text that ends in LF."""
+    return content.decode("utf-8").split("\n")[:-1]
+
+
+@cache
+def bundled_column(testset: str, column: str) -> Lines:
+    """A column of the file beside this test."""
+    rows = [line.split("\t") for line in read_lines(lzma.decompress((FOLDER / f"{testset}.tsv.xz").read_bytes()))]
+    return [row[COLUMNS.index(column)] for row in rows]
+
+
+@cache
+def mirrored_column(testset: str, column: str, mirror: Path) -> Lines:
+    """The same from the single files of a mirror."""
+    if column == "reference":
+        return read_lines((mirror / "newstest" / testset).read_bytes())
+    return read_lines(gzip.decompress((mirror / "oracle" / f"{testset}.{column}.gz").read_bytes()))
+
+
+@cache
+def text(testset: str, column: str, mirror: Path | None, is_escaped: bool) -> Text:
+    """A column, tokenised at most once in a test session."""
+    lines = bundled_column(testset, column) if mirror is None else mirrored_column(testset, column, mirror)
+    language = testset.rpartition(".")[2]
+    return Text(lines, language) if is_escaped else UnescapedText(lines, language)
+
+
+def printed_rows(path: Path) -> list[tuple[str, str, str, str]]:
+    """(test set, hypotheses, procedure, printed line) of each row of a scores.tsv."""
+    with path.open(encoding="utf-8", newline="\n") as table:
+        rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [(row["reference"], row["hypotheses"].rpartition(".")[2], row["procedure"], row["output"]) for row in rows]
+
+
+def score_of_row(testset: str, hypotheses: str, procedure: str, mirror: Path | None = None) -> BLEUScore:
+    """Our score of a row of scores.tsv."""
+    is_escaped = procedure != NO_ESCAPE
+    return procedure_bleu(
+        PROCEDURE_BY_NAME[procedure],
+        text(testset, hypotheses, mirror, is_escaped),
+        text(testset, "reference", mirror, is_escaped),
+    )
+
+
+def printed_line(score: BLEUScore, procedure: str) -> str:
+    """A score as the procedure's program prints it."""
+    name, hypothesis_length, reference_length = (
+        ("BLEU4", "syslen", "reflen") if is_fairseq(procedure) else ("BLEU", "hyp_len", "ref_len")
+    )
+    precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
+    return (
+        f"{name} = {score.score:.2f}, {precisions} (BP={score.bp:.3f}, ratio={score.ratio:.3f}, "
+        f"{hypothesis_length}={score.sys_len}, {reference_length}={score.ref_len})"
+    )
+
+
+def is_fairseq(procedure: str) -> bool:
+    """Whether fairseq-score printed the line."""
+    return procedure.endswith("fairseq-score")
+
+
+def hashed_score_of_row(testset: str, hypotheses: str, procedure: str, mirror: Path | None = None) -> BLEUScore:
+    """The score of fairseq-score with its confusions: matches are counted over libbleu's hashes, as on x86."""
+    words: list[list[list[str]]] = []
+    for column in (hypotheses, "reference"):
+        lines = [line.encode("utf-8") for line in text(testset, column, mirror, True).tokenized("raw")]
+        lines = [split_compounds(line) for line in lines] if "compound split" in procedure else lines
+        words.append([fairseq_words(line.decode("utf-8"), is_reference=column == "reference") for line in lines])
+    index_by_word = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # then by first occurrence, hypothesis line first
+    for pair in zip(*words, strict=True):
+        for word in (*pair[0], *pair[1]):
+            index_by_word.setdefault(word, len(index_by_word))
+    sides = [hashes_by_order([[index_by_word[word] for word in line] for line in side]) for side in words]
+    sums = [len(sides[0][0]), len(sides[1][0])]
+    sums += [(Counter(ours) & Counter(theirs)).total() for ours, theirs in zip(*sides, strict=True)]
+    sums += [len(side) for side in sides[0]]
+    statistics: Statistics = np.array([sums], dtype=np.int64)
+    return corpus_bleu(statistics)
+
+
+def hashes_by_order(
+    indices: list[list[int]], byte_type: type[np.int8 | np.uint8] = np.int8
+) -> list[list[tuple[int, int]]]:
+    """(line, hash) of each n-gram, for n from 1 to 4: 64-bit FNV-1a over the bytes of 32-bit word indices."""
+    flat = np.array([index for line in indices for index in line], dtype="<i4")
+    lines = np.repeat(np.arange(len(indices)), [len(line) for line in indices])
+    addends = flat.view(byte_type).reshape(-1, 4).astype(np.int64).astype(np.uint64)
+    hashes = []
+    for order in range(1, 5):
+        starts = np.flatnonzero(lines[: len(lines) - order + 1] == lines[order - 1 :])
+        state = np.full(len(starts), 14695981039346656037, dtype=np.uint64)
+        for word in range(order):
+            for byte in range(4):
+                state = (state ^ addends[starts + word, byte]) * np.uint64(0x100000001B3)
+        hashes.append(list(zip(lines[starts].tolist(), state.tolist(), strict=True)))
+    return hashes
+
+
+def disagreements(row: tuple[str, str, str, str], mirror: Path | None = None) -> list[str]:
+    """What of a printed line is not ours; fairseq-score's is met to 0.01, and to the digit with its hashes."""
+    *place, output = row
+    testset, hypotheses, procedure = place
+    ours = score_of_row(testset, hypotheses, procedure, mirror)
+    if not is_fairseq(procedure):
+        line = printed_line(ours, procedure)
+        return [] if line == output else [f"{line}, printed {output}"]
+    theirs = hashed_score_of_row(testset, hypotheses, procedure, mirror)
+    found = (
+        [] if printed_line(theirs, procedure) == output else [f"{printed_line(theirs, procedure)}, printed {output}"]
+    )
+    if not math.isclose(ours.score, theirs.score, rel_tol=0, abs_tol=0.01):
+        found.append(f"BLEU {ours.score}, with libbleu's hashes {theirs.score}")
+    if not np.allclose(ours.precisions, theirs.precisions, rtol=0, atol=PRECISION_TOLERANCE_PERCENT):
+        found.append(f"precisions {ours.precisions}, with libbleu's hashes {theirs.precisions}")
+    if (ours.bp, ours.sys_len, ours.ref_len) != (theirs.bp, theirs.sys_len, theirs.ref_len):
+        found.append(f"brevity penalty {ours.bp} of {ours.sys_len}, {ours.ref_len} words: printed {output}")
+    return found
+
+
+def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
+    """Both sides' tokens wherever they differ; tokenizer.perl may leave two blanks or a last one."""
+    tokens = [(our_line.split(" "), their_line.split()) for our_line, their_line in zip(ours, theirs, strict=True)]
+    return [pair for pair in tokens if pair[0] != pair[1]]
+
+
+@pytest.fixture(scope="module")
+def mirror() -> Path:
+    """The folder that AIAYN_MIRROR names, or a skip that says what is missing."""
+    base = urlsplit(os.environ.get("AIAYN_MIRROR", ""))
+    folder = Path(unquote(base.path))
+    if base.scheme != "file" or not all((folder / name).is_dir() for name in ("newstest", "oracle")):
+        pytest.skip("AIAYN_MIRROR is no file:// folder with newstest/ and oracle/: newstest2013 is not read")
+    return folder
+
+
+@pytest.mark.parametrize("row", printed_rows(FOLDER / "scores.tsv"), ids=lambda row: f"{row[0]}.{row[1]}, {row[2]}")
+def test_our_line_is_the_one_the_program_printed(row: tuple[str, str, str, str]) -> None:
+    assert disagreements(row) == []
+
+
+def test_signed_bytes_are_what_makes_two_bigrams_one_hash() -> None:  # `il faut` is 39 219 in newstest2014-fren.fr
+    order_2 = 1
+    assert len({hash_ for _, hash_ in hashes_by_order([[39, 219], [219, 39]])[order_2]}) == 1
+    assert len({hash_ for _, hash_ in hashes_by_order([[39, 219], [219, 39]], np.uint8)[order_2]}) == 2
+
+
+@pytest.mark.parametrize("procedure", ["tokenizer | multi-bleu", "tokenizer | fairseq-score"])
+def test_a_printed_line_with_another_digit_is_noticed(procedure: str) -> None:
+    row = next(row for row in printed_rows(FOLDER / "scores.tsv") if row[2] == procedure)
+    assert len(disagreements((*row[:3], row[3].replace("97.9", "97.8")))) == 1
+
+
+def test_every_procedure_and_hypothesis_file_has_a_row() -> None:
+    rows = {row[:3] for row in printed_rows(FOLDER / "scores.tsv")}
+    assert rows == {
+        (testset, column, name) for testset in TESTSETS for column in COLUMNS[2:] for name in PROCEDURE_BY_NAME
+    }
+
+
+def test_fairseqs_line_is_not_had_with_multi_bleus_words() -> None:
+    row = ("newstest2014.de", "heavy", "tokenizer | fairseq-score")
+    output = next(row_[3] for row_ in printed_rows(FOLDER / "scores.tsv") if row_[:3] == row)
+    assert printed_line(score_of_row("newstest2014.de", "heavy", "tokenizer | multi-bleu"), row[2]) != output
+
+
+def test_a_reference_left_unescaped_is_noticed() -> None:
+    score = procedure_bleu(
+        PROCEDURE_BY_METRIC["bleu_tok_moses"],
+        text("newstest2014-fren.fr", "light", None, is_escaped=True),
+        text("newstest2014-fren.fr", "reference", None, is_escaped=False),
+    )
+    right = score_of_row("newstest2014-fren.fr", "light", "tokenizer | multi-bleu")
+    assert score.score < right.score - 1
+
+
+@pytest.mark.parametrize("testset", TESTSETS)
+def test_our_tokens_are_tokenizer_perls_one_by_one(testset: str) -> None:
+    ours = text(testset, "reference", None, is_escaped=True).tokenized("raw")
+    assert lines_with_other_tokens(ours, bundled_column(testset, "tok")) == []
+
+
+def test_tokens_of_another_languages_rules_are_noticed() -> None:
+    ours = tokenize_lines(bundled_column("newstest2014-fren.fr", "reference")[:100], "de")
+    assert lines_with_other_tokens(ours, bundled_column("newstest2014-fren.fr", "tok")[:100]) != []
+
+
+def test_the_german_reference_is_the_published_file() -> None:  # MD5 in MLCommons' and NVIDIA's verify_dataset.sh
+    content = "".join(f"{line}\n" for line in bundled_column("newstest2014.de", "reference")).encode("utf-8")
+    assert hashlib.md5(content, usedforsecurity=False).hexdigest() == "f6c3818b477e4a25cad68b61cc883c17"
+
+
+def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
+    rows = [row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] == "newstest2013.de"]
+    assert len(rows) == 24
+    assert [found for row in rows for found in disagreements(row, mirror)] == []
+
+
+def test_the_tokens_of_newstest2013_agree_too(mirror: Path) -> None:
+    ours = text("newstest2013.de", "reference", mirror, is_escaped=True).tokenized("raw")
+    assert lines_with_other_tokens(ours, mirrored_column("newstest2013.de", "tok", mirror)) == []
+
+
+def test_the_rows_beside_this_test_are_the_mirrors(mirror: Path) -> None:
+    rows = [row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] in TESTSETS]
+    assert rows == printed_rows(FOLDER / "scores.tsv")
+
+
+@pytest.mark.parametrize("testset", TESTSETS)
+def test_the_texts_beside_this_test_are_the_mirrors(testset: str, mirror: Path) -> None:
+    for column in COLUMNS:
+        assert bundled_column(testset, column) == mirrored_column(testset, column, mirror), column
