@@ -1,0 +1,37 @@
+"""Attention Is All You Need, from corpus to paper table.
+
+    snakemake --profile profiles/local --configfile workflow/config/demo.yaml     minutes on two CPU cores
+    snakemake --profile profiles/local --configfile workflow/config/multi30k.yaml hours
+    snakemake                                                                     the paper itself (days, GPUs)
+
+The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
+"""
+
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+# Absolute, because a relative one would be looked up in --directory.
+configfile: str(Path(workflow.basedir) / "workflow" / "config" / "paper.yaml")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/prepare.smk"  # fetch, clean, segment, binarize
+include: "workflow/rules/train.smk"  # train
+include: "workflow/rules/evaluate.smk"  # average, decode, perplexity, score, baselines
+include: "workflow/rules/tables.smk"  # tables
+
+
+rule all:
+    default_target: True
+    input:
+        rules.tables.output,
+
+
+rule data:
+    """All data-bins of the scale, without training."""
+    input:
+        [corpus_path("binarize", corpus) for corpus in used_corpora(SCALE)],

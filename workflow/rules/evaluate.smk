@@ -1,0 +1,148 @@
+"""From a training to its numbers: average, decode, perplexity, score; and the baselines beside them.
+
+reads: results/<scale>/{train,binarize,fetch,segment}/...
+writes: results/<scale>/average/<corpus>/<system>/seed<k>/<average>.{json,pt},
+    results/<scale>/{decode,perplexity,score}/<corpus>/<system>/seed<k>/<average>/<testset>.json,
+    results/<scale>/baselines/<corpus>/<testset>.json
+"""
+
+EVALUATION = "{corpus}/{system}/seed{seed}/{average}/{testset}"
+
+
+def decoding_digest(wildcards):
+    """Return the digest of a system's search."""
+    return spec_digest(read_system(wildcards.system, SCALE.scale).decoding)
+
+
+rule average:
+    """Average the checkpoints {wildcards.average} of {wildcards.system}, seed {wildcards.seed} (section 6.1)."""
+    input:
+        train=STAGE / "train/{corpus}/{system}/seed{seed}.json",
+    output:
+        record=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
+        checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.pt",
+    params:
+        last=lambda wildcards: wildcards.average.removeprefix("last"),
+        stage_version=STAGE_VERSIONS["average"],
+    log:
+        f"logs/{SCALE.scale}/average/{{corpus}}/{{system}}/seed{{seed}}/{{average}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/average/{{corpus}}/{{system}}/seed{{seed}}/{{average}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn average \
+            --train {input.train:q} \
+            --last {params.last:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule decode:
+    """Translate {wildcards.testset} with {wildcards.system}, seed {wildcards.seed}, {wildcards.average}."""
+    input:
+        binarized=STAGE / "binarize/{corpus}/record.json",
+        checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
+        system=ancient(system_path),
+    output:
+        record=STAGE / "decode" / f"{EVALUATION}.json",
+        hypotheses=STAGE / "decode" / f"{EVALUATION}.txt",
+    params:
+        decoding_digest=decoding_digest,
+        stage_version=STAGE_VERSIONS["decode"],
+    threads: 1
+    log:
+        f"logs/{SCALE.scale}/decode/{EVALUATION}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/decode/{EVALUATION}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn decode \
+            --scale {SCALE.scale:q} \
+            --system {wildcards.system:q} \
+            --checkpoint {input.checkpoint:q} \
+            --binarized {input.binarized:q} \
+            --testset {wildcards.testset:q} \
+            --threads {threads:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule perplexity:
+    """Measure the perplexity of {wildcards.system}, seed {wildcards.seed}, on {wildcards.testset} (Table 3)."""
+    input:
+        binarized=STAGE / "binarize/{corpus}/record.json",
+        checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
+    output:
+        record=STAGE / "perplexity" / f"{EVALUATION}.json",
+    params:
+        stage_version=STAGE_VERSIONS["perplexity"],
+    threads: 1
+    log:
+        f"logs/{SCALE.scale}/perplexity/{EVALUATION}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/perplexity/{EVALUATION}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn perplexity \
+            --checkpoint {input.checkpoint:q} \
+            --binarized {input.binarized:q} \
+            --testset {wildcards.testset:q} \
+            --threads {threads:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule score:
+    """Score {wildcards.system}, seed {wildcards.seed}, on {wildcards.testset}, under every definition that applies."""
+    input:
+        decoded=STAGE / "decode" / f"{EVALUATION}.json",
+        raw=STAGE / "fetch/{corpus}/record.json",
+    output:
+        record=STAGE / "score" / f"{EVALUATION}.json",
+    params:
+        stage_version=STAGE_VERSIONS["score"],
+    log:
+        f"logs/{SCALE.scale}/score/{EVALUATION}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/score/{EVALUATION}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn score \
+            --decoded {input.decoded:q} \
+            --raw {input.raw:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule baselines:
+    """Score what needs no training on {wildcards.testset}: what a trained system must beat."""
+    input:
+        binarized=STAGE / "binarize/{corpus}/record.json",
+        raw=STAGE / "fetch/{corpus}/record.json",
+    output:
+        record=STAGE / "baselines/{corpus}/{testset}.json",
+    params:
+        stage_version=STAGE_VERSIONS["baselines"],
+    log:
+        f"logs/{SCALE.scale}/baselines/{{corpus}}/{{testset}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/baselines/{{corpus}}/{{testset}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn baselines \
+            --scale {SCALE.scale:q} \
+            --binarized {input.binarized:q} \
+            --raw {input.raw:q} \
+            --testset {wildcards.testset:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """

@@ -1,0 +1,106 @@
+"""From a corpus's public place to fairseq's data-bin.
+
+reads: workflow/config/corpora/<corpus>.yaml, the network or a mirror
+writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json, and the text or data-bin beside it
+"""
+
+
+rule fetch:
+    """Get {wildcards.corpus}: download and verify it, or generate it."""
+    localrule: True
+    input:
+        spec=ancient(str(CONFIG_FOLDER / "corpora" / "{corpus}.yaml")),
+    output:
+        record=STAGE / "fetch/{corpus}/record.json",
+    params:
+        corpus_digest=corpus_digest,
+        stage_version=STAGE_VERSIONS["fetch"],
+    resources:
+        mirror=SCALE.mirror or "",
+    log:
+        f"logs/{SCALE.scale}/fetch/{{corpus}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/fetch/{{corpus}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn fetch \
+            --corpus {wildcards.corpus:q} \
+            --mirror {resources.mirror:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule clean:
+    """Drop the training pairs of {wildcards.corpus} that its file says to drop; test sets are copied as they are."""
+    input:
+        raw=STAGE / "fetch/{corpus}/record.json",
+    output:
+        record=STAGE / "clean/{corpus}/record.json",
+    params:
+        corpus_digest=corpus_digest,
+        stage_version=STAGE_VERSIONS["clean"],
+    log:
+        f"logs/{SCALE.scale}/clean/{{corpus}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/clean/{{corpus}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn clean \
+            --corpus {wildcards.corpus:q} \
+            --raw {input.raw:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule segment:
+    """Learn the subword vocabulary of {wildcards.corpus} (section 5.1)."""
+    input:
+        text=STAGE / "clean/{corpus}/record.json",
+    output:
+        record=STAGE / "segment/{corpus}/record.json",
+    params:
+        corpus_digest=corpus_digest,
+        stage_version=STAGE_VERSIONS["segment"],
+    log:
+        f"logs/{SCALE.scale}/segment/{{corpus}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/segment/{{corpus}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn segment \
+            --corpus {wildcards.corpus:q} \
+            --text {input.text:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
+
+
+rule binarize:
+    """Turn the text of {wildcards.corpus} into fairseq's data-bin."""
+    input:
+        text=text_record,
+        segmented=segment_record,
+    output:
+        record=STAGE / "binarize/{corpus}/record.json",
+    params:
+        corpus_digest=corpus_digest,
+        segmented=lambda wildcards, input: ["--segmented", *input.segmented] if input.segmented else [],
+        stage_version=STAGE_VERSIONS["binarize"],
+    log:
+        f"logs/{SCALE.scale}/binarize/{{corpus}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/binarize/{{corpus}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn binarize \
+            --corpus {wildcards.corpus:q} \
+            --text {input.text:q} {params.segmented:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """

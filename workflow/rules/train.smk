@@ -1,0 +1,60 @@
+"""One training a (corpus, system, seed): a driver that submits it, waits, and copies its record when it is done.
+
+reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<scale>/<system>.yaml
+writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in the runs folder
+"""
+
+
+def training_digest(wildcards):
+    """Return the digest of what decides a training's tensors in its system."""
+    return spec_digest(read_system(wildcards.system, SCALE.scale).training)
+
+
+def num_models(wildcards):
+    """Return how many checkpoints the tables average at most."""
+    return largest_average(CORPORA[wildcards.corpus].language_pair, wildcards.system)
+
+
+rule train:
+    """
+    Training {wildcards.system} on {wildcards.corpus}, seed {wildcards.seed}
+      - launcher {resources.launcher}, runs in {resources.runs_folder}
+      - keeping the last {params.num_models} models
+    """
+    localrule: True
+    input:
+        binarized=STAGE / "binarize/{corpus}/record.json",
+        system=ancient(system_path),
+    output:
+        record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
+    params:
+        num_models=num_models,
+        stage_version=STAGE_VERSIONS["train"],
+        training_digest=training_digest,
+    threads: 1
+    # Where and whether a training runs is no matter of science: a change of these repeats nothing.
+    resources:
+        launcher="local",
+        long_runs="--allow-long-runs" if SCALE.allow_long_runs else "--no-allow-long-runs",
+        runs_folder=SCALE.runs_folder,
+    log:
+        f"logs/{SCALE.scale}/train/{{corpus}}/{{system}}/seed{{seed}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/train/{{corpus}}/{{system}}/seed{{seed}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn train \
+            --scale {SCALE.scale:q} \
+            --corpus {wildcards.corpus:q} \
+            --system {wildcards.system:q} \
+            --seed {wildcards.seed:q} \
+            --binarized {input.binarized:q} \
+            --runs-folder {resources.runs_folder:q} \
+            --launcher {resources.launcher:q} \
+            --num-models {params.num_models:q} \
+            --threads-per-rank {threads:q} \
+            {resources.long_runs:q} \
+            --record {output.record:q} 2>&1 | tee {log:q}
+        """
