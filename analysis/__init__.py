@@ -1,0 +1,1 @@
+"""From records to judgements: scores, then means over seeds, then a verdict on each printed number."""

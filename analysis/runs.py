@@ -1,0 +1,82 @@
+"""Tells how a training stands, from its record and its attempts: also while it runs, or after it failed."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aiayn.attempts import DONE_NAME, Event, Started, read_events, read_progress
+from aiayn.records import TrainRecord
+from aiayn.spec import TrainingSpec
+
+Status = Literal["finished", "outdated", "running", "failed", "stopped", "lost", "missing"]
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a training stands. `update` is the newest known, of `updates` at most; `reason` says why it is not finished.
+
+    `running` is a start without an end: a run that was killed without a word reads so too, until its next attempt.
+    `outdated` was trained under another spec than the config now holds.
+    """
+
+    status: Status
+    run: str
+    update: int
+    updates: int
+    reason: str = ""
+
+
+def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
+    """Tell whether a finished training was of this spec; the device may have been resolved since, and is no matter."""
+    try:
+        trained = msgspec.json.decode(train.training_json, type=TrainingSpec)
+    except (msgspec.DecodeError, msgspec.ValidationError):  # written before a key came or went
+        return False
+    return msgspec.structs.replace(trained, device="auto") == msgspec.structs.replace(training, device="auto")
+
+
+def find_run_state(
+    corpus: str, system: str, seed: int, *, training: TrainingSpec, train: TrainRecord | None, runs_folder: Path
+) -> RunState:
+    """Return how a training stands: by its record if there is one, else by the newest attempt below `runs_folder`.
+
+    Raises:
+        RecordError: if an attempts.jsonl holds a line that is no event.
+    """
+    if train is not None:
+        is_current = is_trained_as(train, training)
+        return RunState(
+            status="finished" if is_current else "outdated",
+            run=train.run,
+            update=train.updates,
+            updates=training.updates,
+            reason="" if is_current else "trained under another spec than the config holds; run `snakemake`",
+        )
+    folders = _run_folders(runs_folder, f"{corpus}-{system}-seed{seed}-")
+    folder_events = [(folder, read_events(folder)) for folder in folders]
+    begun = [(events[-1].time, folder, events) for folder, events in folder_events if events]
+    if not begun:
+        return RunState(status="missing", run="", update=0, updates=training.updates, reason="not begun")
+    _, folder, events = max(begun, key=lambda entry: entry[:2])
+    return _state_of_attempts(folder, events, training.updates)
+
+
+def _run_folders(runs_folder: Path, prefix: str) -> Iterable[Path]:
+    if not runs_folder.is_dir():
+        return []
+    return sorted(folder for folder in runs_folder.iterdir() if folder.name.startswith(prefix))
+
+
+def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunState:
+    last = events[-1]
+    if (folder / DONE_NAME).exists() or (not isinstance(last, Started) and last.outcome == "done"):
+        reason = "its record is not there; run `snakemake`"
+        return RunState(status="finished", run=folder.name, update=last.update, updates=updates, reason=reason)
+    if isinstance(last, Started):
+        progress = read_progress(folder)
+        update = last.update if progress is None else max(last.update, progress.update)
+        reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end noted"
+        return RunState(status="running", run=folder.name, update=update, updates=updates, reason=reason)
+    status: Status = "failed" if last.outcome == "failed" else "stopped" if last.outcome == "stopped" else "lost"
+    return RunState(status=status, run=folder.name, update=last.update, updates=updates, reason=last.reason)

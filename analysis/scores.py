@@ -1,0 +1,179 @@
+"""Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
+
+A number enters only together with the training that it belongs to: a score of an earlier run of the same name, left on
+disk while the system is trained anew, is not shown as the new one's.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+from aiayn.errors import RecordError, ScoreError
+from aiayn.paths import Evaluation, evaluation_record, train_record
+from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record
+
+SCORE_COLUMNS = (
+    "corpus",
+    "system",
+    "seed",
+    "average",
+    "testset",
+    "metric",
+    "value",
+    "signature",
+    "hypotheses_sha256",
+    "run",
+    "commit",
+)
+PERPLEXITY_METRIC = "ppl_per_subword"
+TrainingKey = tuple[str, str, int]  # corpus, system, seed
+_AnyRecord = TypeVar("_AnyRecord", bound=Record)
+_Line = dict[str, str | int | float]
+
+
+def training_key(evaluation: Evaluation) -> TrainingKey:
+    """Return (corpus, system, seed): the training that an evaluation is of."""
+    return (evaluation.corpus, evaluation.system, evaluation.seed)
+
+
+def read_trainings(
+    keys: Iterable[TrainingKey], results_folder: Path, scale: str, *, so_far: bool
+) -> dict[TrainingKey, TrainRecord]:
+    """Return the records of finished trainings; `so_far` leaves out those that are not there.
+
+    Raises:
+        RecordError: if a record is missing (unless `so_far`), torn, or of another training.
+    """
+    train_by_key: dict[TrainingKey, TrainRecord] = {}
+    for key in keys:
+        corpus, system, seed = key
+        path = train_record(results_folder, scale, corpus, system, seed)
+        if so_far and not path.exists():
+            continue
+        train = read_record(path, TrainRecord)
+        found = (train.corpus, train.system, train.seed)
+        if found != key:
+            raise RecordError(f"{path}: is of {found}, expected {key}; delete it and rerun `snakemake`")
+        train_by_key[key] = train
+    return train_by_key
+
+
+def collect_scores(
+    evaluations: Iterable[Evaluation],
+    train_by_key: dict[TrainingKey, TrainRecord],
+    results_folder: Path,
+    scale: str,
+    *,
+    has_perplexity: Callable[[Evaluation], bool],
+    so_far: bool,
+) -> pd.DataFrame:
+    """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
+
+    Every evaluation has scores; one that `has_perplexity` has that too. `so_far` leaves out what is missing or stale.
+
+    Raises:
+        RecordError: if a record is missing or of another run (unless `so_far`), or torn.
+        ScoreError: if one number stands twice.
+    """
+    lines: list[_Line] = []
+    for evaluation in evaluations:
+        train = train_by_key.get(training_key(evaluation))
+        if train is None and so_far:
+            continue
+        score_path = evaluation_record(results_folder, scale, "score", evaluation)
+        scores = _read_of_run(score_path, ScoreRecords, train, so_far=so_far)
+        if scores is not None:
+            lines += _score_lines(evaluation, scores, score_path)
+        if has_perplexity(evaluation):
+            path = evaluation_record(results_folder, scale, "perplexity", evaluation)
+            perplexity = _read_of_run(path, PerplexityRecord, train, so_far=so_far)
+            if perplexity is not None:
+                lines.append(_perplexity_line(evaluation, perplexity, path))
+    return tidy_frame(lines)
+
+
+def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
+    """Return lines as a frame with exactly SCORE_COLUMNS.
+
+    Raises:
+        ScoreError: if one (corpus, system, seed, average, testset, metric) has two lines.
+    """
+    frame = pd.DataFrame(list(lines), columns=list(SCORE_COLUMNS))
+    key_columns = ["corpus", "system", "seed", "average", "testset", "metric"]
+    repeated = frame[frame.duplicated(key_columns)]
+    if len(repeated):
+        name = ", ".join(str(value) for value in repeated.iloc[0][key_columns])
+        raise ScoreError(f"({name}): scored twice in one record; expected one number; rerun `score`")
+    return frame
+
+
+def values_by_seed(
+    frame: pd.DataFrame, *, corpus: str, system: str, average: str, testset: str, metric: str
+) -> dict[int, float]:
+    """Return one evaluation's values of a metric, by seed in rising order; empty if it was not measured."""
+    wanted = (
+        (frame["corpus"] == corpus)
+        & (frame["system"] == system)
+        & (frame["average"] == average)
+        & (frame["testset"] == testset)
+        & (frame["metric"] == metric)
+    )
+    found = frame[wanted]
+    return {int(seed): float(value) for seed, value in sorted(zip(found["seed"], found["value"], strict=True))}
+
+
+def _read_of_run(
+    path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
+) -> _AnyRecord | None:
+    """Return the record if it is of this training's run; without `so_far`, anything else is an error."""
+    if so_far and not path.exists():
+        return None
+    record = read_record(path, record_type)
+    run = getattr(record, "run", "")
+    if train is None or run != train.run:
+        if so_far:
+            return None
+        expected = "no training record" if train is None else f"the training record is of {train.run!r}"
+        raise RecordError(f"{path}: is of run {run!r}, but {expected}; rerun `snakemake`")
+    return record
+
+
+def _line(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path) -> _Line:
+    if record.testset != evaluation.testset:
+        expected = evaluation.testset
+        raise RecordError(f"{path}: is of test set {record.testset!r}, expected {expected!r}; rerun `snakemake`")
+    made = record.provenance
+    return {
+        "corpus": evaluation.corpus,
+        "system": evaluation.system,
+        "seed": evaluation.seed,
+        "average": evaluation.average,
+        "testset": evaluation.testset,
+        "run": record.run,
+        "commit": f"{made.commit}+dirty" if made.is_dirty else made.commit,
+    }
+
+
+def _score_lines(evaluation: Evaluation, record: ScoreRecords, path: Path) -> list[_Line]:
+    shared = _line(evaluation, record, path)
+    return [
+        shared
+        | {
+            "metric": score.metric,
+            "value": score.value,
+            "signature": score.signature,
+            "hypotheses_sha256": score.hypotheses_sha256,
+        }
+        for score in record.scores
+    ]
+
+
+def _perplexity_line(evaluation: Evaluation, record: PerplexityRecord, path: Path) -> _Line:
+    return _line(evaluation, record, path) | {
+        "metric": PERPLEXITY_METRIC,
+        "value": record.value,
+        "signature": record.signature,
+        "hypotheses_sha256": "",
+    }

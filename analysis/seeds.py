@@ -1,0 +1,78 @@
+"""Turns the values of several seeds into mean, standard deviation and t-interval; one seed has no interval."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+import pandas as pd
+from scipy import stats  # type: ignore[import-untyped, unused-ignore]
+
+from aiayn.errors import ScoreError
+
+CONFIDENCE = 0.95
+SUMMARY_COLUMNS = ("corpus", "system", "average", "testset", "metric", "num_seeds", "mean", "sd", "ci_low", "ci_high")
+
+
+class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Values over seeds: `sd` has n - 1 below it, `half_width` is the 95 % t-interval's; both None for one seed."""
+
+    num_seeds: int
+    mean: float
+    sd: float | None
+    half_width: float | None
+
+
+def sample_mean(values: Sequence[float]) -> float:
+    """Return the mean, worked out exactly: that of equal values is their value."""
+    return statistics.mean(values)
+
+
+def sample_sd(values: Sequence[float]) -> float:
+    """Return the standard deviation with n - 1 in the denominator.
+
+    Raises:
+        ScoreError: for fewer than two values.
+    """
+    if len(values) < 2:
+        raise ScoreError(f"{len(values)} seed(s): no spread to estimate; expected 2 or more; add seeds to the config")
+    return statistics.stdev(values)
+
+
+def t_half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float:
+    """Return half the width of the two-sided t-interval of the mean.
+
+    Raises:
+        ScoreError: for fewer than two values.
+    """
+    spread = sample_sd(values)
+    return float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+
+
+def summarise_seeds(values: Sequence[float]) -> SeedSummary:
+    """Return the summary of one or more values.
+
+    Raises:
+        ScoreError: for no value at all.
+    """
+    if not values:
+        raise ScoreError("no seed has a value: nothing to summarise; run `snakemake`")
+    has_spread = len(values) > 1
+    return SeedSummary(
+        num_seeds=len(values),
+        mean=sample_mean(values),
+        sd=sample_sd(values) if has_spread else None,
+        half_width=t_half_width(values) if has_spread else None,
+    )
+
+
+def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each evaluation and metric, over its seeds."""
+    keys = list(SUMMARY_COLUMNS[:5])
+    lines = []
+    for key, group in scores.groupby(keys, sort=False):
+        summary = summarise_seeds([float(value) for value in group["value"]])
+        mean, half_width = summary.mean, summary.half_width
+        bounds = (None, None) if half_width is None else (mean - half_width, mean + half_width)
+        lines.append((*key, summary.num_seeds, mean, summary.sd, *bounds))
+    return pd.DataFrame(lines, columns=list(SUMMARY_COLUMNS))

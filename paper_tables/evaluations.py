@@ -1,0 +1,155 @@
+"""Expands a scale's lists of names into trainings, evaluations and the records that the tables read.
+
+The Snakefile asks here what to make and `aiayn tables` what to read, so that the two cannot disagree; hence no pandas.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.paths import Evaluation, baselines_record, evaluation_record, train_record
+from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, read_corpus
+from paper_tables.published import PublishedReplication, evaluations_of, read_replications
+
+BASELINE_ROLE = "test"
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One (corpus, system, seed)."""
+
+    corpus: str
+    system: str
+    seed: int
+
+
+def used_corpora(scale: ScaleSpec) -> list[str]:
+    """Return the names of the corpora that some training of the scale needs, each once."""
+    corpora = []
+    if scale.en_de_systems or scale.ablation_systems:
+        corpora.append(scale.en_de_corpus)
+    if scale.en_fr_systems:
+        corpora.append(scale.en_fr_corpus)
+    corpora += [replication.corpus for replication in chosen_replications(scale)]
+    return list(dict.fromkeys(corpora))
+
+
+def read_corpora(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> dict[str, CorpusSpec]:
+    """Return the used corpora by name.
+
+    Raises:
+        ConfigError: if one is of another language pair than its place in the scale says, or a replication's corpus has
+            another test set than the published number's.
+    """
+    corpora = {name: read_corpus(name, config_folder) for name in used_corpora(scale)}
+    expected_pairs = [(scale.en_de_corpus, "en-de"), (scale.en_fr_corpus, "en-fr")]
+    expected_pairs += [(replication.corpus, replication.language_pair) for replication in chosen_replications(scale)]
+    for name, language_pair in expected_pairs:
+        if name in corpora and corpora[name].language_pair != language_pair:
+            raise ConfigError(
+                f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected {language_pair}; "
+                f"name another corpus, or correct {config_folder / 'corpora' / name}.yaml"
+            )
+    for replication in chosen_replications(scale):
+        found = corpora[replication.corpus].testset_of(replication.role)
+        if found != replication.testset:
+            raise ConfigError(
+                f"corpus {replication.corpus}: {replication.role} test set is {found}, expected {replication.testset}, "
+                f"on which the published number of {replication.row} was measured; correct the corpus file"
+            )
+    return corpora
+
+
+def chosen_replications(scale: ScaleSpec) -> list[PublishedReplication]:
+    """Return the published replications that the scale names, in its order.
+
+    Raises:
+        ConfigError: if it names one that is not published.
+    """
+    replication_by_row = {replication.row: replication for replication in read_replications()}
+    for name in scale.replications:
+        if name not in replication_by_row:
+            raise ConfigError(
+                f"scale {scale.scale}: replications has {name!r}; expected rows of published/replications.csv: "
+                f"{', '.join(sorted(replication_by_row))}"
+            )
+    return [replication_by_row[name] for name in scale.replications]
+
+
+def expand_trainings(scale: ScaleSpec) -> list[Training]:
+    """Return every training of a scale, once: Table 2's and replications with `seeds`, ablations with their own."""
+    wanted = [(scale.en_de_corpus, scale.en_de_systems, scale.seeds)]
+    wanted += [(scale.en_fr_corpus, scale.en_fr_systems, scale.seeds)]
+    wanted += [(scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds)]
+    wanted += [(replication.corpus, [replication.system], scale.seeds) for replication in chosen_replications(scale)]
+    trainings = [
+        Training(corpus=corpus, system=system, seed=seed)
+        for corpus, systems, seeds in wanted
+        for system in systems
+        for seed in seeds
+    ]
+    return list(dict.fromkeys(trainings))
+
+
+def expand_evaluations(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> list[Evaluation]:
+    """Return every evaluation that a printed number asks of the scale's trainings.
+
+    Raises:
+        ConfigError: if a corpus is unreadable or unfit.
+        TableError: if no printed number asks for a system.
+    """
+    corpora = read_corpora(scale, config_folder)
+    evaluations = []
+    for training in expand_trainings(scale):
+        corpus = corpora[training.corpus]
+        for average, role in evaluations_of(corpus.language_pair, training.system):
+            evaluations.append(
+                Evaluation(
+                    corpus=training.corpus,
+                    system=training.system,
+                    seed=training.seed,
+                    average=average,
+                    testset=corpus.testset_of(role),
+                    role=role,
+                    language_pair=corpus.language_pair,
+                )
+            )
+    return evaluations
+
+
+def needs_perplexity(evaluation: Evaluation) -> bool:
+    """Tell whether Table 3 asks for the perplexity of an evaluation: those on dev, of unaveraged models."""
+    return evaluation.role == "dev"
+
+
+def expand_baselines(scale: ScaleSpec, corpora: dict[str, CorpusSpec]) -> list[tuple[str, str]]:
+    """Return the (corpus, test set) pairs whose baselines the scale asks for; none unless `has_baselines`."""
+    if not scale.has_baselines:
+        return []
+    names = [name for name in used_corpora(scale) if name in (scale.en_de_corpus, scale.en_fr_corpus)]
+    return [(name, corpora[name].testset_of(BASELINE_ROLE)) for name in names]
+
+
+def required_records(scale: ScaleSpec, results_folder: Path, config_folder: Path = CONFIG_FOLDER) -> list[Path]:
+    """Return every record that the scale's tables are made of, each once: the inputs of rule tables."""
+    evaluations = expand_evaluations(scale, config_folder)
+    baselines = expand_baselines(scale, read_corpora(scale, config_folder))
+    return [
+        *_training_records(scale, results_folder),
+        *(evaluation_record(results_folder, scale.scale, "score", evaluation) for evaluation in evaluations),
+        *_perplexity_records(scale, results_folder, evaluations),
+        *(baselines_record(results_folder, scale.scale, corpus, testset) for corpus, testset in baselines),
+    ]
+
+
+def _training_records(scale: ScaleSpec, results_folder: Path) -> list[Path]:
+    return [
+        train_record(results_folder, scale.scale, training.corpus, training.system, training.seed)
+        for training in expand_trainings(scale)
+    ]
+
+
+def _perplexity_records(scale: ScaleSpec, results_folder: Path, evaluations: Iterable[Evaluation]) -> list[Path]:
+    wanted = [evaluation for evaluation in evaluations if needs_perplexity(evaluation)]
+    return [evaluation_record(results_folder, scale.scale, "perplexity", evaluation) for evaluation in wanted]

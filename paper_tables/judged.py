@@ -1,0 +1,205 @@
+"""Joins each printed BLEU to ours and judges it: verdicts.tsv, a line a printed number."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+import pandas as pd
+
+from aiayn.paths import Evaluation
+from analysis.scores import values_by_seed
+from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
+from paper_tables.evaluations import chosen_replications
+from paper_tables.findings import Findings
+from paper_tables.published import (
+    CellJoin,
+    PublishedReplication,
+    find_printed,
+    printed_number,
+    read_cells,
+    read_replications,
+    read_table,
+)
+
+PAPER_SCALE = "paper"
+PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
+PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
+NOT_RUN = "This system is not run at scale {scale}"
+COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
+VERDICT_COLUMNS = (
+    "table",
+    "row",
+    "column",
+    "edition",
+    "printed",
+    "corpus",
+    "system",
+    "average",
+    "testset",
+    "metric",
+    "num_seeds",
+    "mean",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "outcome",
+    "reason",
+    "largest_equivalent_difference",
+    "num_seeds_to_decide",
+    "sd",
+    "degrees_of_freedom",
+    "num_systems",
+    "smallest_sd",
+    "largest_sd",
+    "bartlett_p",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedCell:
+    """A printed BLEU, the evaluation of ours beside it (None: not run at this scale), and the verdict."""
+
+    table: str
+    row: str
+    column: str
+    edition: str
+    printed: str
+    corpus: str
+    system: str
+    average: str
+    metric: str
+    evaluation: Evaluation | None
+    verdict: Verdict
+
+
+def is_bleu(metric: str) -> bool:
+    """Tell whether the rule, whose margin is in BLEU, applies to a metric."""
+    return metric.startswith("bleu_")
+
+
+def unlike_paper(findings: Findings, evaluation: Evaluation) -> str | None:
+    """Return in words why an evaluation is not of the paper's scale, corpus and test set; None if it is."""
+    printed = _paper_conditions(evaluation.language_pair, evaluation.role, metric="")
+    return find_unlikeness(_our_conditions(findings, evaluation, metric=""), printed)
+
+
+def judge_cells(findings: Findings) -> list[JudgedCell]:
+    """Return every printed BLEU of Tables 2 and 3, each edition apart, then every published replication."""
+    cells_by_table = {number: read_table(number) for number in (2, 3)}
+    joins = [join for join in read_cells() if is_bleu(join.metric)]
+    judged = [_judge_join(findings, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
+    return judged + [_judge_replication(findings, replication) for replication in read_replications()]
+
+
+def verdict_frame(cells: Iterable[JudgedCell]) -> pd.DataFrame:
+    """Return verdicts.tsv's frame, columns VERDICT_COLUMNS; what does not apply is empty."""
+    frame = pd.DataFrame([_verdict_line(cell) for cell in cells], columns=list(VERDICT_COLUMNS))
+    return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
+
+
+def _verdict_line(cell: JudgedCell) -> tuple[object, ...]:
+    verdict = cell.verdict
+    testset = cell.evaluation.testset if cell.evaluation else None
+    pooled: tuple[object, ...] = (None,) * 6
+    if verdict.pooled is not None:
+        pooled = msgspec.structs.astuple(verdict.pooled)
+    return (
+        cell.table, cell.row, cell.column, cell.edition, cell.printed, cell.corpus, cell.system, cell.average, testset,
+        cell.metric, verdict.num_seeds, verdict.mean, verdict.difference, *(verdict.interval or (None, None)),
+        verdict.outcome.value, verdict.reason, verdict.largest_equivalent_difference, verdict.num_seeds_to_decide,
+        *pooled,
+    )  # fmt: skip
+
+
+def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
+    return Conditions(
+        scale=PAPER_SCALE,
+        corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[language_pair],
+        testset=PAPER_TESTSET_BY_ROLE[role],
+        metric=metric,
+    )
+
+
+def _our_conditions(findings: Findings, evaluation: Evaluation, metric: str) -> Conditions:
+    return Conditions(scale=findings.scale.scale, corpus=evaluation.corpus, testset=evaluation.testset, metric=metric)
+
+
+def _judge_join(findings: Findings, join: CellJoin, printed: str) -> JudgedCell:
+    corpus = findings.corpus_of(join.language_pair)
+    evaluation = findings.evaluation_of(corpus, join.system, join.average, join.role)
+    printed_conditions = _paper_conditions(join.language_pair, join.role, join.metric)
+    return JudgedCell(
+        table=str(join.table),
+        row=join.row,
+        column=join.column,
+        edition=join.edition,
+        printed=printed,
+        corpus=corpus,
+        system=join.system,
+        average=join.average,
+        metric=join.metric,
+        evaluation=evaluation,
+        verdict=_verdict(findings, evaluation, printed_conditions, printed),
+    )
+
+
+def _judge_replication(findings: Findings, replication: PublishedReplication) -> JudgedCell:
+    is_chosen = replication in chosen_replications(findings.scale)
+    evaluation = None
+    if is_chosen:
+        evaluation = findings.evaluation_of(
+            replication.corpus, replication.system, replication.average, replication.role
+        )
+    conditions = Conditions(  # its scale is ours by being named in our config
+        scale=findings.scale.scale,
+        corpus=replication.corpus,
+        testset=replication.testset,
+        metric=replication.metric,
+    )
+    return JudgedCell(
+        table="replications",
+        row=replication.row,
+        column="value",
+        edition="",
+        printed=replication.value,
+        corpus=replication.corpus,
+        system=replication.system,
+        average=replication.average,
+        metric=replication.metric,
+        evaluation=evaluation,
+        verdict=_verdict(findings, evaluation, conditions, replication.value),
+    )
+
+
+def _verdict(
+    findings: Findings, evaluation: Evaluation | None, printed_conditions: Conditions, printed: str
+) -> Verdict:
+    metric = printed_conditions.metric
+    if evaluation is None:
+        return not_comparable(NOT_RUN.format(scale=findings.scale.scale), 0)
+    values = list(findings.values_of(evaluation, metric).values())
+    unlike = find_unlikeness(_our_conditions(findings, evaluation, metric), printed_conditions)
+    if unlike is not None:
+        return not_comparable(unlike, len(values))
+    return judge(printed_number(printed), values, pool_of(findings, evaluation, metric))
+
+
+def pool_of(findings: Findings, judged: Evaluation, metric: str) -> PooledSd | None:
+    """Return the sd pooled over the scale's systems in this definition, on the judged number's test set.
+
+    Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
+    of the same training: the judged system stands by the judged one, any other by the first of its evaluations.
+    """
+    average_by_system: dict[tuple[str, str], str] = {}
+    for evaluation in [judged, *findings.evaluations]:
+        if evaluation.testset == judged.testset:
+            average_by_system.setdefault((evaluation.corpus, evaluation.system), evaluation.average)
+    values_by_system = {
+        f"{corpus} {system}": list(
+            values_by_seed(
+                findings.scores, corpus=corpus, system=system, average=average, testset=judged.testset, metric=metric
+            ).values()
+        )
+        for (corpus, system), average in average_by_system.items()
+    }
+    return pool_sd(values_by_system)

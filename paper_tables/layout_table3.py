@@ -1,0 +1,141 @@
+"""Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at this scale."""
+
+from aiayn.paths import Evaluation
+from aiayn.spec import TrainingSpec
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell
+from paper_tables.layout import (
+    SACRE_METRIC,
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    blank_cell,
+    mark_note,
+    mark_of,
+    metric_cell,
+    seeds_cell,
+    signatures_of,
+    state_notes,
+    text_cell,
+)
+from paper_tables.layout_table2 import difference_cell, trainings_of
+from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
+
+BLEU_METRIC = "bleu_tok_compound_split"  # cells.csv; a test compares
+PERPLEXITY_METRIC = "ppl_per_subword"
+SETTINGS = tuple(column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting")
+
+
+def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
+    """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
+    printed = read_table(3)
+    rows: list[Row] = []
+    evaluations = []
+    for name in dict.fromkeys(cell.row for cell in printed):
+        rows.append(_printed_row([cell for cell in printed if cell.row == name]))
+        evaluation = _evaluation(findings, name)
+        if evaluation is not None:
+            evaluations.append(evaluation)
+            rows.append(
+                _our_row(findings, evaluation, [cell for cell in judged if (cell.table, cell.row) == ("3", name)])
+            )
+    metrics = [PERPLEXITY_METRIC, BLEU_METRIC, SACRE_METRIC]
+    return Table(
+        name="table3",
+        title="Table 3",
+        caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: newstest2013). "
+        "A printed row leaves blank what is as in base; ours, under it, shows every value really used. Ours: mean over "
+        f"seeds with 95 % t-interval; BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
+        "which is another quantity and never subtracted. Perplexity is per subword of ours: it compares with other "
+        "lines of ours, not with the printed one.",
+        columns=_columns(),
+        rows=tuple(rows),
+        notes=(*mark_note(findings, evaluations), *_notes(findings, evaluations), *state_notes(findings, evaluations)),
+        signatures=signatures_of(findings, [(e, metric) for e in evaluations for metric in metrics]),
+    )
+
+
+def _columns() -> tuple[Column, ...]:
+    columns = []
+    for column in COLUMNS_BY_TABLE[3]:
+        columns.append(Column(column.name, column.heading, side="label" if column.kind == "label" else "printed"))
+        if column.name == "bleu_dev":
+            columns += [Column("difference", "difference"), Column("bleu_dev_sacre", "sacreBLEU 13a (dev)")]
+    return tuple(columns)
+
+
+def _evaluation(findings: Findings, row: str) -> Evaluation | None:
+    join = next((join for join in read_cells() if (join.table, join.row, join.metric) == (3, row, BLEU_METRIC)), None)
+    if join is None:
+        return None
+    return findings.evaluation_of(findings.corpus_of(join.language_pair), join.system, join.average, join.role)
+
+
+def _printed_row(printed: list[PublishedCell]) -> Row:
+    cells: list[Cell] = []
+    names = [column.name for column in _columns()]
+    while names:
+        found = next((cell for cell in printed if cell.column == names[0]), None)
+        # a label printed once for a group of rows spans rows, not columns
+        num_columns = 1 if found is None else len(found.covered_columns)
+        if found is None:
+            cells.append(blank_cell())
+        else:
+            cells.append(text_cell(found.value, "label" if names[0] == "label" else "printed", num_columns=num_columns))
+        names = names[num_columns:]
+    return Row(tuple(cells))
+
+
+def setting_by_column(training: TrainingSpec) -> dict[str, str]:
+    """Return the hyper-parameters of a spec under Table 3's column names."""
+    values = (
+        training.num_layers,
+        training.d_model,
+        training.d_ff,
+        training.num_heads,
+        training.d_k,
+        training.d_v,
+        training.p_drop,
+        training.eps_ls,
+    )
+    return {name: str(value) for name, value in zip(SETTINGS, values, strict=True)}
+
+
+def _our_row(findings: Findings, evaluation: Evaluation, judged: list[JudgedCell]) -> Row:
+    training = findings.system_by_name[evaluation.system].training
+    marks = mark_of(findings, evaluation)
+    cells = [text_cell(f"ours: {evaluation.system}", "label", *marks)]
+    cells += [text_cell(text, "ours", *marks) for text in setting_by_column(training).values()]
+    trains = trainings_of(findings, evaluation)
+    cells += [
+        seeds_cell(findings, evaluation, {seed: float(train.updates) for seed, train in trains.items()}, "steps"),
+        metric_cell(findings, evaluation, PERPLEXITY_METRIC),
+        metric_cell(findings, evaluation, BLEU_METRIC),
+        difference_cell(findings, evaluation, judged),
+        metric_cell(findings, evaluation, SACRE_METRIC),
+        seeds_cell(
+            findings,
+            evaluation,
+            {seed: float(train.num_parameters) for seed, train in trains.items()},
+            "num_parameters",
+        ),
+    ]
+    return Row(tuple(cells), "ours")
+
+
+def _notes(findings: Findings, evaluations: list[Evaluation]) -> list[Note]:
+    """Return what a count of parameters depends on, and positions that are no sinusoids."""
+    notes = []
+    for corpus in dict.fromkeys(evaluation.corpus for evaluation in evaluations):
+        sizes = findings.vocabulary_size_by_corpus.get(corpus)
+        if sizes:
+            words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
+            notes.append(
+                Note("", f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special symbols.")
+            )
+    for evaluation in evaluations:
+        if findings.system_by_name[evaluation.system].training.positions == "learned":
+            notes.append(Note("", f"{evaluation.system}: learned positional embedding instead of sinusoids."))
+    return notes

@@ -1,0 +1,170 @@
+"""Lays out what is judged: published replications beside ours, and the verdict on every printed BLEU."""
+
+from collections.abc import Sequence
+
+from aiayn.paths import Evaluation
+from analysis.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell
+from paper_tables.layout import (
+    DASH,
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    blank_cell,
+    format_difference,
+    format_interval,
+    format_value,
+    mark_note,
+    metric_cell,
+    signatures_of,
+    state_notes,
+    text_cell,
+)
+from paper_tables.published import read_replications
+
+
+def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+    """Return the published numbers of other papers beside ours, each with its verdict."""
+    replication_by_row = {replication.row: replication for replication in read_replications()}
+    cells = [cell for cell in judged if cell.table == "replications"]
+    evaluations = [cell.evaluation for cell in cells if cell.evaluation is not None]
+    rows = []
+    for cell in cells:
+        replication = replication_by_row[cell.row]
+        ours = text_cell("not run", "state")
+        if cell.evaluation is not None:
+            ours = metric_cell(findings, cell.evaluation, cell.metric)
+        place = f"{replication.corpus}, {replication.testset}, {replication.average}"
+        rows.append(
+            Row(
+                (
+                    text_cell(cell.row, "label"),
+                    text_cell(place, "label"),
+                    text_cell(cell.metric, "label"),
+                    text_cell(cell.printed),
+                    ours,
+                    _difference(cell) if cell.evaluation else blank_cell(),
+                    *_verdict_cells(cell),
+                )
+            )
+        )
+    sources = [
+        Note("", f"{r.row}: {r.paper}. {r.source_repository}, {r.source_path} at {r.source_commit[:8]}: "
+                 f"\u201c{r.printed_line}\u201d ({r.num_seeds} seed(s)). {r.conditions}.")
+        for r in replication_by_row.values()
+    ]  # fmt: skip
+    return Table(
+        name="replications",
+        title="Replications",
+        caption="Numbers that others published at a smaller scale, beside ours under the same conditions: same text, "
+        "test set and definition of BLEU. A difference is to that published number, never to the paper's.",
+        columns=(
+            Column("row", "system", side="label"),
+            Column("conditions", "corpus, test set, average", side="label"),
+            Column("metric", "definition", side="label"),
+            Column("printed", "printed"),
+            Column("ours", "ours", side="ours"),
+            Column("difference", "difference", side="ours"),
+            *_verdict_columns(),
+        ),
+        rows=tuple(rows),
+        notes=(*_replication_mark(findings, evaluations), *sources, *state_notes(findings, evaluations)),
+        signatures=signatures_of(findings, [(c.evaluation, c.metric) for c in cells if c.evaluation is not None]),
+    )
+
+
+def _replication_mark(findings: Findings, evaluations: Sequence[Evaluation]) -> list[Note]:
+    text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
+    return [Note(note.mark, text) for note in mark_note(findings, evaluations)]
+
+
+def _difference(cell: JudgedCell) -> Cell:
+    verdict = cell.verdict
+    if verdict.difference is None:
+        return text_cell(DASH, "state")
+    interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
+    return text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
+
+
+def _verdict_columns() -> tuple[Column, ...]:
+    return (
+        Column("verdict", "verdict", side="ours"),
+        Column("reason", "reason", side="label"),
+        Column("largest_equivalent_difference", "largest difference callable equivalent", side="ours"),
+        Column("num_seeds_to_decide", "seeds that would decide", side="ours"),
+    )
+
+
+def _verdict_cells(cell: JudgedCell) -> tuple[Cell, ...]:
+    verdict = cell.verdict
+    largest, needed = verdict.largest_equivalent_difference, verdict.num_seeds_to_decide
+    applies = verdict.outcome is not Outcome.NOT_COMPARABLE
+    return (
+        text_cell(verdict.outcome.value, "ours"),
+        text_cell(verdict.reason, "label"),
+        text_cell("none" if largest is None else format_value(largest, cell.metric), "ours")
+        if applies
+        else blank_cell(),
+        text_cell("not known" if needed is None else str(needed), "ours") if applies else blank_cell(),
+    )
+
+
+def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+    """Return the verdict on every printed BLEU whose system is run at this scale."""
+    cells = [cell for cell in judged if cell.evaluation is not None]
+    evaluations = [cell.evaluation for cell in cells if cell.evaluation is not None]
+    rows = []
+    for cell in cells:
+        assert cell.evaluation is not None  # filtered above; for the type checker
+        name = f"Table {cell.table}" if cell.table.isdigit() else cell.table
+        edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
+        rows.append(
+            Row(
+                (
+                    text_cell(f"{name}: {cell.row}, {cell.column}{edition}", "label"),
+                    text_cell(cell.metric, "label"),
+                    text_cell(cell.printed),
+                    metric_cell(findings, cell.evaluation, cell.metric),
+                    _difference(cell),
+                    *_verdict_cells(cell),
+                )
+            )
+        )
+    return Table(
+        name="verdicts",
+        title="Verdicts",
+        caption=f"The rule, fixed beforehand: margin {MARGIN_BLEU} BLEU, two one-sided t-tests at {ALPHA}, at least "
+        f"{MIN_SEEDS} seeds, standard deviation pooled over the systems of this scale in one definition. The printed "
+        "number is taken as a constant. Differences with 95 % interval.",
+        columns=(
+            Column("cell", "printed cell", side="label"),
+            Column("metric", "definition", side="label"),
+            Column("printed", "printed"),
+            Column("ours", "ours", side="ours"),
+            Column("difference", "difference", side="ours"),
+            *_verdict_columns(),
+        ),
+        rows=tuple(rows),
+        notes=(*mark_note(findings, evaluations), *_spread_notes(cells)),
+    )
+
+
+def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
+    """Return, for each definition, the pooled standard deviation and how unlike the systems are."""
+    notes: dict[str, None] = {}
+    for cell in cells:
+        pooled = cell.verdict.pooled
+        if pooled is not None:
+            sd, smallest, largest = (
+                format_value(value, cell.metric) for value in (pooled.sd, pooled.smallest_sd, pooled.largest_sd)
+            )
+            p_value = pooled.bartlett_p
+            test = "" if p_value is None else f", Bartlett's p {format_value(p_value, cell.metric)}"
+            notes[
+                f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s), {pooled.degrees_of_freedom} "
+                f"degrees of freedom; single sds {smallest} to {largest}{test}."
+            ] = None
+    return [Note("", text) for text in notes]

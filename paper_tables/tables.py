@@ -1,0 +1,87 @@
+"""The whole verb: from records to scores.tsv, summary.tsv, verdicts.tsv, tables in four formats, and report.html."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from aiayn.provenance import commit_label, replace_on_success, utc_now
+from aiayn.spec import CONFIG_FOLDER, ScaleSpec
+from analysis.seeds import summarise_frame
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
+from paper_tables.layout import Table
+from paper_tables.layout_further import (
+    lay_out_baselines,
+    lay_out_printed,
+    lay_out_runs,
+)
+from paper_tables.layout_table2 import lay_out_table2
+from paper_tables.layout_table3 import lay_out_table3
+from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
+from paper_tables.render import RENDERER_BY_SUFFIX
+from paper_tables.report import Origin, render_report, wrap_page
+
+SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
+REPORT_NAME = "report.html"
+WRITTEN_TABLES = (
+    "table1",
+    "table2",
+    "table3",
+    "table4",
+    "replications",
+    "baselines",
+)  # the others are in the report only
+
+
+def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
+    """Write everything below `results_folder/<scale>/`, or its `so-far/`; return the path of the report.
+
+    Raises:
+        TableError: naming the first missing record, unless `so_far`.
+    """
+    findings = gather_findings(scale, results_folder, so_far=so_far, config_folder=config_folder)
+    judged = judge_cells(findings)
+    tables = lay_out_tables(findings, judged)
+    folder = results_folder / scale.scale
+    folder = folder / SO_FAR_FOLDER if so_far else folder
+    write_frame(findings.scores, folder / "scores.tsv")
+    write_frame(summarise_frame(findings.scores), folder / "summary.tsv")
+    write_frame(verdict_frame(judged), folder / "verdicts.tsv")
+    for table in tables:
+        if table.name in WRITTEN_TABLES:
+            write_table(table, folder / "tables")
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
+    write_text(render_report(findings, judged, tables, origin), folder / REPORT_NAME)
+    return folder / REPORT_NAME
+
+
+def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
+    """Return all tables in the order of the report: ours first, what is only printed last."""
+    return [
+        lay_out_table2(findings, judged),
+        lay_out_table3(findings, judged),
+        lay_out_baselines(findings),
+        lay_out_replications(findings, judged),
+        lay_out_verdicts(findings, judged),
+        lay_out_runs(findings),
+        lay_out_printed(1),
+        lay_out_printed(4),
+    ]
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """Write a frame as tab-separated text, numbers in full precision, whole or not at all."""
+    write_text(frame.to_csv(sep="\t", index=False, lineterminator="\n"), path)
+
+
+def write_table(table: Table, folder: Path) -> None:
+    """Write one table in every format; HTML as a page of its own."""
+    for suffix, render in RENDERER_BY_SUFFIX.items():
+        text = render(table)
+        write_text(wrap_page(table.title, text) if suffix == "html" else text, folder / f"{table.name}.{suffix}")
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write text whole or not at all."""
+    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="\n") as lines:
+        lines.write(text)

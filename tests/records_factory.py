@@ -1,0 +1,230 @@
+"""Writes a small scale's config and records to a folder, as the stages would: what the tables' tests start from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from aiayn.attempts import Ended, Event, Started, append_event
+from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, train_record
+from aiayn.provenance import Provenance
+from aiayn.records import (
+    BaselineRecords,
+    BinarizedCorpus,
+    Hardware,
+    PerplexityRecord,
+    SavedModel,
+    ScoreRecord,
+    ScoreRecords,
+    TrainRecord,
+    write_record,
+)
+from aiayn.spec import (
+    CleanSpec,
+    CorpusSpec,
+    DecodingSpec,
+    GeneratedSource,
+    ScaleSpec,
+    SubwordSpec,
+    SystemSpec,
+    TrainingSpec,
+)
+from paper_tables.evaluations import expand_baselines, expand_evaluations, expand_trainings, read_corpora
+
+PROVENANCE = Provenance(
+    commit="0123456789abcdef",
+    is_dirty=False,
+    version_by_package={},
+    python="3.11.0",
+    host="here",
+    command="aiayn",
+    created="2026-01-01T00:00:00+00:00",
+    input_sha256_by_path={},
+)
+BASE_TRAINING = TrainingSpec(
+    num_layers=3, d_model=64, d_ff=256, num_heads=4, d_k=16, d_v=16, p_drop=0.1, eps_ls=0.1, positions="sinusoidal",
+    adam_beta_1=0.9, adam_beta_2=0.98, adam_epsilon=1e-9, clip_norm=0.0, schedule="equation_3", warmup_steps=400,
+    peak_learning_rate=None, initial_learning_rate=None, updates=3000, max_tokens_per_batch=1000, batches_per_update=1,
+    save_interval_updates=100, patience_epochs=None, device="auto", precision="fp32",
+)  # fmt: skip
+PAPER_TRAINING = msgspec.structs.replace(
+    BASE_TRAINING, num_layers=6, d_model=512, d_ff=2048, num_heads=8, d_k=64, d_v=64, warmup_steps=4000,
+    updates=100_000, max_tokens_per_batch=3125, batches_per_update=8,
+)  # fmt: skip
+DECODING = DecodingSpec(
+    beam_size=4, length_penalty_alpha=0.6, length_penalty_form="len", stop="fairseq", max_length_per_source_token=1.0,
+    max_extra_tokens=50,
+)  # fmt: skip
+TRAINING_BY_SYSTEM = {
+    "base": BASE_TRAINING,
+    "big": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8, p_drop=0.3),
+    "big_enfr": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8),
+    "table3_c_n2": msgspec.structs.replace(BASE_TRAINING, num_layers=1),
+    "table3_e_learned": msgspec.structs.replace(BASE_TRAINING, positions="learned"),
+    "revisit_tiny": msgspec.structs.replace(BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3),
+}
+CPU = Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=1, threads_per_rank=1)
+EIGHT_P100 = Hardware(
+    device="cuda", cpu="a CPU", gpu="Tesla P100-SXM2-16GB", num_gpus=8, num_ranks=8, threads_per_rank=1
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A working directory of one scale: its config and where its records go."""
+
+    scale: ScaleSpec
+    config_folder: Path
+    results_folder: Path
+
+
+def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
+    """Write systems and corpora of a scale and return the site; `changes` are to the ScaleSpec's lists."""
+    config_folder = folder / "config"
+    corpus_by_pair = {"en-de": f"{scale}_en_de", "en-fr": f"{scale}_en_fr"}
+    testsets = (f"{scale}_dev", f"{scale}_test")
+    if scale == "paper":
+        corpus_by_pair = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}
+        testsets = ("newstest2013", "newstest2014")
+    for pair, name in corpus_by_pair.items():
+        _write_yaml(_corpus(name, pair, testsets), config_folder / "corpora" / f"{name}.yaml")
+    revisit = _corpus("multi30k_revisit_en_de", "en-de", ("val", "test_2016_flickr"))
+    _write_yaml(revisit, config_folder / "corpora" / f"{revisit.name}.yaml")
+    for name, training in TRAINING_BY_SYSTEM.items():
+        system = SystemSpec(name=name, description="a system", training=training, decoding=DECODING)
+        _write_yaml(system, config_folder / "systems" / scale / f"{name}.yaml")
+    values: dict[str, object] = {
+        "scale": scale, "runs_folder": str(folder / "runs"),
+        "en_de_corpus": corpus_by_pair["en-de"], "en_fr_corpus": corpus_by_pair["en-fr"],
+        "en_de_systems": ["base", "big"], "en_fr_systems": ["base", "big_enfr"], "ablation_systems": ["table3_c_n2"],
+        "replications": [], "seeds": [1, 2], "ablation_seeds": [1], "has_baselines": True, "cluster": "local",
+    }  # fmt: skip
+    return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
+
+
+def _corpus(name: str, language_pair: str, testsets: tuple[str, str]) -> CorpusSpec:
+    source = GeneratedSource(num_train_pairs=10, num_dev_pairs=10, num_test_pairs=10, grammar_seed=1)
+    return CorpusSpec(
+        name=name,
+        description="a corpus",
+        language_pair="en-fr" if language_pair == "en-fr" else "en-de",
+        source=source,
+        dev_testset=testsets[0],
+        test_testset=testsets[1],
+        clean=CleanSpec(max_words=80, max_length_ratio=2.0, deduplicate=True),
+        subword=SubwordSpec(vocabulary_size=500, joint=True),
+    )
+
+
+def _write_yaml(spec: msgspec.Struct, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = {key: value for key, value in msgspec.to_builtins(spec).items() if value is not None}
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+
+
+def run_of(corpus: str, system: str, seed: int) -> str:
+    """Return the run's name."""
+    return f"{corpus}-{system}-seed{seed}-0a1b2c3d"
+
+
+def write_training(
+    site: Site, corpus: str, system: str, seed: int, *, hardware: Hardware = CPU, wall_seconds: float = 120.0
+) -> TrainRecord:
+    """Write the record of a finished training."""
+    training = TRAINING_BY_SYSTEM[system]
+    train = TrainRecord(
+        provenance=PROVENANCE, run=run_of(corpus, system, seed), corpus=corpus, system=system, seed=seed,
+        updates=training.updates, wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus,
+        hardware=hardware, tokens=1_000_000, num_attempts=1, num_parameters=412_345, run_folder="runs/x",
+        log_path="runs/x/train.log", models=[SavedModel(update=training.updates, path="x.pt")], tensors_sha256="0" * 64,
+        training_json=msgspec.json.encode(training, order="deterministic").decode(),
+    )  # fmt: skip
+    write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
+    return train
+
+
+def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, float], run: str | None = None) -> None:
+    """Write the scores of an evaluation, and its perplexity if `ppl_per_subword` is among the metrics."""
+    run = run or run_of(evaluation.corpus, evaluation.system, evaluation.seed)
+    scale = site.scale.scale
+    scores = [
+        ScoreRecord(metric=metric, value=value, signature=f"case:mixed|of:{metric}", hypotheses_sha256="f" * 64)
+        for metric, value in value_by_metric.items()
+        if metric != "ppl_per_subword"
+    ]
+    record = ScoreRecords(provenance=PROVENANCE, run=run, testset=evaluation.testset, scores=scores)
+    write_record(record, evaluation_record(site.results_folder, scale, "score", evaluation))
+    if "ppl_per_subword" in value_by_metric:
+        perplexity = PerplexityRecord(
+            provenance=PROVENANCE, run=run, average=evaluation.average, testset=evaluation.testset,
+            value=value_by_metric["ppl_per_subword"], unit="ppl_per_subword", num_tokens=1000,
+            signature="eos:yes|ls:no",
+        )  # fmt: skip
+        write_record(perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation))
+
+
+def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) -> None:
+    """Write the baselines of a corpus: the later named, the worse."""
+    names = ("nearest", "dictionary", "copy", "untrained")
+    metrics = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_sacre_13a")
+    scores = {
+        name: [
+            ScoreRecord(
+                metric=metric,
+                value=value / (index + 1),
+                signature=f"case:mixed|of:{metric}",
+                hypotheses_sha256="e" * 64,
+            )
+            for metric in metrics
+        ]
+        for index, name in enumerate(names)
+    }
+    record = BaselineRecords(provenance=PROVENANCE, corpus=corpus, testset=testset, scores_by_baseline=scores)
+    write_record(record, baselines_record(site.results_folder, site.scale.scale, corpus, testset))
+
+
+def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:
+    """Write the record of a data-bin of one joint vocabulary."""
+    languages = ("en", target_language)
+    record = BinarizedCorpus(
+        provenance=PROVENANCE, corpus=corpus, folder="x", source_language="en", target_language=target_language,
+        dictionary_sha256_by_language=dict.fromkeys(languages, "d"), digest="x",
+        vocabulary_size_by_language=dict.fromkeys(languages, size), num_pairs_by_split={},
+        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+    )  # fmt: skip
+    write_record(record, corpus_record(site.results_folder, site.scale.scale, "binarize", corpus))
+
+
+def write_attempt(
+    site: Site, corpus: str, system: str, seed: int, *, update: int = 0, outcome: str | None = None
+) -> Path:
+    """Write one attempt of a run: open, or ended with an outcome at `update`; return the run's folder."""
+    folder = Path(site.scale.runs_folder) / run_of(corpus, system, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    started: Event = Started(
+        attempt=1, time="2026-01-01T10:00:00+00:00", job="1", host="here", device="cpu", num_gpus=0, threads_per_rank=1,
+        commit="0123", update=0 if outcome else update,
+    )  # fmt: skip
+    append_event(folder, started)
+    if outcome is not None:
+        values = {"attempt": 1, "time": "2026-01-01T10:02:00+00:00", "update": update, "outcome": outcome}
+        ended = {"event": "ended", **values, "reason": "out of memory", "log_tail": []}
+        append_event(folder, msgspec.convert(ended, Ended))
+    return folder
+
+
+def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware = CPU) -> None:
+    """Write all records of a site: seed k scores k / 10 above `base_bleu`, so that means can be worked out by hand."""
+    for training in expand_trainings(site.scale):
+        write_training(site, training.corpus, training.system, training.seed, hardware=hardware)
+    for evaluation in expand_evaluations(site.scale, site.config_folder):
+        value = base_bleu + evaluation.seed / 10
+        metrics = {"bleu_tok_compound_split": value, "bleu_tok_moses": value, "bleu_sacre_13a": value - 1}
+        metrics["bleu_as_given"] = value
+        write_scores(site, evaluation, metrics | ({"ppl_per_subword": 1.5} if evaluation.role == "dev" else {}))
+    corpora = read_corpora(site.scale, site.config_folder)
+    for name, corpus in corpora.items():
+        write_binarized(site, name, corpus.target_language)
+    for name, testset in expand_baselines(site.scale, corpora):
+        write_baselines(site, name, testset)

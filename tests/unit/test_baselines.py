@@ -1,0 +1,73 @@
+"""Translations without training, each checked by hand."""
+
+import pytest
+
+from aiayn import baselines
+from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
+from aiayn.errors import CorpusError
+from aiayn.toy import dictionary
+
+TRAIN_SOURCES = ["The dog sees the cat.", "The dog sees the queen.", "A man buys a book.", "A man buys a house."]
+TRAIN_TARGETS = [
+    "Der Hund sieht die Katze.",
+    "Der Hund sieht die Königin.",
+    "Ein Mann kauft ein Buch.",
+    "Ein Mann kauft ein Haus.",
+]
+
+
+def test_copying_returns_the_sources() -> None:
+    assert copy_source(["The dog.", ""]) == ["The dog.", ""]
+
+
+def test_words_are_replaced_in_place_and_punctuation_stays() -> None:
+    words = {"if": "wenn", "the": "die", "dog": "Hund", "cat": "Katze", "sees": "sieht"}
+    assert translate_word_by_word(["If the dog sees, the CAT."], words) == ["Wenn die Hund sieht, die Katze."]
+
+
+def test_a_word_that_the_dictionary_lacks_stays() -> None:
+    assert translate_word_by_word(["the unicorn", ""], {"the": "die"}) == ["die unicorn", ""]
+
+
+@pytest.mark.parametrize(
+    ("language_pair", "translation"),
+    [  # rightly: Gestern sind die Mädchen zum Bahnhof gegangen. / Hier, les filles sont allées à la gare.
+        ("en-de", "Gestern die Mädchen gegangen zu die Bahnhof."),
+        ("en-fr", "Hier le filles allé à le gare."),
+    ],
+)
+def test_the_toy_dictionary_fails_at_order_agreement_and_contraction(language_pair: str, translation: str) -> None:
+    source = "Yesterday the girls went to the station."
+    assert translate_word_by_word([source], dictionary(language_pair)) == [translation]
+
+
+def test_a_training_sentence_is_nearest_to_itself() -> None:
+    assert nearest_training_sentence(TRAIN_SOURCES, TRAIN_SOURCES, TRAIN_TARGETS) == TRAIN_TARGETS
+
+
+def test_the_nearest_sentence_shares_most_words() -> None:
+    sources = ["The queen sees the dog.", "A man sells a house."]
+    assert nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS) == [TRAIN_TARGETS[1], TRAIN_TARGETS[3]]
+
+
+def test_a_rare_word_decides_against_a_common_one() -> None:
+    train_sources = ["the cat", "the dog", "the bird", "a queen"]  # "the" is in three of four, "queen" in one
+    assert nearest_training_sentence(["the queen"], train_sources, ["1", "2", "3", "4"]) == ["4"]
+
+
+def test_among_equals_the_earliest_training_sentence_wins() -> None:
+    assert nearest_training_sentence(["a b"], ["a c", "b c", "a b", "b a"], ["1", "2", "3", "4"]) == ["3"]
+    assert nearest_training_sentence(["unheard", ""], TRAIN_SOURCES, TRAIN_TARGETS) == [TRAIN_TARGETS[0]] * 2
+
+
+def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = ["The queen sees a book.", "A man sees the cat.", "A house."]
+    together = nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS)
+    monkeypatch.setattr(baselines, "MAX_SIMILARITIES", 1)
+    assert nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS) == together
+
+
+@pytest.mark.parametrize(("sources", "targets"), [([], []), (["a"], ["x", "y"])])
+def test_training_sides_that_do_not_match_are_refused(sources: list[str], targets: list[str]) -> None:
+    with pytest.raises(CorpusError, match=f"{len(sources)} sources and {len(targets)} targets"):
+        nearest_training_sentence(["a"], sources, targets)

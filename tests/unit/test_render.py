@@ -1,0 +1,142 @@
+"""One layout, four formats: whole golden files, real spans, and nothing that breaks a format."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from paper_tables.findings import gather_findings
+from paper_tables.judged import judge_cells
+from paper_tables.layout import Column, Note, Row, Table, text_cell
+from paper_tables.render import RENDERER_BY_SUFFIX, escape_latex, render_csv, render_html, render_latex, render_markdown
+from paper_tables.tables import WRITTEN_TABLES, lay_out_tables
+from tests.golden_files import UPDATE_VARIABLE, check_golden, differences
+from tests.records_factory import make_site, write_everything
+
+SMALL = Table(
+    name="small",
+    title="Small",
+    caption="A table.",
+    columns=(
+        Column("row", "", side="label"),
+        Column("one", "d_model", "Cost"),
+        Column("two", "eps_ls", "Cost"),
+        Column("ours", "ours", side="ours"),
+    ),
+    rows=(
+        Row((text_cell("a_b", "label"), text_cell("3.3e18", num_columns=2), text_cell("1.50 (n=2)", "ours", "\u2020"))),
+        Row(
+            (
+                text_cell("c|d", "label"),
+                text_cell("O(n^2 * d)", "formula"),
+                text_cell("100 %"),
+                text_cell("failed", "state"),
+            )
+        ),
+    ),
+    notes=(Note("\u2020", "Not the paper's."),),
+    signatures=(("bleu_sacre_13a", "demo_test", "case:mixed|tok:13a"),),
+)
+
+
+@pytest.fixture(scope="module")
+def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+    site = make_site(tmp_path_factory.mktemp("demo"), ablation_systems=["table3_c_n2", "table3_e_learned"])
+    write_everything(site)
+    findings = gather_findings(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    return {table.name: table for table in lay_out_tables(findings, judge_cells(findings))}
+
+
+@pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))
+@pytest.mark.parametrize("name", WRITTEN_TABLES)
+def test_the_rendered_table_is_the_golden_one(demo_tables: dict[str, Table], name: str, suffix: str) -> None:
+    check_golden(f"tables/{name}.{suffix}", RENDERER_BY_SUFFIX[suffix](demo_tables[name]))
+
+
+def test_a_truncated_table_is_noticed() -> None:
+    text = render_markdown(SMALL)
+    assert differences(text, text) == []
+    assert differences(text, text[:-1]) != []
+    assert differences(text, "") != []
+
+
+def test_a_golden_file_that_does_not_exist_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(UPDATE_VARIABLE, raising=False)
+    with pytest.raises(AssertionError, match="no such golden file"):
+        check_golden("absent.md", "text", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_truncated_golden_file_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(UPDATE_VARIABLE, raising=False)
+    (tmp_path / "table.md").write_text("one\ntw", encoding="utf-8")
+    with pytest.raises(AssertionError, match="differs"):
+        check_golden("table.md", "one\ntwo\n", tmp_path)
+
+
+def test_golden_files_are_rewritten_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UPDATE_VARIABLE, "1")
+    check_golden("table.md", "one\n", tmp_path)
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == "one\n"
+
+
+def test_a_spanning_cell_is_one_cell_in_latex_and_html() -> None:
+    assert r"a\_b & \multicolumn{2}{c}{$3.3\cdot10^{18}$} & " in render_latex(SMALL)
+    assert '<td class="printed" colspan="2">3.3&middot;10<sup>18</sup></td>' in render_html(SMALL)
+
+
+def test_markdown_and_csv_say_that_a_cell_is_spanned() -> None:
+    assert "| a_b | 3.3e18 | (spanned) | 1.50 (n=2) [\u2020] |" in render_markdown(SMALL)
+    rows = list(csv.reader(io.StringIO(render_csv(SMALL))))
+    assert rows[1] == ["a_b", "3.3e18", "(spanned)", "1.50 (n=2) [\u2020]", "[\u2020] Not the paper's."]
+
+
+def test_the_printed_costs_of_table_2_span_both_languages(demo_tables: dict[str, Table]) -> None:
+    assert render_html(demo_tables["table2"]).count('colspan="2">') >= 2
+    latex = render_latex(demo_tables["table2"])
+    assert re.findall(r"multicolumn\{2\}\{c\}\{\$([^$]*)\$\}", latex) == [
+        r"3.3\cdot10^{18}",
+        r"2.3\cdot10^{19}",
+    ]
+
+
+def test_every_line_of_every_format_has_all_columns(demo_tables: dict[str, Table]) -> None:
+    for table in demo_tables.values():
+        lines = [line for line in render_markdown(table).splitlines() if line.startswith("|")]
+        assert {len(re.findall(r"(?<!\\)\|", line)) - 1 for line in lines} == {len(table.columns)}, table.name
+        assert {len(row) for row in csv.reader(io.StringIO(render_csv(table)))} == {len(table.columns) + 1}
+
+
+def check_latex(latex: str) -> None:
+    """Fail on unbalanced braces or dollars, a comment sign, or a character that pdflatex does not know."""
+    bare = re.sub(r"\\[{}%$&#_]", "", re.sub(r"^% .*$", "", latex, flags=re.MULTILINE))
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert bare.count("%") == 1  # ends the line of \\resizebox
+    assert bare.isascii(), [character for character in bare if not character.isascii()]
+
+
+def test_latex_is_balanced_and_escaped(demo_tables: dict[str, Table]) -> None:
+    for table in demo_tables.values():
+        check_latex(render_latex(table))
+
+
+@pytest.mark.parametrize("spoilt", ["{", "$", "50 % of", "\u00d7"])
+def test_spoilt_latex_is_noticed(spoilt: str) -> None:
+    with pytest.raises(AssertionError):
+        check_latex(render_latex(SMALL) + spoilt)
+
+
+def test_no_character_keeps_a_meaning_in_latex() -> None:
+    assert escape_latex("50 % of $x_1 & {a} ~ ^ # \\") == (
+        r"50 \% of \$x\_1 \& \{a\} \textasciitilde{} \textasciicircum{} \# \textbackslash{}"
+    )
+
+
+def test_a_failure_message_cannot_break_the_page_or_the_table() -> None:
+    row = Row((text_cell("<script>x</script> | *b*", "label"), *[text_cell("")] * 3))
+    table = Table("t", "T", "C", SMALL.columns, (row,))
+    assert "<script>" not in render_html(table)
+    assert r"\<script>x\</script> \| \*b\*" in render_markdown(table)

@@ -1,0 +1,138 @@
+"""The verb: everything is written, or, so far, beside what Snakemake declared; a missing record is named."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.errors import TableError
+from aiayn.paths import train_record
+from analysis.scores import SCORE_COLUMNS
+from analysis.seeds import SUMMARY_COLUMNS
+from paper_tables.judged import VERDICT_COLUMNS
+from paper_tables.tables import make_tables
+from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training
+
+
+def make(site: Site, *, so_far: bool) -> Path:
+    return make_tables(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+
+
+def names_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+TABLE_FILES = {
+    f"tables/{name}.{suffix}"
+    for name in ("table1", "table2", "table3", "table4", "replications", "baselines")
+    for suffix in ("md", "tex", "csv", "html")
+}
+ALL_FILES = TABLE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
+
+
+def test_all_files_are_written_and_the_report_is_named(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    before = names_below(tmp_path / "results" / "demo")
+    assert make(site, so_far=False) == tmp_path / "results" / "demo" / "report.html"
+    assert names_below(tmp_path / "results" / "demo") - before == ALL_FILES
+
+
+def test_the_frames_have_their_columns(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    folder = make(site, so_far=False).parent
+    for name, columns in (("scores", SCORE_COLUMNS), ("summary", SUMMARY_COLUMNS), ("verdicts", VERDICT_COLUMNS)):
+        assert tuple(pd.read_csv(folder / f"{name}.tsv", sep="\t").columns) == columns
+    verdicts = pd.read_csv(folder / "verdicts.tsv", sep="\t", keep_default_na=False)
+    assert set(verdicts["outcome"]) == {"NOT COMPARABLE"}
+    assert set(verdicts["difference"]) == {""}
+
+
+def test_a_missing_record_is_named_with_both_next_steps(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    train_record(site.results_folder, "demo", "demo_en_fr", "base", 2).unlink()
+    with pytest.raises(TableError, match=r"demo_en_fr/base/seed2.json: no such record.*snakemake.*--so-far"):
+        make(site, so_far=False)
+    assert not (tmp_path / "results" / "demo" / "report.html").exists()
+
+
+def test_without_any_record_the_tables_so_far_are_still_rendered(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    assert make(site, so_far=True) == tmp_path / "results" / "demo" / "so-far" / "report.html"
+    assert names_below(tmp_path / "results" / "demo") == {f"so-far/{name}" for name in ALL_FILES}
+
+
+def test_tables_so_far_touch_no_declared_output(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    make(site, so_far=False)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    make(site, so_far=True)
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path: after[path] for path in before} == before
+    assert all("so-far" in path.parts for path in set(after) - set(before))
+
+
+def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    path = site.config_folder / "systems" / "demo" / "base.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("p_drop: 0.1", "p_drop: 0.2"), encoding="utf-8")
+    with pytest.raises(TableError, match=r"demo_en_de-base-seed1-0a1b2c3d: trained under another spec"):
+        make(site, so_far=False)
+    table = make(site, so_far=True).parent / "tables" / "table2.md"
+    assert "| outdated [\u2020] |" in table.read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_done_but_not_recorded_says_so(tmp_path: Path) -> None:
+    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    folder = write_attempt(site, "demo_en_de", "base", 1, update=3000, outcome="done")
+    (folder / "done.json").write_text("{}", encoding="utf-8")
+    table = make(site, so_far=True).parent / "tables" / "table2.md"
+    assert "| not recorded [\u2020] |" in table.read_text(encoding="utf-8")
+
+
+def test_a_run_of_seed_10_is_not_taken_for_seed_1(tmp_path: Path) -> None:
+    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    write_attempt(site, "demo_en_de", "base", 10, update=5, outcome="failed")
+    table = make(site, so_far=True).parent / "tables" / "table2.md"
+    assert "| missing [\u2020] |" in table.read_text(encoding="utf-8")
+
+
+def test_the_verb_takes_snakemakes_merged_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = msgspec.to_builtins(make_site(tmp_path, runs_folder="runs").scale)
+    assert main(["tables", "--so-far", "--config-json", json.dumps(config)]) == 0
+    assert capsys.readouterr().out == "results/demo/so-far/report.html\n"
+
+
+@pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("[1]", "list; expected one mapping")])
+def test_a_config_that_is_no_mapping_is_a_usage_error(
+    text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tables", "--config-json", text]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_missing_record_ends_the_verb_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = msgspec.to_builtins(make_site(tmp_path).scale)
+    assert main(["tables", "--results", str(tmp_path / "results"), "--config-json", json.dumps(config)]) == 1
+    assert "no such record" in capsys.readouterr().err
+
+
+def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:
+    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    train = write_training(site, "demo_en_de", "base", 1)
+    resolved = train.training_json.replace('"device":"auto"', '"device":"cpu"')
+    assert resolved != train.training_json
+    path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(train, training_json=resolved)))
+    table = make(site, so_far=True).parent / "tables" / "table3.md"
+    assert "3,000 (n=1) [\u2020]" in table.read_text(encoding="utf-8")
