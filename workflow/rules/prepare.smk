@@ -27,7 +27,7 @@ rule fetch:
         """
         aiayn fetch \
             --corpus {wildcards.corpus:q} \
-            --mirror {resources.mirror:q} \
+            --mirror={resources.mirror:q} \
             --record {output.record:q} 2>&1 | tee {log:q}
         """
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from aiayn.engine.checkpoints import load_checkpoint, save_whole, tensors_sha256
+from aiayn.engine.checkpoints import load_checkpoint, model_only_state, save_whole, tensors_sha256
 from aiayn.errors import CheckpointError
 from aiayn.provenance import gather_provenance
 from aiayn.records import CheckpointRecord, TrainRecord
@@ -51,7 +51,7 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
     chosen = train.models[-last:]
     states: list[dict[str, Any]] = [load_checkpoint(Path(model.path)) for model in chosen]
     means = average_tensors([state["model"] for state in states])
-    save_whole({**states[-1], "model": means}, into)
+    save_whole(model_only_state(states[-1]["cfg"], means, chosen[-1].update), into)
     return CheckpointRecord(
         provenance=gather_provenance(),
         run=train.run,

@@ -99,6 +99,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
+def model_only_state(cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int) -> dict[str, Any]:
+    """Return what fairseq's own commands need to load a model, and nothing to train it further."""
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": num_updates}
+    return {"args": None, "cfg": cfg, "model": tensors, "extra_state": {}, "optimizer_history": [history]}
+
+
 def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
     """Return the digest of a model: the names and bytes of its tensors in order of name, never of a file."""
     digest = hashlib.sha256()
@@ -147,8 +153,8 @@ class CheckpointKeeper:
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
         is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
         if is_kept or num_updates == self.updates:
-            model_only = {"args": None, "cfg": state["cfg"], "model": state["model"], "extra_state": {}}
-            save_whole(model_only | {"optimizer_history": []}, checkpoint_path(self.folder, "model", num_updates))
+            model_only = model_only_state(state["cfg"], state["model"], num_updates)
+            save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
         full_path = checkpoint_path(self.folder, "full", num_updates)
         save_whole(state, full_path)
         self._prune(full_path)

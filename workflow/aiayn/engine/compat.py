@@ -11,8 +11,6 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-import fairseq.checkpoint_utils
-import fairseq_cli.train
 import numpy as np
 import numpy._core as np_core
 import torch
@@ -38,6 +36,9 @@ def install_saving(
     validation and a save beyond those at an epoch's end; `stop_is_requested()` (all ranks must answer alike) for a
     save and the end of training, by raising `stop`.
     """
+    import fairseq.checkpoint_utils
+    import fairseq_cli.train
+
     original = fairseq_cli.train.validate_and_save
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
