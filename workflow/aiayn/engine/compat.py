@@ -32,9 +32,9 @@ def install_saving(
 ) -> None:
     """Give fairseq's training loop our saving.
 
-    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update, `is_due(num_updates)` asks for a
-    validation and a save beyond those at an epoch's end; `stop_is_requested()` (all ranks must answer alike) for a
-    save and the end of training, by raising `stop`.
+    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update, `is_due(num_updates)` asks for a save
+    beyond those at an epoch's end; `stop_is_requested()` (all ranks must answer alike) for a save and the end of
+    training, by raising `stop`.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train
@@ -50,7 +50,6 @@ def install_saving(
         valid_losses, should_stop = original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
         num_updates = trainer.get_num_updates()
         if not should_stop and is_due(num_updates):
-            valid_losses = fairseq_cli.train.validate(cfg, trainer, task, epoch_itr, valid_subsets)
             save(trainer, epoch_itr, valid_losses[0])
         if not should_stop and stop_is_requested():
             save(trainer, epoch_itr, valid_losses[0])

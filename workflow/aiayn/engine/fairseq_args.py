@@ -14,6 +14,8 @@ from aiayn.spec import TrainingSpec
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
 MAX_POSITIONS = 1024  # fairseq's default; longer training sentences are left out and counted in its log
 
+NUM_VALIDATIONS = 20  # in a training whose checkpoints are written by updates
+
 
 class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
     """The data-bin as fairseq needs to know it."""
@@ -102,6 +104,8 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
     is_by_epoch = training.save_interval_updates is None
     never = str(10**9)
     flags = ["--save-interval", "1" if is_by_epoch else never, "--validate-interval", "1" if is_by_epoch else never]
+    if not is_by_epoch:
+        flags += ["--validate-interval-updates", str(max(1, training.updates // NUM_VALIDATIONS))]
     if training.patience_epochs is not None:
         flags += ["--patience", str(training.patience_epochs)]
     return flags
