@@ -326,11 +326,12 @@ def read_scale(path: Path) -> ScaleSpec:
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
     """Turn Snakemake's merged config into a ScaleSpec; `origin` names where it came from in errors."""
-    return _checked_scale(Document(Path(origin), dict(config), {}))
+    # Snakemake hands over the items of `--config 'seeds=[1]'` as text.
+    return _checked_scale(Document(Path(origin), dict(config), {}), strict=False)
 
 
-def _checked_scale(document: Document) -> ScaleSpec:
-    scale = convert(document, ScaleSpec)
+def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
+    scale = convert(document, ScaleSpec, strict=strict)
     for key in ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "seeds", "ablation_seeds"):
         values = getattr(scale, key)  # a seed said twice would count as two runs in a mean and its interval
         _check(document, key, len(set(values)) == len(values), values, "each value once")

@@ -113,14 +113,16 @@ def overlay(base: Document, top: Document) -> Document:
     return Document(top.path, merge(base.values, top.values), base.place_by_path | top.place_by_path)
 
 
-def convert(document: Document, spec_type: type[_Spec]) -> _Spec:
+def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
     """Turn a document into a spec, exactly: no unknown key, no wrong type, nothing missing.
+
+    With `strict` false, text that spells a number is taken for it.
 
     Raises:
         ConfigError: with file, line, what was found, and what may have been meant.
     """
     try:
-        return msgspec.convert(document.values, spec_type, strict=True)
+        return msgspec.convert(document.values, spec_type, strict=strict)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(str(error), document, spec_type)) from error
 
