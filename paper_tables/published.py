@@ -1,9 +1,10 @@
 """Turns published/*.csv into typed, checked rows: what was printed, and which evaluation each printed cell asks for.
 
-Three kinds of file, described in published/README.md:
+Four kinds of file, described in published/README.md:
 
 * `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3;
 * `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
+* `expectations.csv`: directions that Table 3 prints, and that every scale can be asked for;
 * `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats.
 
 The Snakefile asks this module how each system is evaluated, so it imports csv and msgspec and nothing heavier.
@@ -25,6 +26,7 @@ from paper_tables.published_rows import (
     Edition,
     PublishedCell,
     PublishedColumn,
+    PublishedExpectation,
     PublishedReplication,
     printed_number,
 )
@@ -36,6 +38,7 @@ __all__ = [
     "Edition",
     "PublishedCell",
     "PublishedColumn",
+    "PublishedExpectation",
     "PublishedReplication",
     "evaluations_of",
     "find_printed",
@@ -44,6 +47,7 @@ __all__ = [
     "printed_number",
     "printed_values",
     "read_cells",
+    "read_expectations",
     "read_replications",
     "read_table",
 ]
@@ -104,6 +108,20 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
         if earlier_place != place:
             raise TableError(f"{place}: row {replication.row!r} stands already at {earlier_place}; delete one")
     return [replication for _, replication in placed_replications]
+
+
+def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectation]:
+    """Directions of Table 3, fixed before anything is run, that are looked for seed by seed.
+
+    Raises:
+        TableError: the file is malformed or a name stands twice.
+    """
+    placed = _read_rows(folder / "expectations.csv", PublishedExpectation)
+    names = [expectation.name for _, expectation in placed]
+    for place, expectation in placed:
+        if names.count(expectation.name) > 1:
+            raise TableError(f"{place}: name {expectation.name!r} stands twice; delete one")
+    return [expectation for _, expectation in placed]
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "cells.csv") -> PublishedCell:

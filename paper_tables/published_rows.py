@@ -138,6 +138,18 @@ class PublishedReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     conditions: _Name
 
 
+class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A direction that the paper prints and that every scale can be asked for: `system`'s dev metric against another's."""
+
+    name: _Name
+    statement: _Name
+    system: _Name
+    reference: _Name
+    metric: Metric
+    relation: Literal["above", "below"]
+    source: _Name
+
+
 def printed_number(value: str, place: str = "a printed cell") -> float:
     """The number that a printed string stands for, 100K being 100,000; a unit in the heading (10^6) is not applied.
 

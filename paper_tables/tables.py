@@ -10,6 +10,7 @@ from analysis.seeds import summarise_frame
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table
+from paper_tables.layout_expectations import lay_out_expectations
 from paper_tables.layout_further import (
     lay_out_baselines,
     lay_out_printed,
@@ -30,6 +31,7 @@ WRITTEN_TABLES = (
     "table4",
     "replications",
     "baselines",
+    "expectations",
 )  # the others are in the report only
 
 
@@ -60,6 +62,7 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
     return [
         lay_out_table2(findings, judged),
         lay_out_table3(findings, judged),
+        lay_out_expectations(findings),
         lay_out_baselines(findings),
         lay_out_replications(findings, judged),
         lay_out_verdicts(findings, judged),
