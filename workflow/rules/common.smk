@@ -4,25 +4,35 @@ reads: the merged config, workflow/config/{systems,corpora}
 writes: nothing
 """
 
+from os.path import relpath
+
 from aiayn import paths
-from aiayn.spec import CONFIG_FOLDER, convert_scale, read_corpus, read_system, spec_digest
+from aiayn.errors import AiaynError
+from aiayn.spec import CONFIG_FOLDER, convert_scale, read_system, spec_digest
 from aiayn.stages import STAGE_VERSIONS
 from paper_tables.evaluations import expand_trainings, read_corpora, required_records, used_corpora
 from paper_tables.published import largest_average
+from snakemake.exceptions import WorkflowError
 
-SCALE = convert_scale(config, origin="the config given to snakemake")
 RESULTS = Path("results")
+# Relative to the working directory, because a changed path of an input is a change: a moved checkout repeats nothing.
+INPUTS = Path(relpath(CONFIG_FOLDER))
+try:  # all of the config is read here, once, and a fault in it ends with its message alone
+    SCALE = convert_scale(config, origin="the config given to snakemake")
+    CORPORA = read_corpora(SCALE)
+    SYSTEMS = {name: read_system(name, SCALE.scale) for name in sorted({run.system for run in expand_trainings(SCALE)})}
+    RECORDS = [str(path) for path in required_records(SCALE, RESULTS)]
+except AiaynError as error:
+    raise WorkflowError(str(error)) from None
 STAGE = RESULTS / SCALE.scale
-CORPORA = read_corpora(SCALE)
-TESTSETS = sorted({testset for corpus in CORPORA.values() for testset in corpus.testsets})
 
 
 wildcard_constraints:
     corpus="|".join(CORPORA),
-    system="|".join(sorted({training.system for training in expand_trainings(SCALE)})),
+    system="|".join(SYSTEMS),
     seed=r"\d+",
     average=r"last\d+",
-    testset="|".join(TESTSETS),
+    testset="|".join(sorted({testset for corpus in CORPORA.values() for testset in corpus.testsets})),
 
 
 def corpus_path(verb, corpus):
@@ -32,7 +42,7 @@ def corpus_path(verb, corpus):
 
 def system_path(wildcards):
     """Return a system's file; rules take it as `ancient`, and its parsed values as a digest in `params`."""
-    return str(CONFIG_FOLDER / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
+    return str(INPUTS / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
 
 
 def corpus_digest(wildcards):
@@ -42,11 +52,9 @@ def corpus_digest(wildcards):
 
 def text_record(wildcards):
     """Return the record of the text that binarize reads: clean's, or fetch's where the text comes in pieces."""
-    verb = "fetch" if CORPORA[wildcards.corpus].is_segmented else "clean"
-    return corpus_path(verb, wildcards.corpus)
+    return corpus_path("fetch" if CORPORA[wildcards.corpus].is_segmented else "clean", wildcards.corpus)
 
 
 def segment_record(wildcards):
     """Return segment's record as a list, which is empty where the text comes in pieces."""
-    is_segmented = CORPORA[wildcards.corpus].is_segmented
-    return [] if is_segmented else [corpus_path("segment", wildcards.corpus)]
+    return [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]

@@ -9,11 +9,6 @@ writes: results/<scale>/average/<corpus>/<system>/seed<k>/<average>.{json,pt},
 EVALUATION = "{corpus}/{system}/seed{seed}/{average}/{testset}"
 
 
-def decoding_digest(wildcards):
-    """Return the digest of a system's search."""
-    return spec_digest(read_system(wildcards.system, SCALE.scale).decoding)
-
-
 rule average:
     """Average the checkpoints {wildcards.average} of {wildcards.system}, seed {wildcards.seed} (section 6.1)."""
     input:
@@ -49,7 +44,8 @@ rule decode:
         record=STAGE / "decode" / f"{EVALUATION}.json",
         hypotheses=STAGE / "decode" / f"{EVALUATION}.txt",
     params:
-        decoding_digest=decoding_digest,
+        decoding_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].decoding),
+        scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["decode"],
     threads: 1
     log:
@@ -61,7 +57,7 @@ rule decode:
     shell:
         """
         aiayn decode \
-            --scale {SCALE.scale:q} \
+            --scale {params.scale:q} \
             --system {wildcards.system:q} \
             --checkpoint {input.checkpoint:q} \
             --binarized {input.binarized:q} \
@@ -130,6 +126,7 @@ rule baselines:
     output:
         record=STAGE / "baselines/{corpus}/{testset}.json",
     params:
+        scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["baselines"],
     log:
         f"logs/{SCALE.scale}/baselines/{{corpus}}/{{testset}}.log",
@@ -140,7 +137,7 @@ rule baselines:
     shell:
         """
         aiayn baselines \
-            --scale {SCALE.scale:q} \
+            --scale {params.scale:q} \
             --binarized {input.binarized:q} \
             --raw {input.raw:q} \
             --testset {wildcards.testset:q} \

@@ -9,7 +9,7 @@ rule fetch:
     """Get {wildcards.corpus}: download and verify it, or generate it."""
     localrule: True
     input:
-        spec=ancient(str(CONFIG_FOLDER / "corpora" / "{corpus}.yaml")),
+        spec=ancient(str(INPUTS / "corpora" / "{corpus}.yaml")),
     output:
         record=STAGE / "fetch/{corpus}/record.json",
     params:

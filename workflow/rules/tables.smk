@@ -6,21 +6,29 @@ writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/tables/, 
 
 import json
 
+import msgspec
+
+# Where trainings run is no matter of the tables either: a change of these renders nothing again.
+PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}
+
 
 rule tables:
     """Render the paper's tables with ours beside them."""
     localrule: True
     input:
-        [str(path) for path in required_records(SCALE, RESULTS)],
+        RECORDS,
     output:
-        STAGE / "report.html",
-        STAGE / "scores.tsv",
-        STAGE / "summary.tsv",
-        STAGE / "verdicts.tsv",
-        directory(STAGE / "tables"),
+        report=STAGE / "report.html",
+        scores=STAGE / "scores.tsv",
+        summary=STAGE / "summary.tsv",
+        verdicts=STAGE / "verdicts.tsv",
+        tables=directory(STAGE / "tables"),
     params:
-        config_json=json.dumps(config, sort_keys=True),
+        results=lambda wildcards, output: Path(output.report).parents[1],
+        scale_digest=spec_digest(msgspec.structs.replace(SCALE, **PLACE)),
         stage_version=STAGE_VERSIONS["tables"],
+    resources:
+        config_json=json.dumps(config, sort_keys=True),
     log:
         f"logs/{SCALE.scale}/tables.log",
     benchmark:
@@ -30,6 +38,6 @@ rule tables:
     shell:
         """
         aiayn tables \
-            --config-json {params.config_json:q} \
-            --results {RESULTS:q} 2>&1 | tee {log:q}
+            --config-json {resources.config_json:q} \
+            --results {params.results:q} 2>&1 | tee {log:q}
         """

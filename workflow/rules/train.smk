@@ -5,16 +5,6 @@ writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log a
 """
 
 
-def training_digest(wildcards):
-    """Return the digest of what decides a training's tensors in its system."""
-    return spec_digest(read_system(wildcards.system, SCALE.scale).training)
-
-
-def num_models(wildcards):
-    """Return how many checkpoints the tables average at most."""
-    return largest_average(CORPORA[wildcards.corpus].language_pair, wildcards.system)
-
-
 rule train:
     """
     Training {wildcards.system} on {wildcards.corpus}, seed {wildcards.seed}
@@ -28,9 +18,11 @@ rule train:
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
-        num_models=num_models,
+        # The most checkpoints that the tables average.
+        num_models=lambda wildcards: largest_average(CORPORA[wildcards.corpus].language_pair, wildcards.system),
+        scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
-        training_digest=training_digest,
+        training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
     threads: 1
     # Where and whether a training runs is no matter of science: a change of these repeats nothing.
     resources:
@@ -46,7 +38,7 @@ rule train:
     shell:
         """
         aiayn train \
-            --scale {SCALE.scale:q} \
+            --scale {params.scale:q} \
             --corpus {wildcards.corpus:q} \
             --system {wildcards.system:q} \
             --seed {wildcards.seed:q} \

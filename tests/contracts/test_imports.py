@@ -1,0 +1,94 @@
+"""Who may import whom: the contracts of pyproject.toml, and what the light commands really load."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from aiayn.__main__ import SUMMARY_BY_VERB
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGES = ("workflow/aiayn", "workflow/aiayn_fairseq", "analysis", "paper_tables")
+HEAVY = ("torch", "fairseq", "submitit", "snakemake", "sentencepiece")
+VERDICT = re.compile(r"^(.+) (KEPT|BROKEN)(?: \(.*\))?$", re.MULTILINE)
+
+# One import against each contract: (name of the contract, module, a line that breaks it).
+VIOLATIONS = [
+    ("tables are made of analyses, analyses of records", "analysis/seeds.py", "import paper_tables.render"),
+    ("tables and analyses know the library's specs and records, not its stages", "paper_tables/render.py",
+     "import aiayn.clean"),
+    ("tables need nothing beyond the core dependencies", "analysis/verdict.py", "import sentencepiece"),
+    ("stages never import stages; the DAG joins them", "workflow/aiayn/clean.py", "import aiayn.fetch"),
+    ("torch and fairseq are the engine's; verbs may set threads", "workflow/aiayn/score.py", "import torch"),
+    ("submitit is the launcher's", "workflow/aiayn/machine.py", "import submitit"),
+    ("snakemake stays in its rules", "workflow/aiayn/stages.py", "import snakemake"),
+    ("flags, schedule and cost are arithmetic: they load no engine", "workflow/aiayn/schedule.py", "import pandas"),
+    ("nothing but the command calls verbs", "workflow/aiayn/finished.py", "import aiayn.verbs.score"),
+]  # fmt: skip
+
+
+def lint_imports(folder: Path) -> dict[str, bool]:
+    """Return whether each contract of a checkout is kept, by its name."""
+    python_path = os.pathsep.join([str(folder / "workflow"), str(folder)])
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    outcome = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": python_path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    is_kept_by_name = {name: state == "KEPT" for name, state in VERDICT.findall(outcome.stdout)}
+    assert (outcome.returncode == 0) == all(is_kept_by_name.values()), outcome.stdout + outcome.stderr
+    assert len(is_kept_by_name) == len(VIOLATIONS), outcome.stdout + outcome.stderr
+    return is_kept_by_name
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the heavy packages in sys.modules after some code, in a process of its own."""
+    report = f"import sys\n{code}\nprint('loaded:', *sorted({set(HEAVY)!r} & set(sys.modules)))"
+    outcome = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    return set(outcome.stdout.splitlines()[-1].removeprefix("loaded:").split())
+
+
+def test_every_contract_is_kept() -> None:
+    broken = [name for name, is_kept in lint_imports(CHECKOUT).items() if not is_kept]
+    assert broken == []
+
+
+def test_each_contract_notices_a_wrong_import(tmp_path: Path) -> None:
+    for package in PACKAGES:
+        shutil.copytree(CHECKOUT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(CHECKOUT / "pyproject.toml", tmp_path)
+    for _, module, line in VIOLATIONS:
+        with (tmp_path / module).open("a", encoding="utf-8") as code:
+            code.write(f"\n\ndef _violate() -> None:\n    {line}\n")
+    assert lint_imports(tmp_path) == {name: False for name, _, _ in VIOLATIONS}
+
+
+def test_help_loads_nothing_heavy() -> None:
+    helps = [["--help"], *([verb, "--help"] for verb in SUMMARY_BY_VERB)]
+    calls = f"for arguments in {helps!r}:\n    with contextlib.suppress(SystemExit):\n        main(arguments)"
+    assert loaded_by(f"import contextlib\nfrom aiayn.__main__ import main\n{calls}") == set()
+
+
+def test_tables_and_analyses_load_nothing_heavy() -> None:
+    modules = ", ".join(
+        ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+        for package in ("analysis", "paper_tables")
+        for path in sorted((CHECKOUT / package).glob("*.py"))
+        if path.stem != "__init__"
+    )
+    assert "paper_tables.tables" in modules
+    assert loaded_by(f"import {modules}") == set()
+
+
+def test_the_driver_of_a_training_loads_no_engine() -> None:
+    assert loaded_by("import aiayn.train, aiayn.launch, aiayn.feasibility, aiayn.engine.fairseq_args") == set()
+
+
+def test_a_heavy_import_is_noticed() -> None:
+    assert loaded_by("import submitit") == {"submitit"}

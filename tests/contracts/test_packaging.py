@@ -1,0 +1,150 @@
+"""pyproject.toml, constraints.txt and environment.yml name the same packages in the same versions."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[0-9][0-9A-Za-z.]*)")
+
+
+def read(name: str) -> str:
+    """Return a file of the checkout."""
+    return (CHECKOUT / name).read_text(encoding="utf-8")
+
+
+def direct_requirements(pyproject: str) -> dict[str, SpecifierSet]:
+    """Return what pyproject.toml names, extras included, and which versions it allows."""
+    project = tomllib.loads(pyproject)["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    requirements = [Requirement(line) for line in lines]
+    return {canonicalize_name(requirement.name): requirement.specifier for requirement in requirements}
+
+
+def pinned_versions(constraints: str) -> dict[str, str]:
+    """Return the version of each package; comments and empty lines are left out.
+
+    Raises:
+        ValueError: if a line is no exact version, or a package stands twice.
+    """
+    version_by_name: dict[str, str] = {}
+    for line in constraints.splitlines():
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        pin = PIN.fullmatch(text)
+        if pin is None:
+            raise ValueError(f"{text!r} is not NAME==VERSION")
+        name = canonicalize_name(pin["name"])
+        if name in version_by_name:
+            raise ValueError(f"{name} stands twice")
+        version_by_name[name] = pin["version"]
+    return version_by_name
+
+
+def conda_lines(environment: str) -> list[str]:
+    """Return the lines of an environment file's pip section."""
+    sections = [entry["pip"] for entry in yaml.safe_load(environment)["dependencies"] if isinstance(entry, dict)]
+    assert len(sections) == 1
+    return list(sections[0])
+
+
+def faults_of_constraints(pyproject: str, constraints: str) -> list[str]:
+    """Return where a direct dependency is not pinned, or pinned to a version that pyproject.toml does not allow."""
+    version_by_name = pinned_versions(constraints)
+    faults = []
+    for name, allowed in direct_requirements(pyproject).items():
+        if name not in version_by_name:
+            faults.append(f"{name} is not pinned")
+        elif not allowed.contains(version_by_name[name]):
+            faults.append(f"{name} {version_by_name[name]} is not {allowed}")
+    return faults
+
+
+def faults_of_environment(pyproject: str, constraints: str, environment: str) -> list[str]:
+    """Return where environment.yml lacks a direct dependency, or has another version than constraints.txt."""
+    pinned, found = pinned_versions(constraints), pinned_versions("\n".join(conda_lines(environment)))
+    faults = [f"{name} is missing" for name in direct_requirements(pyproject) if name not in found]
+    return faults + [
+        f"{name} is {version}, pinned {pinned.get(name)}"
+        for name, version in found.items()
+        if version != pinned.get(name)
+    ]
+
+
+def test_every_direct_dependency_is_pinned_as_pyproject_allows() -> None:
+    assert faults_of_constraints(read("pyproject.toml"), read("constraints.txt")) == []
+
+
+def test_the_environment_is_that_of_the_constraints() -> None:
+    assert faults_of_environment(read("pyproject.toml"), read("constraints.txt"), read("environment.yml")) == []
+
+
+def test_the_environments_python_is_one_that_the_project_takes() -> None:
+    allowed = SpecifierSet(tomllib.loads(read("pyproject.toml"))["project"]["requires-python"])
+    names = [entry for entry in yaml.safe_load(read("environment.yml"))["dependencies"] if isinstance(entry, str)]
+    pythons = [entry.partition("=")[2].strip("=") for entry in names if entry.startswith("python=")]
+    assert len(pythons) == 1
+    assert allowed.contains(pythons[0])
+
+
+def test_what_is_declared_is_what_is_packaged() -> None:
+    settings = tomllib.loads(read("pyproject.toml"))["tool"]["setuptools"]
+    folders = {".".join(path.parent.relative_to(CHECKOUT / root).parts)
+               for root, name in [("workflow", "aiayn"), ("workflow", "aiayn_fairseq"), (".", "analysis"),
+                                  (".", "paper_tables")]
+               for path in (CHECKOUT / root / name).rglob("__init__.py")}  # fmt: skip
+    assert set(settings["packages"]) == folders
+
+
+PYPROJECT = '[project]\ndependencies = ["torch>=2.11,<2.14"]\noptional-dependencies = {dev = ["types-PyYAML"]}\n'
+CONSTRAINTS = "# a comment\ntorch==2.13.0\ntypes_PyYAML==6.0  # another\nfilelock==3.0\n"
+ENVIRONMENT = "dependencies:\n- python=3.12\n- pip:\n  - torch==2.13.0\n  - types-pyyaml==6.0\n"
+
+
+def test_agreeing_files_have_no_faults() -> None:
+    assert faults_of_constraints(PYPROJECT, CONSTRAINTS) == []
+    assert faults_of_environment(PYPROJECT, CONSTRAINTS, ENVIRONMENT) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("torch==2.13.0\n", "", "torch is not pinned"),
+        ("torch==2.13.0", "torch==2.14.0", "torch 2.14.0 is not <2.14,>=2.11"),
+        ("types_PyYAML==6.0", "PyYAML==6.0", "types-pyyaml is not pinned"),
+    ],
+)
+def test_a_wrong_constraint_is_noticed(old: str, new: str, fault: str) -> None:
+    assert old in CONSTRAINTS
+    assert faults_of_constraints(PYPROJECT, CONSTRAINTS.replace(old, new)) == [fault]
+
+
+@pytest.mark.parametrize("line", ["numpy>=2", "numpy", "numpy==2.*", "numpy==2.0; python_version < '3.12'"])
+def test_a_line_that_pins_nothing_is_noticed(line: str) -> None:
+    with pytest.raises(ValueError, match="is not NAME==VERSION"):
+        pinned_versions(CONSTRAINTS + line)
+
+
+def test_a_package_pinned_twice_is_noticed() -> None:
+    with pytest.raises(ValueError, match="torch stands twice"):
+        pinned_versions(CONSTRAINTS + "Torch==2.12.0")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("  - torch==2.13.0\n", "", "torch is missing"),
+        ("torch==2.13.0", "torch==2.12.0", "torch is 2.12.0, pinned 2.13.0"),
+        ("torch==2.13.0", "torch==2.13.0\n  - numpy==2.0", "numpy is 2.0, pinned None"),
+    ],
+)
+def test_a_wrong_environment_is_noticed(old: str, new: str, fault: str) -> None:
+    assert old in ENVIRONMENT
+    assert faults_of_environment(PYPROJECT, CONSTRAINTS, ENVIRONMENT.replace(old, new)) == [fault]

@@ -1,0 +1,213 @@
+"""What the READMEs tell a reader to type and to look at: commands parse, paths exist, make targets are there."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import SUMMARY_BY_VERB, build_parser
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+README_NAMES = ("README.md", "workflow/README.md")
+FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+MAKE_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+REDIRECTIONS = ("<", ">", ">>", "2>", "<<<")
+
+
+def read(name: str) -> str:
+    """Return a file of the checkout."""
+    return (CHECKOUT / name).read_text(encoding="utf-8")
+
+
+def simple_commands(line: str) -> Iterator[list[str]]:
+    """Yield the commands of a shell line, each as its words: pipes and lists taken apart, redirections dropped."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
+    is_file_of_redirection = False
+    for word in lexer:
+        if word in REDIRECTIONS:
+            is_file_of_redirection = True
+        elif is_file_of_redirection:
+            is_file_of_redirection = False
+        elif set(word) <= set("|&;()"):
+            yield words
+            words = []
+        else:
+            words.append(word)
+    yield words
+
+
+def typed_commands(text: str, program: str) -> list[list[str]]:
+    """Return the words of every command of a program in the fenced blocks of a Markdown text."""
+    lines = [line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").split("\n")]
+    mentioning = [
+        line.strip().removeprefix("$ ") for line in lines if re.search(rf"(^|[\s|;&$]){program}\s", f"{line} ")
+    ]
+    commands = [words for line in mentioning for words in simple_commands(line)]
+    return [words[words.index(program) :] for words in commands if program in words[:2]]  # after one NAME=VALUE at most
+
+
+def mentions(text: str, program: str) -> list[list[str]]:
+    """Return the words of every code span, outside of the blocks, that begins with a program."""
+    spans = SPAN.findall(FENCE.sub("", text))
+    return [span.split() for span in spans if span.split()[:1] == [program] and len(span.split()) > 1]
+
+
+def fault_of_command(words: list[str]) -> str:
+    """Return what is wrong with a whole `aiayn` command, or nothing."""
+    if words[1:] in (["--help"], ["VERB", "--help"]):
+        return ""
+    if len(words) < 2 or words[1] not in SUMMARY_BY_VERB:
+        return f"no such verb: {shlex.join(words)}"
+    try:
+        build_parser(words[1]).parse_args(words[2:])
+    except SystemExit as exit_:
+        return "" if exit_.code == 0 else f"is refused: {shlex.join(words)}"
+    return ""
+
+
+def fault_of_mention(words: list[str]) -> str:
+    """Return what is wrong with a part of an `aiayn` command in running text: its verb, or a flag."""
+    if words[1] in ("VERB", "--help"):
+        return ""
+    if words[1] not in SUMMARY_BY_VERB:
+        return f"no such verb: {' '.join(words)}"
+    known = {flag for action in build_parser(words[1])._actions for flag in action.option_strings}
+    unknown = [word for word in words[2:] if word.startswith("-") and word.partition("=")[0] not in known]
+    return f"no such flag: {' '.join(words)}" if unknown else ""
+
+
+def expand_braces(name: str) -> list[str]:
+    """Return the names that `a{b,c}` stands for."""
+    found = re.search(r"\{([^{}]*)\}", name)
+    if found is None:
+        return [name]
+    return [
+        whole
+        for part in found[1].split(",")
+        for whole in expand_braces(name[: found.start()] + part + name[found.end() :])
+    ]
+
+
+def tree_paths(text: str) -> list[str]:
+    """Return every path of the annotated tree: the fenced block with a line that begins with `Snakefile`.
+
+    A line holds names, separated by single blanks, then two blanks and a remark; folders end with a slash, and what is
+    indented below a folder lies in it.
+    """
+    trees = [block for block in FENCE.findall(text) if re.search(r"^\W*Snakefile\b", block, re.MULTILINE)]
+    assert len(trees) == 1, "one annotated tree, with a line that begins with Snakefile"
+    paths: list[str] = []
+    folders: list[tuple[int, str]] = []
+    for line in trees[0].split("\n"):
+        indent = re.match(r"[\s\u2500-\u257f|`+-]*", line).end()  # type: ignore[union-attr]
+        if not line[indent:]:
+            continue
+        folders = [(depth, folder) for depth, folder in folders if depth < indent]
+        parent = folders[-1][1] if folders else ""
+        names = re.split(r"\s{2,}", line[indent:])[0].split(" ")
+        paths += [parent + path for name in names for path in expand_braces(name)]
+        if len(names) == 1 and names[0].endswith("/"):
+            folders.append((indent, parent + names[0]))
+    return paths
+
+
+def is_there(path: str) -> bool:
+    """Tell whether a path of the tree exists (a pattern: whether anything fits), or is made by running (.gitignore)."""
+    made = [line.strip("/") for line in read(".gitignore").splitlines()]
+    return Path(path).parts[0] in made or any(CHECKOUT.glob(path.rstrip("/")))
+
+
+@pytest.mark.parametrize("name", README_NAMES)
+def test_every_command_of_a_readme_parses(name: str) -> None:
+    text = read(name)
+    faults = [fault_of_command(words) for words in typed_commands(text, "aiayn")]
+    faults += [fault_of_mention(words) for words in mentions(text, "aiayn")]
+    assert [fault for fault in faults if fault] == []
+
+
+def test_the_readme_shows_how_to_use_the_command() -> None:
+    text = read("README.md")
+    commands = typed_commands(text, "aiayn")
+    assert "translate" in {words[1] for words in commands}, "the first thing that a visitor tries"
+    assert {"score", "tables"} <= {words[1] for words in commands + mentions(text, "aiayn")}
+
+
+@pytest.mark.parametrize("verb", SUMMARY_BY_VERB)
+def test_every_verb_has_help_with_an_example_that_parses(verb: str) -> None:
+    text = build_parser(verb).format_help()
+    example = text.partition("example:")[2]
+    commands = typed_commands(f"```\n{example}\n```", "aiayn")
+    assert [words[1] for words in commands] == [verb]
+    assert fault_of_command(commands[0]) == ""
+    assert len(text.partition("usage:")[2].split("\n\n")[1]) > len("what this verb is for")
+
+
+def test_every_path_of_the_annotated_tree_exists() -> None:
+    paths = tree_paths(read("README.md"))
+    assert len(paths) > 10
+    assert [path for path in paths if not is_there(path)] == []
+
+
+def test_the_annotated_tree_names_every_package_and_folder_of_the_project() -> None:
+    firsts = {path.split("/")[0] for path in tree_paths(read("README.md"))}
+    assert {"Snakefile", "workflow", "analysis", "paper_tables", "tests", "profiles"} <= firsts
+
+
+@pytest.mark.parametrize("name", README_NAMES)
+def test_every_link_of_a_readme_leads_somewhere(name: str) -> None:
+    links = [link for link in LINK.findall(read(name)) if "://" not in link]
+    assert [link for link in links if not ((CHECKOUT / name).parent / link).exists()] == []
+
+
+def test_the_readmes_make_targets_exist() -> None:
+    text = read("README.md")
+    used = {word for words in typed_commands(text, "make") + mentions(text, "make") for word in words[1:]}
+    targets = {word for word in used if "=" not in word and not word.startswith("-")}
+    assert {"demo", "test"} <= targets
+    assert targets <= set(MAKE_TARGET.findall(read("Makefile")))
+
+
+def test_the_readmes_config_files_exist() -> None:
+    commands = [words for name in README_NAMES for words in typed_commands(read(name), "snakemake")]
+    assert commands != []
+    paths = [words[words.index(flag) + 1] for words in commands for flag in ("--configfile",) if flag in words]
+    assert [path for path in paths if not (CHECKOUT / path).exists()] == []
+
+
+def test_a_wrong_command_is_noticed() -> None:
+    text = "```\n$ aiayn tables --so-fra --configfile x.yaml\necho a | aiayn transalte\naiayn score --help > f\n```\n"
+    faults = [fault_of_command(words) for words in typed_commands(text, "aiayn")]
+    assert faults == ["is refused: aiayn tables --so-fra --configfile x.yaml", "no such verb: aiayn transalte", ""]
+
+
+def test_a_wrong_mention_is_noticed() -> None:
+    text = (
+        "Call `aiayn tables --so-fra`, `aiayn tables --so-far` or `aiayn VERB --help`, never `aiayn tabels`; `aiayn`."
+    )
+    assert [fault_of_mention(words) for words in mentions(text, "aiayn")] == [
+        "no such flag: aiayn tables --so-fra", "", "", "no such verb: aiayn tabels",
+    ]  # fmt: skip
+
+
+def test_continued_lines_and_variables_belong_to_a_command() -> None:
+    text = "```sh\nAIAYN_MIRROR=file:///x aiayn fetch --corpus c \\\n  --record r.json  # a remark\n```\n"
+    assert typed_commands(text, "aiayn") == [["aiayn", "fetch", "--corpus", "c", "--record", "r.json"]]
+
+
+def test_a_tree_is_read_with_its_folders_and_braces() -> None:
+    tree = (
+        "Snakefile      all of it\nworkflow/\n  rules/{a,b}.smk  the rules\n  aiayn/\n    x.py y.py  two\ntests/  t\n"
+    )
+    assert tree_paths(f"```\n{tree}```\n") == ["Snakefile", "workflow/", "workflow/rules/a.smk", "workflow/rules/b.smk",
+                                "workflow/aiayn/", "workflow/aiayn/x.py", "workflow/aiayn/y.py", "tests/"]  # fmt: skip
+
+
+def test_a_path_that_does_not_exist_is_noticed() -> None:
+    assert [path for path in ("Snakefile", "workflow/", "workflow/rules/*.smk", "results/", "workflow/x", "y/*.z")
+            if not is_there(path)] == ["workflow/x", "y/*.z"]  # fmt: skip

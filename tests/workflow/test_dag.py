@@ -1,0 +1,104 @@
+"""What Snakemake plans at each scale, where it may work, and how it refuses a wrong config: all with a fake `aiayn`."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import build_parser
+from tests.pipeline_copy import Pipeline, make_pipeline
+
+ONE_SEED = ("--config", "en_fr_systems=[]", "ablation_systems=[]", "seeds=[1]", "has_baselines=false")
+# base, big: 2 systems x 1 seed, each at last1 on dev (Table 3) and at its own average on test (Table 2).
+RECORDS_OF_ONE_SEED = {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 2, "average": 4, "decode": 4,
+                       "perplexity": 2, "score": 4, "tables": 1}  # fmt: skip
+
+# En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test); perplexity is on dev.
+# paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x 2 + 18.
+# multi30k: the same, and 3 trainings of a published replication on a corpus that comes in pieces, scored on test.
+# demo: 12 = 2 seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2).
+NUM_BY_VERB_BY_SCALE = {
+    "paper": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
+              "perplexity": 24, "score": 36, "tables": 1},
+    "multi30k": {"fetch": 3, "clean": 2, "segment": 2, "binarize": 3, "train": 33, "average": 39, "decode": 39,
+                 "perplexity": 24, "score": 39, "tables": 1},
+    "demo": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 12, "average": 16, "decode": 16,
+             "perplexity": 8, "score": 16, "baselines": 2, "tables": 1},
+}  # fmt: skip
+
+
+def count_verbs(names: set[str]) -> dict[str, int]:
+    """Return how many records each verb writes."""
+    return dict(Counter(name.split("/")[0] for name in names))
+
+
+def with_config(pipeline: Pipeline, *arguments: str) -> Pipeline:
+    """Return the pipeline under another config."""
+    return Pipeline(checkout=pipeline.checkout, fake_folder=pipeline.fake_folder, arguments=arguments)
+
+
+@pytest.mark.parametrize("scale", ["paper", "multi30k"])
+def test_a_scale_asks_for_its_stages_and_nothing_else(untouched: Pipeline, scale: str) -> None:
+    # A bare `snakemake` is the paper's.
+    arguments = () if scale == "paper" else ("--configfile", f"workflow/config/{scale}.yaml")
+    assert count_verbs(with_config(untouched, *arguments).planned()) == NUM_BY_VERB_BY_SCALE[scale]
+
+
+def test_the_demo_asks_for_its_stages_and_these_twelve_trainings(untouched: Pipeline) -> None:
+    planned = untouched.planned()
+    assert count_verbs(planned) == NUM_BY_VERB_BY_SCALE["demo"]
+    systems = ["demo_en_de/base", "demo_en_de/big", "demo_en_de/table3_c_n2", "demo_en_de/table3_d_els0",
+               "demo_en_fr/base", "demo_en_fr/big_enfr"]  # fmt: skip
+    trainings = {name for name in planned if name.startswith("train/")}
+    assert trainings == {f"train/{system}/seed{seed}" for system in systems for seed in (1, 2)}
+
+
+def test_the_target_data_ends_before_any_training(untouched: Pipeline) -> None:
+    assert count_verbs(untouched.planned("data")) == {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2}
+
+
+def test_it_runs_in_another_directory_and_with_blanks_in_every_path(tmp_path: Path) -> None:
+    spaced = make_pipeline(tmp_path / "a folder", checkout="my checkout", directory="my results here")
+    outcome = spaced.run(*ONE_SEED, "runs_folder=my runs", "mirror=file:///my mirror")
+    assert outcome.returncode == 0, outcome.stdout
+    assert count_verbs(set(spaced.made())) == RECORDS_OF_ONE_SEED
+    assert (spaced.working_folder / "results" / "demo" / "report.html").exists()
+    assert not (spaced.checkout / "results").exists()
+    lines = (spaced.fake_folder / "calls.jsonl").read_text(encoding="utf-8").splitlines()
+    calls = {call[0]: call for call in map(json.loads, lines)}
+    assert "--mirror=file:///my mirror" in calls["fetch"]
+    assert calls["train"][calls["train"].index("--runs-folder") + 1] == "my runs"
+    assert spaced.planned(*ONE_SEED, "runs_folder=my runs", "mirror=file:///my mirror") == set()
+
+
+def test_every_command_of_a_rule_parses_with_its_verbs_own_parser(finished_demo: Pipeline) -> None:
+    lines = (finished_demo.fake_folder / "calls.jsonl").read_text(encoding="utf-8").splitlines()
+    calls = [json.loads(line) for line in lines]
+    assert {call[0] for call in calls} == set(NUM_BY_VERB_BY_SCALE["demo"])
+    for verb, *arguments in calls:
+        build_parser(verb).parse_args(arguments)  # ends the process with a usage message if it does not know a flag
+
+
+def test_no_rule_passes_an_empty_argument_or_a_flag_twice(finished_demo: Pipeline) -> None:
+    lines = (finished_demo.fake_folder / "calls.jsonl").read_text(encoding="utf-8").splitlines()
+    for call in map(json.loads, lines):
+        assert "" not in call, call
+        flags = [argument for argument in call if argument.startswith("--")]
+        assert len(set(flags)) == len(flags), call
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("sedes=[1]", "unknown key 'sedes'; did you mean 'seeds'?"),
+        ("en_de_systems=[bsae]", "bsae.yaml: no such file; did you mean 'base'?"),
+        ("en_de_corpus=demo_en_dee", "demo_en_dee.yaml: no such file; did you mean 'demo_en_de'?"),
+    ],
+)
+def test_a_wrong_config_ends_with_one_message_and_no_traceback(untouched: Pipeline, change: str, expected: str) -> None:
+    outcome = untouched.run("--dry-run", "--config", change)
+    assert outcome.returncode == 1
+    assert expected in outcome.stdout
+    assert "Traceback" not in outcome.stdout
+    assert len(outcome.stdout.splitlines()) <= 8, outcome.stdout
