@@ -64,7 +64,7 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
     """
     if number not in COLUMNS_BY_TABLE:
         raise TableError(f"Table {number}: the paper prints Tables 1 to 4; ask for one of these")
-    placed_cells = _read_rows(folder / f"table{number}.csv", PublishedCell)
+    placed_cells = read_rows(folder / f"table{number}.csv", PublishedCell)
     for place, cell in placed_cells:
         _check_columns(place, cell, number)
     row_names = {cell.row for _, cell in placed_cells}
@@ -81,7 +81,7 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
     Raises:
         TableError: the file is malformed, joins a cell twice to one evaluation, or names a cell that was never printed.
     """
-    placed_joins = _read_rows(folder / "cells.csv", CellJoin)
+    placed_joins = read_rows(folder / "cells.csv", CellJoin)
     _check_unique(placed_joins)
     cells_by_table = {number: read_table(number, folder) for number in COLUMNS_BY_TABLE}
     for place, join in placed_joins:
@@ -92,12 +92,12 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
 
 
 def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplication]:
-    """Published numbers at other scales.
+    """Return the published numbers at other scales.
 
     Raises:
         TableError: the file is malformed, a row stands twice, or a value does not occur in its own printed line.
     """
-    placed_replications = _read_rows(folder / "replications.csv", PublishedReplication)
+    placed_replications = read_rows(folder / "replications.csv", PublishedReplication)
     place_by_row: dict[str, str] = {}
     for place, replication in placed_replications:
         printed_number(replication.value, place)
@@ -116,7 +116,7 @@ def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectat
     Raises:
         TableError: the file is malformed or a name stands twice.
     """
-    placed = _read_rows(folder / "expectations.csv", PublishedExpectation)
+    placed = read_rows(folder / "expectations.csv", PublishedExpectation)
     names = [expectation.name for _, expectation in placed]
     for place, expectation in placed:
         if names.count(expectation.name) > 1:
@@ -125,7 +125,7 @@ def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectat
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "cells.csv") -> PublishedCell:
-    """The printed cell of `join` among its table's `cells`, be it printed under this column or spanning it.
+    """Return the printed cell of `join` among its table's `cells`, be it under this column or spanning it.
 
     Raises:
         TableError: no such cell was printed in that edition.
@@ -140,9 +140,10 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "c
 
 
 def printed_values(cells: Iterable[PublishedCell], edition: Edition) -> dict[str, dict[str, str]]:
-    """Printed string by column by row, as one `edition` prints them (a `both` cell is in either); rows in print order.
+    """Return the printed string by column by row, as one `edition` prints them (a `both` cell is in either).
 
-    A spanning cell stands at its first column and row only. A blank of Table 3 has no entry: same as base.
+    Rows are in print order. A spanning cell stands at its first column and row only. A blank of Table 3 has no entry:
+    same as base.
     `edition` "both" keeps what the editions share.
     """
     value_by_column_by_row: dict[str, dict[str, str]] = {}
@@ -153,7 +154,7 @@ def printed_values(cells: Iterable[PublishedCell], edition: Edition) -> dict[str
 
 
 def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
-    """The (average, role) pairs that printed numbers ask of a system, unique, the fewest averaged checkpoints first.
+    """Return the (average, role) pairs that printed numbers ask of a system, the fewest averaged checkpoints first.
 
     En-De base: [("last1", "dev"), ("last5", "test")], the first for Table 3, the second for Table 2.
 
@@ -180,7 +181,7 @@ def largest_average(language_pair: str, system: str) -> int:
 
 
 def num_averaged(average: str) -> int:
-    """The number of checkpoints in the name of an average: 20 for `last20`."""
+    """Return the number of checkpoints in the name of an average: 20 for `last20`."""
     return int(average.removeprefix("last"))
 
 
@@ -195,7 +196,7 @@ def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]
     return evaluations_by_system
 
 
-def _read_rows(path: Path, row_type: type[_Row]) -> list[tuple[str, _Row]]:
+def read_rows(path: Path, row_type: type[_Row]) -> list[tuple[str, _Row]]:
     """(place, row) of each line after the header, which must be the fields of `row_type` in their order."""
     expected_header = list(row_type.__struct_fields__)
     placed_rows: list[tuple[str, _Row]] = []

@@ -139,7 +139,7 @@ class PublishedReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
 
 class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A direction that the paper prints and that every scale can be asked for: `system`'s dev metric against another's."""
+    """A direction that the paper prints and any scale can be asked for: `system`'s dev metric against another's."""
 
     name: _Name
     statement: _Name
@@ -151,7 +151,7 @@ class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
 
 def printed_number(value: str, place: str = "a printed cell") -> float:
-    """The number that a printed string stands for, 100K being 100,000; a unit in the heading (10^6) is not applied.
+    """Return the number that a printed string stands for, 100K being 100,000; a heading's unit (10^6) is not applied.
 
     Raises:
         TableError: the string is not a plain number; `place` says where it stands.

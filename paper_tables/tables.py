@@ -16,6 +16,7 @@ from paper_tables.layout_further import (
     lay_out_printed,
     lay_out_runs,
 )
+from paper_tables.layout_reference import lay_out_reference
 from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import lay_out_table3
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
@@ -32,6 +33,7 @@ WRITTEN_TABLES = (
     "replications",
     "baselines",
     "expectations",
+    "reference_replications",
 )  # the others are in the report only
 
 
@@ -69,6 +71,7 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
         lay_out_runs(findings),
         lay_out_printed(1),
         lay_out_printed(4),
+        lay_out_reference(findings),
     ]
 
 

@@ -44,7 +44,9 @@ def test_equal_values_hold_in_neither_direction() -> None:
 def test_every_expectation_is_what_table_3_prints() -> None:
     printed = printed_values(read_table(3), "arxiv")
     for expectation in read_expectations():
-        ours, reference = (printed_number(printed[row]["ppl_dev"]) for row in (expectation.system, expectation.reference))
+        ours, reference = (
+            printed_number(printed[row]["ppl_dev"]) for row in (expectation.system, expectation.reference)
+        )
         assert holds(expectation, ours, reference), expectation.name
 
 

@@ -54,7 +54,18 @@ def test_every_table_is_there_and_linked(demo_page: str) -> None:
     checker = TagChecker()
     checker.feed(demo_page)
     assert checker.open_tags == []
-    names = ["table2", "table3", "baselines", "replications", "verdicts", "runs", "table1", "table4"]
+    names = [
+        "table2",
+        "table3",
+        "expectations",
+        "baselines",
+        "replications",
+        "verdicts",
+        "runs",
+        "table1",
+        "table4",
+        "reference_replications",
+    ]
     assert checker.ids == names
     assert re.findall(r'href="#(\w+)"', demo_page) == names
 

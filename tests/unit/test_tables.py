@@ -27,7 +27,16 @@ def names_below(folder: Path) -> set[str]:
 
 TABLE_FILES = {
     f"tables/{name}.{suffix}"
-    for name in ("table1", "table2", "table3", "table4", "replications", "baselines", "expectations")
+    for name in (
+        "table1",
+        "table2",
+        "table3",
+        "table4",
+        "replications",
+        "baselines",
+        "expectations",
+        "reference_replications",
+    )
     for suffix in ("md", "tex", "csv", "html")
 }
 ALL_FILES = TABLE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}

@@ -1,4 +1,4 @@
-"""The one command, `aiayn VERB`: imports a verb's module only when that verb is called, and turns errors into exit codes.
+"""The one command, `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit codes.
 
 0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted.
 """
@@ -24,6 +24,7 @@ SUMMARY_BY_VERB = {
     "score": "score translations, each number with its signature",
     "baselines": "score what needs no training: copying, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with ours beside them",
+    "explain": "say what a BLEU means beside the paper's, with no run at all",
     "translate": "translate sentences from standard input with a trained run",
 }
 EXIT_INTERRUPTED = 130
@@ -39,14 +40,23 @@ def build_parser(verb: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    parser.set_defaults(run=module.run)
+    parser.set_defaults(run_verb=module.run)
     return parser
 
 
 def _overview() -> str:
-    lines = ["usage: aiayn VERB [--help] ...", "", "Reproduce 'Attention Is All You Need', stage by stage.", "", "verbs:"]
+    lines = [
+        "usage: aiayn VERB [--help] ...",
+        "",
+        "Reproduce 'Attention Is All You Need', stage by stage.",
+        "",
+        "verbs:",
+    ]
     lines += [f"  {verb:<12}{summary}" for verb, summary in SUMMARY_BY_VERB.items()]
-    lines += ["", "`aiayn VERB --help` explains a verb, with an example. The whole pipeline: `snakemake --help`, README.md."]
+    lines += [
+        "",
+        "`aiayn VERB --help` explains a verb, with an example. The whole pipeline: `snakemake --help`, README.md.",
+    ]
     return "\n".join(lines)
 
 
@@ -61,9 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"aiayn: no verb {verb!r}; expected one of {', '.join(SUMMARY_BY_VERB)}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # its news belong to a training's log
     parsed = build_parser(verb).parse_args(arguments[1:])
     try:
-        parsed.run(parsed)
+        parsed.run_verb(parsed)
     except AiaynError as error:
         print(f"aiayn {verb}: {error}", file=sys.stderr)
         return error.exit_code
@@ -71,7 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"aiayn {verb}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except OSError as error:
-        print(f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; nothing half-written is left", file=sys.stderr)
+        print(
+            f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; nothing half-written is left",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

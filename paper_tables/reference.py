@@ -1,0 +1,247 @@
+"""Turns what others published about this paper's numbers into typed, checked rows: gaps, replications, causes.
+
+Three files, described in published/README.md and read as strictly as the paper's own (see `published`):
+
+* `gaps.csv`: one system's output scored under two definitions of BLEU, hence how far apart the two read;
+* `reference_replications.csv`: what others got for base and big, each in the definition in which it was printed;
+* `causes.csv`: why a replication lies below (or above) the paper, ranked, each with its published cost in BLEU.
+"""
+
+import re
+import string
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from aiayn.errors import TableError
+
+# The one reader of published files; it is shared with `published`, not offered to other packages.
+from paper_tables.published import PUBLISHED_FOLDER, read_rows
+from paper_tables.published_rows import LanguagePair, printed_number
+
+ScoreMetric = Literal[
+    "bleu_tok_moses",
+    "bleu_tok_moses_lc",
+    "bleu_tok_compound_split",
+    "bleu_tok_compound_split_2018",
+    "bleu_tok_compound_split_quotes",
+    "bleu_fairseq",
+    "bleu_as_given",
+    "bleu_sacre_13a",
+    "bleu_sacre_13a_lc",
+    "bleu_sacre_intl",
+    "chrf",
+]
+Definition = Literal[ScoreMetric, "other"]  # other: not known to equal any of ours; the words as printed say what it is
+SCORE_METRICS: tuple[str, ...] = ScoreMetric.__args__  # type: ignore[attr-defined]
+Testset = Literal["newstest2013", "newstest2014", "newstest2014_filtered", "newstest2015", "newstest2017"]
+SystemName = Literal["base", "big"]
+
+PLACEHOLDERS = ("corpus", "language_pair", "last", "system", "testset")  # that a command of causes.csv may hold
+WHOLE_SCORE = "all"  # a cost without upper bound: the cause may cost every point
+MAX_BLEU = Decimal(100)
+UNVERIFIED = "unverified"
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A system's BLEU in a paper-style definition minus the same output's in another: between `low` and `high`.
+
+    `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is shown, but no range is
+    made from it; its `note` says why.
+    """
+
+    who: _Text
+    language_pair: LanguagePair
+    testset: Testset
+    definition_from: Definition
+    printed_from: _Text
+    definition_to: ScoreMetric
+    value_from: str
+    value_to: str
+    low: _Text
+    high: _Text
+    counts: Literal["yes", "no"]
+    source: _Text
+    note: str
+
+    @property
+    def bounds(self) -> tuple[Decimal, Decimal]:
+        """Smallest and largest published gap in BLEU."""
+        return Decimal(self.low), Decimal(self.high)
+
+
+class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What others got for one of the paper's systems; empty `training_data` means WMT14, other blanks: not stated."""
+
+    name: _Text
+    who: _Text
+    system: SystemName
+    language_pair: LanguagePair
+    testset: Testset
+    value: _Text
+    metric: Definition
+    definition: _Text
+    training_data: str
+    steps: str
+    batch: str
+    hardware: str
+    note: str
+    source: _Text
+
+    @property
+    def conditions(self) -> str:
+        """Steps, batch and hardware in words; empty if nothing is stated."""
+        steps = f"{self.steps} steps" if self.steps and not self.steps.endswith("epochs") else self.steps
+        return ", ".join(filter(None, (steps, self.batch, self.hardware)))
+
+    @property
+    def remarks(self) -> str:
+        """What sets it apart: other training data, and the note; empty if nothing does."""
+        trained_on = f"trained on {self.training_data}" if self.training_data else ""
+        return "; ".join(filter(None, (trained_on, self.note)))
+
+
+class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a number lies below the paper's (`lowers`) or above (`raises`), and what that was seen to cost in BLEU.
+
+    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is one of this project's, or empty.
+    """
+
+    rank: _Text
+    cause: _Text
+    direction: Literal["lowers", "raises"]
+    cost_low: _Text
+    cost_high: _Text
+    language_pair: Literal["en-de", "en-fr", ""]
+    systems: Literal["base", "big", ""]
+    metrics: str
+    evidence: _Text
+    source: _Text
+    check: _Text
+    command: str
+
+    @property
+    def cost(self) -> tuple[Decimal, Decimal]:
+        """Smallest and largest published cost in BLEU, never negative; `all` is every point."""
+        return Decimal(self.cost_low), MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
+
+    def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
+        """Tell whether the cause can hold for a number of this kind."""
+        return (
+            self.language_pair in ("", language_pair)
+            and self.systems in ("", system)
+            and (not self.metrics or metric in self.metrics.split())
+        )
+
+
+def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
+    """Every published gap between a paper-style definition and another, in file order.
+
+    Raises:
+        TableError: the file is malformed, a gap stands twice, or a printed pair does not lie within its own gap.
+    """
+    placed = read_rows(folder / "gaps.csv", PublishedGap)
+    place_by_key: dict[tuple[str, ...], str] = {}
+    for place, gap in placed:
+        low, high = (_decimal(text, place) for text in (gap.low, gap.high))
+        _check_order(low, high, place)
+        if gap.definition_from == gap.definition_to:
+            raise TableError(f"{place}: {gap.definition_to} on both sides; a gap lies between two definitions")
+        if gap.counts == "no" and not gap.note:
+            raise TableError(f"{place}: counts is 'no' without a note; say why no range is made from this gap")
+        _check_pair(gap, place)
+        _check_once((gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to), place, place_by_key)
+    return [gap for _, gap in placed]
+
+
+def read_reference_replications(folder: Path = PUBLISHED_FOLDER) -> list[ReferenceReplication]:
+    """Every published replication of base and big, in file order.
+
+    Raises:
+        TableError: the file is malformed, a name stands twice, a value is not a printed number below 100, or a row was
+            never checked against its source.
+    """
+    placed = read_rows(folder / "reference_replications.csv", ReferenceReplication)
+    place_by_key: dict[tuple[str, ...], str] = {}
+    for place, replication in placed:
+        if not 0 < printed_number(replication.value, place) < MAX_BLEU:
+            raise TableError(f"{place}: value is {replication.value}; BLEU lies between 0 and 100, in percent")
+        if any(UNVERIFIED in text for text in msgspec.structs.astuple(replication)):
+            raise TableError(f"{place}: {replication.name!r} is marked {UNVERIFIED}; check its source or leave it out")
+        if replication.language_pair == "en-fr" and "compound_split" in replication.metric:
+            raise TableError(f"{place}: {replication.metric} is defined for German only; name another, or 'other'")
+        _check_once((replication.name,), place, place_by_key)
+    return [replication for _, replication in placed]
+
+
+def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
+    """Every published cause with its cost, the highest rank first.
+
+    Raises:
+        TableError: the file is malformed, a cause stands twice, a cost is no range of numbers, a metric is unknown, or
+            a command holds something else to fill in than `PLACEHOLDERS`.
+    """
+    placed = read_rows(folder / "causes.csv", PublishedCause)
+    place_by_key: dict[tuple[str, ...], str] = {}
+    for place, cause in placed:
+        costs = [cause.cost_low] if cause.cost_high == WHOLE_SCORE else [cause.cost_low, cause.cost_high]
+        if any(_decimal(text, place) < 0 for text in costs):
+            raise TableError(f"{place}: a cost of {costs}; costs are positive, direction says which way")
+        _check_order(*cause.cost, place)
+        for metric in cause.metrics.split():
+            if metric not in SCORE_METRICS:
+                raise TableError(f"{place}: metrics has {metric!r}; expected some of {', '.join(SCORE_METRICS)}")
+        for name in placeholders_of(cause.command, place):
+            if name not in PLACEHOLDERS:
+                raise TableError(f"{place}: command has {{{name}}}; only {', '.join(PLACEHOLDERS)} are filled in")
+        _check_once((cause.rank, cause.language_pair, cause.systems), place, place_by_key)
+    return [cause for _, cause in placed]
+
+
+def placeholders_of(command: str, place: str = "a command") -> list[str]:
+    """Return the names in braces in a command, in order.
+
+    Raises:
+        TableError: a brace stands alone; `place` says where.
+    """
+    try:
+        return [name for _, name, _, _ in string.Formatter().parse(command) if name is not None]
+    except ValueError as error:
+        raise TableError(f"{place}: command {command!r}: {error}; close each brace, or leave it out") from error
+
+
+def _decimal(text: str, place: str) -> Decimal:
+    """Return a plain decimal number; a gap may be below zero, since the other definition may read higher."""
+    if re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?", text) is None:
+        raise TableError(f"{place}: {text!r} is not a plain number such as 0.69; compare with the source")
+    return Decimal(text)
+
+
+def _check_order(low: Decimal, high: Decimal, place: str) -> None:
+    if low > high:
+        raise TableError(f"{place}: from {low} to {high}; expected the smaller bound first")
+
+
+def _check_pair(gap: PublishedGap, place: str) -> None:
+    """Refuse half a pair, and a pair whose difference lies outside the gap."""
+    if bool(gap.value_from) != bool(gap.value_to):
+        raise TableError(f"{place}: one printed value without the other; give value_from and value_to, or neither")
+    if not gap.value_from:
+        return
+    value_from, value_to = (_decimal(value, place) for value in (gap.value_from, gap.value_to))
+    low, high = gap.bounds
+    if not low <= value_from - value_to <= high:
+        raise TableError(
+            f"{place}: {value_from} - {value_to} is {value_from - value_to}, outside {low} to {high}; "
+            "compare with the source"
+        )
+
+
+def _check_once(key: tuple[str, ...], place: str, place_by_key: dict[tuple[str, ...], str]) -> None:
+    """Refuse a key that stands already. Adds it to `place_by_key`."""
+    earlier_place = place_by_key.setdefault(key, place)
+    if earlier_place != place:
+        raise TableError(f"{place}: {', '.join(filter(None, key))} stands already at {earlier_place}; delete one")

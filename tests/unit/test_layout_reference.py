@@ -1,0 +1,75 @@
+"""What others published, laid out: like by like, and ours only beside the same test set and definition."""
+
+from pathlib import Path
+
+import pytest
+
+from paper_tables.findings import gather_findings
+from paper_tables.layout import Table
+from paper_tables.layout_reference import lay_out_reference
+from paper_tables.reference import read_reference_replications
+from paper_tables.render import plain_text
+from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
+
+
+def table_of(site: Site) -> Table:
+    return lay_out_reference(
+        gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    )
+
+
+def rows_of(table: Table) -> list[dict[str, str]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
+
+
+@pytest.fixture
+def paper_site(tmp_path: Path) -> Site:
+    site = make_site(tmp_path, "paper", has_baselines=False)
+    write_everything(site, base_bleu=27, hardware=EIGHT_P100)
+    return site
+
+
+def test_every_replication_has_one_row_as_printed(tmp_path: Path) -> None:
+    rows = rows_of(table_of(make_site(tmp_path)))
+    printed = sorted((row["who"], row["system"], row["testset"], row["metric"], row["printed"]) for row in rows)
+    assert printed == sorted(
+        (one.who, one.system, one.testset, one.metric, one.value) for one in read_reference_replications()
+    )
+    assert all(row["source"] and row["definition"] for row in rows)
+
+
+def test_like_stands_by_like_and_the_highest_first(tmp_path: Path) -> None:
+    rows = rows_of(table_of(make_site(tmp_path)))
+    groups = [(row["language_pair"], row["system"], row["testset"], row["metric"]) for row in rows]
+    starts = [group for before, group in zip([None, *groups], groups, strict=False) if group != before]
+    assert len(starts) == len(set(starts))  # no group is torn apart
+    sacre = [row["printed"] for row, group in zip(rows, groups, strict=True)
+             if group == ("en-de", "base", "newstest2014", "bleu_sacre_13a")]  # fmt: skip
+    assert sacre == ["27.52", "27.4", "27.3", "27.06", "27.05", "26.4", "26.2", "24.38"]
+
+
+def test_at_another_scale_nothing_of_ours_stands_beside(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    table = table_of(site)
+    assert {row["ours"] for row in rows_of(table)} == {""}
+    assert [note.text for note in table.notes] == [
+        "Scale demo has none of these test sets, so nothing of ours stands beside them."
+    ]
+    assert table.signatures == ()
+
+
+def test_at_the_papers_scale_ours_stands_beside_the_same_definition_only(paper_site: Site) -> None:
+    table = table_of(paper_site)
+    beside = {
+        (row["language_pair"], row["system"], row["testset"], row["metric"]): row["ours"]
+        for row in rows_of(table)
+        if row["ours"]
+    }
+    assert beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"].startswith("27.")
+    assert "(n=2)" in beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"]
+    assert ("en-fr", "big", "newstest2014", "bleu_sacre_13a") in beside
+    assert {testset for _, _, testset, _ in beside} == {"newstest2013", "newstest2014"}  # the filtered set is another
+    assert "other" not in {metric for *_, metric in beside}
+    assert table.signatures != ()

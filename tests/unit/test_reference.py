@@ -1,0 +1,189 @@
+"""Gaps, replications and causes are those that were published, and a spoilt file is refused with file and line."""
+
+import shutil
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from aiayn.errors import TableError
+from aiayn.score import METRICS
+from paper_tables.published import PUBLISHED_FOLDER
+from paper_tables.reference import (
+    SCORE_METRICS,
+    placeholders_of,
+    read_causes,
+    read_gaps,
+    read_reference_replications,
+)
+
+
+@pytest.fixture
+def copied_folder(tmp_path: Path) -> Path:
+    """A copy of the published files that a test may spoil."""
+    return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
+
+
+def spoil(path: Path, old: str, new: str) -> None:
+    """Replace the only occurrence of `old` in a file."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{old!r} must occur once in {path.name}"
+    path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
+
+
+def repeat_last_line(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + text.splitlines(keepends=True)[-1], encoding="utf-8", newline="\n")
+
+
+def test_the_definitions_are_those_that_a_score_can_have() -> None:
+    assert sorted(SCORE_METRICS) == sorted(METRICS)
+
+
+def test_one_public_checkpoint_reads_1_50_lower_in_sacrebleu_and_another_1_87() -> None:
+    bounds = {
+        (gap.value_from, gap.value_to): gap.bounds
+        for gap in read_gaps()
+        if (gap.language_pair, gap.definition_to) == ("en-de", "bleu_sacre_13a")
+    }
+    assert bounds["29.02", "27.52"] == (Decimal("1.50"), Decimal("1.50"))  # T2T's base, tweaked reference
+    assert bounds["28.96", "27.09"] == (Decimal("1.87"), Decimal("1.87"))  # gluon-nlp's base, filtered set
+    assert bounds["29.29", "28.6"] == (Decimal("0.69"), Decimal("0.69"))  # fairseq's big
+
+
+def test_english_french_gaps_are_1_8_and_2_8_to_2_9() -> None:
+    gaps = [gap for gap in read_gaps() if gap.language_pair == "en-fr"]
+    assert [(gap.low, gap.high, gap.counts) for gap in gaps] == [("1.8", "1.8", "yes"), ("2.8", "2.9", "yes")]
+
+
+def test_replications_are_of_the_papers_two_systems() -> None:
+    replications = read_reference_replications()
+    counts = Counter((one.language_pair, one.system) for one in replications)
+    assert counts == {("en-de", "base"): 63, ("en-de", "big"): 41, ("en-fr", "big"): 8}
+    assert len({one.name for one in replications}) == len(replications) == 112
+
+
+def test_these_replications_are_as_printed() -> None:
+    by_name = {one.name: one for one in read_reference_replications()}
+    fairseq = by_name["fairseq_big_split"], by_name["fairseq_big_sacre"]
+    assert [(one.value, one.metric) for one in fairseq] == [
+        ("29.29", "bleu_tok_compound_split"),
+        ("28.6", "bleu_sacre_13a"),
+    ]
+    nvidia = by_name["nvidia_a100_tf32"]
+    assert (nvidia.value, nvidia.metric) == ("27.92", "bleu_sacre_13a_lc")  # scored with -lc
+    assert by_name["openseq2seq_base"].testset == "newstest2014_filtered"  # sacrebleu -t wmt14
+    assert by_name["t2t_popel_one_gpu"].metric == "other"  # of September 2017, before sacreBLEU
+    assert by_name["joeynmt_v21"].value == "24.38"
+
+
+def test_conditions_and_remarks_are_read_as_words() -> None:
+    by_name = {one.name: one for one in read_reference_replications()}
+    assert by_name["t2t_fstahlberg_100k"].conditions == "100K steps, 4 x 8,192 tokens, 4 x P100"
+    assert by_name["gluon_v09_base"].conditions == "30 epochs, 8 GPUs"
+    assert by_name["annotated_transformer"].conditions == ""
+    assert by_name["marian_wmt2017_1"].remarks == "trained on WMT17 with back-translation"
+
+
+def test_causes_are_ranked_as_they_cost() -> None:
+    causes = read_causes()
+    lowering = [cause.rank for cause in causes if cause.direction == "lowers"]
+    ranks = ["1a", "1b", "1c", "1d", "1e", "2", "3", "4", "5a", "5b", "6", "7", "8", "9", "10", "11", "12", "13"]
+    assert list(dict.fromkeys(lowering)) == ranks
+    cost_by_rank = {cause.rank: cause.cost for cause in causes}
+    assert cost_by_rank["3"] == (Decimal(1), Decimal(5))
+    assert cost_by_rank["10"] == (Decimal(0), Decimal(1))
+    assert cost_by_rank["2"] == (Decimal(10), Decimal(100))  # all of it
+
+
+def test_a_cause_is_confined_to_what_it_was_seen_in() -> None:
+    definition = next(cause for cause in read_causes() if (cause.rank, cause.language_pair) == ("4", "en-de"))
+    assert definition.applies_to("en-de", "big", "bleu_tok_compound_split")
+    assert not definition.applies_to("en-fr", "big", "bleu_tok_moses")
+    assert not definition.applies_to("en-de", "big", "bleu_sacre_13a")  # it is sacreBLEU already
+    dropout = next(cause for cause in read_causes() if cause.rank == "7")
+    assert dropout.applies_to("en-de", "base", "bleu_sacre_13a")
+    assert not dropout.applies_to("en-de", "big", "bleu_sacre_13a")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("29.29,28.6,0.69,0.69", "29.29,28.5,0.69,0.69", r"gaps\.csv:2: 29\.29 - 28\.5 is 0\.79, outside 0\.69"),
+        ("29.29,28.6,0.69,0.69", "29.29,,0.69,0.69", "one printed value without the other"),
+        ("29.29,28.6,0.69,0.69", "29.29,28.6,0.69,0.60", "expected the smaller bound first"),
+        ("29.29,28.6,0.69,0.69", "29.29,28.6,about 1,1", "'about 1' is not a plain number"),
+        ("29.29,28.6,0.69,0.69", "29.29,28.6,1K,1K", "'1K' is not a plain number"),
+        ("29.29,28.6,0.69,0.69,yes", "29.29,28.6,0.69,0.69,maybe", "Invalid enum value 'maybe'"),
+        ("compounds split\",bleu_sacre_13a,29.29", "compounds split\",bleu_sacre,29.29", "value 'bleu_sacre'"),
+        ("compounds split\",bleu_sacre_13a,29.29", "compounds split\",bleu_tok_compound_split,29.29", "on both sides"),
+        (",\"up to 1.8, over all language pairs and configurations\"", ",", "counts is 'no' without a note"),
+        ("who,language_pair", "whom,language_pair", r"gaps\.csv:1: header is"),
+    ],
+)  # fmt: skip
+def test_a_spoilt_gap_is_refused(copied_folder: Path, old: str, new: str, message: str) -> None:
+    spoil(copied_folder / "gaps.csv", old, new)
+    with pytest.raises(TableError, match=message):
+        read_gaps(copied_folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("newstest2014,24.38", "newstest2014,below 25", "is not a number as printed"),
+        ("newstest2014,24.38", "newstest2014,2438", "BLEU lies between 0 and 100"),
+        ("newstest2014,24.38,bleu_sacre_13a", "newstest2014,24.38,bleu", "Invalid enum value 'bleu'"),
+        ("base,en-de,newstest2014,24.38", "base,en-de,newstest2016,24.38", "Invalid enum value 'newstest2016'"),
+        ("base,en-de,newstest2014,24.38", "deep,en-de,newstest2014,24.38", "Invalid enum value 'deep'"),
+        ("60.5M parameters", "(unverified)", "'joeynmt_v21' is marked unverified"),
+        ("38.9,bleu_sacre_13a", "38.9,bleu_tok_compound_split", "is defined for German only"),
+        ("joeynmt_v21,", "texar_base,", r"texar_base stands already at .*reference_replications\.csv"),
+    ],
+)
+def test_a_spoilt_replication_is_refused(copied_folder: Path, old: str, new: str, message: str) -> None:
+    spoil(copied_folder / "reference_replications.csv", old, new)
+    with pytest.raises(TableError, match=message):
+        read_reference_replications(copied_folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("lowers,6.4,11,", "lowers,11,6.4,", r"causes\.csv:3: from 11 to 6\.4; expected the smaller bound first"),
+        ("lowers,6.4,11,", "lowers,-6.4,11,", "costs are positive"),
+        ("lowers,6.4,11,", "lowers,all,all,", "'all' is not a plain number"),
+        ("lowers,6.4,11,", "down,6.4,11,", "Invalid enum value 'down'"),
+        ("lowers,10,all,", "lowers,10,everything,", "'everything' is not a plain number"),
+        ("raises,0.5,0.5,,,bleu_tok_moses ", "raises,0.5,0.5,,,bleu ", "metrics has 'bleu'"),
+        ("--last {last}", "--last {number}", r"command has \{number\}; only corpus, .* are filled in"),
+        ("--last {last}", "--last {last", "close each brace"),
+    ],
+)
+def test_a_spoilt_cause_is_refused(copied_folder: Path, old: str, new: str, message: str) -> None:
+    path = copied_folder / "causes.csv"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("10,"))  # one of two lines that end in an average
+    path.write_text(text, encoding="utf-8", newline="\n")
+    spoil(path, old, new)
+    with pytest.raises(TableError, match=message):
+        read_causes(copied_folder)
+
+
+def test_a_row_that_stands_twice_is_refused(copied_folder: Path) -> None:
+    for name, read in (
+        ("gaps", read_gaps),
+        ("reference_replications", read_reference_replications),
+        ("causes", read_causes),
+    ):
+        repeat_last_line(copied_folder / f"{name}.csv")
+        with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .* stands already at .*{name}\.csv:\d+; delete one"):
+            read(copied_folder)
+
+
+def test_a_commands_placeholders_are_its_names_in_braces() -> None:
+    assert placeholders_of("aiayn score --testset {testset} --language-pair {language_pair}") == [
+        "testset",
+        "language_pair",
+    ]
+    assert placeholders_of("") == []

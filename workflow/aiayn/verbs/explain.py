@@ -1,0 +1,44 @@
+"""Explain a BLEU with no run at all: how the paper's number reads in its definition, who lies near, what to check next.
+
+From published gaps, replications and causes alone, each with its source. No number is converted: the printed one keeps
+its definition, and beside it stands the range in which it reads in the other.
+"""
+
+import argparse
+
+EXAMPLE = "aiayn explain --bleu 26.9 --metric bleu_sacre_13a --testset newstest2014 --system big"
+METRIC = "bleu_sacre_13a"
+TESTSET = "newstest2014"
+LANGUAGE_PAIR = "en-de"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn explain`."""
+    parser.add_argument("--bleu", type=float, required=True, metavar="PERCENT", help="the number, such as 26.9")
+    parser.add_argument("--system", required=True, help="base, big, or a row of Table 3")
+    parser.add_argument(
+        "--metric", default=METRIC, help=f"its definition, as `aiayn score` names it (default: {METRIC})"
+    )
+    parser.add_argument("--testset", default=TESTSET, help=f"its test set (default: {TESTSET}, all 3,003 lines)")
+    parser.add_argument("--language-pair", default=LANGUAGE_PAIR, help=f"en-de or en-fr (default: {LANGUAGE_PAIR})")
+    parser.add_argument("--json", action="store_true", help="print one object")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the explanation."""
+    import msgspec
+
+    from paper_tables.explain import explain
+    from paper_tables.explain_text import render_explanation
+
+    explanation = explain(
+        bleu=args.bleu,
+        metric=args.metric,
+        testset=args.testset,
+        language_pair=args.language_pair,
+        system=args.system,
+    )
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(explanation), indent=1).decode("utf-8"))
+        return
+    print(render_explanation(explanation), end="")
