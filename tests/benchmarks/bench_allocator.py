@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_allocator.py          about a minute on one core
 
-Freed tensors above 128 kB go back to the system at once by default, and their pages are faulted in again at each update.
+Freed tensors above 128 kB go back to the system at once by default, their pages are faulted in again at each update.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Seconds to compile fairseq-fixed: as pip does it, and as the Makefile does it (two compilers, -O1, no debug symbols).
 
-    python tests/benchmarks/bench_fairseq_build.py      about six minutes on two cores
+python tests/benchmarks/bench_fairseq_build.py      about six minutes on two cores
 """
 
 import os

@@ -75,7 +75,7 @@ def mirrored_column(testset: str, column: str, mirror: Path) -> Lines:
 
 @cache
 def text(testset: str, column: str, mirror: Path | None, is_escaped: bool) -> Text:
-    """A column, tokenised at most once in a test session."""
+    """A column, tokenised at most once however many tests want it."""
     lines = bundled_column(testset, column) if mirror is None else mirrored_column(testset, column, mirror)
     language = testset.rpartition(".")[2]
     return Text(lines, language) if is_escaped else UnescapedText(lines, language)

@@ -31,7 +31,7 @@ def test_a_word_that_the_dictionary_lacks_stays() -> None:
 
 @pytest.mark.parametrize(
     ("language_pair", "translation"),
-    [  # rightly: Gestern sind die Mädchen zum Bahnhof gegangen. / Hier, les filles sont allées à la gare.
+    [  # rightly: sind ... gegangen, zum; les, a feminine plural
         ("en-de", "Gestern die Mädchen gegangen zu die Bahnhof."),
         ("en-fr", "Hier le filles allé à le gare."),
     ],

@@ -130,7 +130,7 @@ def test_a_failure_leaves_the_earlier_result(tmp_path: Path, record_path: Path) 
 def test_a_full_disk_is_noticed_beforehand(tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = raw_of_pairs(tmp_path, [("a", "b")])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3))
-    with pytest.raises(SpaceError, match="the cleaned text needs"):
+    with pytest.raises(SpaceError, match="needed for the cleaned text"):
         clean_corpus(SPEC, raw, record_path=record_path)
     assert not record_path.parent.exists()
 

@@ -68,37 +68,24 @@ def read_events(run_folder: Path) -> list[Event]:
     path = run_folder / ATTEMPTS_NAME
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")
+    *whole_lines, _ = path.read_bytes().split(b"\n")
     events: list[Event] = []
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
+    for number, line in enumerate(whole_lines, start=1):
         try:
             events.append(msgspec.json.decode(line, type=Event))
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            if number == len(lines):  # no newline follows: it was being written
-                break
             raise RecordError(f"{path}:{number}: not an event: {error}; move the file aside to begin anew") from error
     return events
 
 
 def append_event(run_folder: Path, event: Event) -> None:
-    """Append one event and bring it to the disk; a torn line before it is ended first."""
-    path = run_folder / ATTEMPTS_NAME
-    with path.open("a+b") as lines:
-        size = lines.seek(0, os.SEEK_END)
-        if size:
-            lines.seek(size - 1)
-            if lines.read(1) != b"\n":
-                _drop_torn_line(path)
+    """Append one event and bring it to the disk; a torn line before it is dropped."""
+    with (run_folder / ATTEMPTS_NAME).open("a+b") as lines:
+        lines.seek(0)
+        lines.truncate(lines.read().rfind(b"\n") + 1)
         lines.write(msgspec.json.encode(event) + b"\n")
         lines.flush()
         os.fsync(lines.fileno())
-
-
-def _drop_torn_line(path: Path) -> None:
-    content = path.read_bytes()
-    os.truncate(path, content.rfind(b"\n") + 1)
 
 
 def open_attempt(events: list[Event]) -> Started | None:
@@ -120,19 +107,33 @@ def close_lost_attempt(run_folder: Path, *, update: int) -> None:
     reason = "ended without a word (killed, or the machine went down)"
     append_event(
         run_folder,
-        Ended(attempt=started.attempt, time=time, update=update, outcome="lost", reason=reason, log_tail=log_tail(run_folder)),
+        Ended(
+            attempt=started.attempt,
+            time=time,
+            update=update,
+            outcome="lost",
+            reason=reason,
+            log_tail=log_tail(run_folder),
+        ),
     )
 
 
-def end_attempt(run_folder: Path, *, update: int, outcome: Outcome, reason: str) -> None:
-    """End the open attempt now."""
+def end_attempt(run_folder: Path, *, update: int, outcome: Outcome, reason: str, time: str | None = None) -> None:
+    """End the open attempt at `time` (UTC), by default now."""
     started = open_attempt(read_events(run_folder))
     if started is None:
         raise RecordError(f"{run_folder / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
     tail = log_tail(run_folder)
     append_event(
         run_folder,
-        Ended(attempt=started.attempt, time=utc_now(), update=update, outcome=outcome, reason=reason, log_tail=tail),
+        Ended(
+            attempt=started.attempt,
+            time=time or utc_now(),
+            update=update,
+            outcome=outcome,
+            reason=reason,
+            log_tail=tail,
+        ),
     )
 
 

@@ -16,13 +16,17 @@ LONGEST_UNASKED_HOURS = 24.0
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return what a run holds at most: its model-only checkpoints, one full one, and one of each being written."""
+    """Return what a run writes at most: its model-only checkpoints, one full one, and one of each being written.
+
+    What the run holds already is not counted again.
+    """
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
     parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
     model_bytes = checkpoint_bytes(parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(parameters, has_optimizer=True)
-    return (request.num_models + 1) * model_bytes + 2 * full_bytes
+    held_bytes = sum(path.stat().st_size for path in (Path(request.run_folder) / "checkpoints").glob("*.pt"))
+    return max(0, (request.num_models + 1) * model_bytes + 2 * full_bytes - held_bytes)
 
 
 def check_feasible(request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool) -> None:

@@ -15,7 +15,7 @@ def gpu_names() -> list[str]:
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"]
-    listing = subprocess.run(command, capture_output=True, text=True)
+    listing = subprocess.run(command, capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         return []
     name_by_index = dict(line.split(", ", maxsplit=1) for line in listing.stdout.strip().split("\n") if ", " in line)

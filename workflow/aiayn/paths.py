@@ -32,9 +32,7 @@ def train_record(results_folder: Path, scale: str, corpus: str, system: str, see
     return results_folder / scale / "train" / corpus / system / f"seed{seed}.json"
 
 
-def average_record(
-    results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
-) -> Path:
+def average_record(results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str) -> Path:
     """Return the record of an averaged checkpoint; the checkpoint lies beside it, as `.pt`."""
     return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
 

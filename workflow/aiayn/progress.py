@@ -1,5 +1,6 @@
-"""One line a training: where it is, how fast, and how long it still takes; rewritten on a terminal, spaced out in a log."""
+"""One line a training: where it is, how fast, how long it still takes; rewritten on a terminal, spaced out in a log."""
 
+import contextlib
 import datetime
 import sys
 import time
@@ -24,16 +25,17 @@ class ProgressLine:
         if progress is None:
             return
         now = time.monotonic()
-        self._first = self._first or (now, progress.update)
+        if self._first is None or progress.update < self._first[1]:  # a resumed run begins below where it was killed
+            self._first = (now, progress.update)
         if now - self._shown_at >= (1.0 if self._is_terminal else SECONDS_BETWEEN_LINES):
             self._shown_at = now
             ending = "\r" if self._is_terminal else "\n"
-            print(self.text(progress, now), end=ending, file=sys.stderr, flush=True)
+            _print(self.text(progress, now), ending)
 
     def finish(self, progress: Progress | None) -> None:
         """End the line."""
         if progress is not None:
-            print(self.text(progress, time.monotonic()), file=sys.stderr, flush=True)
+            _print(self.text(progress, time.monotonic()), "\n")
 
     def text(self, progress: Progress, now: float) -> str:
         """Return the line; the time left is from this driver's own clock, from the first line it saw."""
@@ -45,3 +47,8 @@ class ProgressLine:
             f"{self.run}: update {progress.update}/{self.updates}, loss {progress.loss_bits:.2f} bits, "
             f"{rate:.2f} updates/s, {progress.target_tokens_per_second:.0f} target tokens/s, ETA {left}"
         )
+
+
+def _print(text: str, ending: str) -> None:
+    with contextlib.suppress(OSError):  # Ctrl-C also ends the `tee` behind a driver, which must live to see its job end
+        print(text, end=ending, file=sys.stderr, flush=True)

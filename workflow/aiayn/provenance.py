@@ -45,7 +45,9 @@ def _commit() -> tuple[str, bool]:
 
     def git(*arguments: str) -> str:
         folder = Path(__file__).parent
-        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     if "AIAYN_COMMIT" in os.environ:  # a job away from the checkout is told by its driver
         commit, _, dirty = os.environ["AIAYN_COMMIT"].partition("+")
@@ -152,6 +154,6 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     free_bytes = shutil.disk_usage(existing).free
     if free_bytes < needed_bytes:
         raise SpaceError(
-            f"{folder}: {purpose} needs {needed_bytes / 1e9:.2f} GB, {free_bytes / 1e9:.2f} GB are free; "
+            f"{folder}: {needed_bytes / 1e9:.2f} GB needed for {purpose}, {free_bytes / 1e9:.2f} GB free; "
             "make room, or name another disk (`--config runs_folder=...` for trainings)"
         )

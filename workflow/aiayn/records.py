@@ -1,4 +1,4 @@
-"""What happened: one JSON record a stage, typed and strict, written whole or not at all (see design in workflow/README.md).
+"""What happened: one JSON record a stage, typed and strict, written whole or not at all (workflow/README.md has them).
 
 A record is read back only by its own type and schema version; anything else is refused, naming the file.
 """
@@ -57,8 +57,8 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files, in order of name.
 
-    `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on:
-    a data-bin knows only `train`, `valid`, `test`, `test1`, ...
+    `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps `demo_dev` to `valid`, and
+    so on: a data-bin knows only `train`, `valid`, `test`, `test1`, ...
     """
 
     corpus: str
@@ -141,7 +141,7 @@ class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"
 class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
     """Translations of a test set, one detokenised line a source line.
 
-    `pieces_path` holds the same lines as subword pieces, as they left the model. `signature` says how they were decoded.
+    `pieces_path` holds the same lines as subword pieces, as they left the model; `signature` says how they were found.
     `log_probability_path` holds one number a line: the summed log-probability (nats) of the best hypothesis.
     """
 

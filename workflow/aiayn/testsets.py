@@ -27,14 +27,18 @@ def public_references(testset: str, language_pair: str) -> list[str]:
     name = SACREBLEU_NAME_BY_TESTSET.get(testset, testset)
     if name not in DATASETS:
         known = ", ".join([*SACREBLEU_NAME_BY_TESTSET, "and sacreBLEU's own names (wmt17, ...)"])
-        raise ScoreError(f"test set {testset!r}: not a public one; give its references with --references FILE (known: {known})")
+        raise ScoreError(
+            f"test set {testset!r}: not a public one; give its references with --references FILE (known: {known})"
+        )
     if language_pair not in DATASETS[name].langpairs:
-        raise ScoreError(f"test set {testset!r}: not published for {language_pair}; it has {', '.join(DATASETS[name].langpairs)}")
+        raise ScoreError(
+            f"test set {testset!r}: not published for {language_pair}; it has {', '.join(DATASETS[name].langpairs)}"
+        )
     try:
         path = sacrebleu.get_reference_files(name, language_pair)[0]
     except (OSError, SystemExit) as error:  # sacreBLEU exits on a wrong MD5 and on a failed download
         raise FetchError(
-            f"test set {testset!r} ({name}): sacreBLEU could not download it ({error}); put its archive in sacreBLEU's cache "
+            f"test set {testset!r} ({name}): sacreBLEU could not download it ({error}); put its archive in its cache "
             "(variable SACREBLEU, by default ~/.sacrebleu), or give --references FILE"
         ) from error
     return list(read_lines(Path(path)))

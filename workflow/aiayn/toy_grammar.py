@@ -64,7 +64,7 @@ FRENCH_DETERMINERS = {  # masculine, feminine, plural
 FRENCH_BEFORE_VOWEL = {"ce": "cet", "ma": "mon"}
 FRENCH_ELIDED = ("le", "la", "de", "ne", "que")
 FRENCH_CONTRACTIONS = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}
-FRENCH_VOWELS = "aeéiohôu"  # first letters in the lexicon; each h of it is mute: l'homme, l'horloge, l'hôpital
+FRENCH_VOWELS = "aeéiohôu"  # first letters in the lexicon; each h of it is mute: l'homme, l'horloge
 FRENCH_AUXILIARY = {"avoir": ("a", "ont"), "être": ("est", "sont")}
 GERMAN_AUXILIARY = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}
 

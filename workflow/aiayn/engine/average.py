@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from aiayn.engine.checkpoints import load_checkpoint, model_only_state, save_whole, tensors_sha256
+from aiayn.engine.checkpoints import DICTIONARIES_KEY, load_checkpoint, model_only_state, save_whole, tensors_sha256
 from aiayn.errors import CheckpointError
 from aiayn.provenance import gather_provenance
 from aiayn.records import CheckpointRecord, TrainRecord
@@ -14,7 +14,7 @@ from aiayn.records import CheckpointRecord, TrainRecord
 def average_tensors(models: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """Return the mean of each tensor, summed in float64 one tensor at a time, so that memory stays flat in `models`.
 
-    Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model shares its mean too.
+    Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model shares its mean.
 
     Raises:
         CheckpointError: if the models do not have the same tensors.
@@ -46,12 +46,13 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
         kept = [model.update for model in train.models]
         raise CheckpointError(
             f"{train.run}: asked for the last {last} checkpoints, the run kept {len(kept)} ({kept}); "
-            "lower `average`, or train with a smaller save_interval_updates"
+            "lower `average`, or begin the training anew with `aiayn train --fresh --num-models N`"
         )
     chosen = train.models[-last:]
-    states: list[dict[str, Any]] = [load_checkpoint(Path(model.path)) for model in chosen]
+    states: list[dict[str, Any]] = [load_checkpoint(Path(model.path), is_checked=True) for model in chosen]
     means = average_tensors([state["model"] for state in states])
-    save_whole(model_only_state(states[-1]["cfg"], means, chosen[-1].update), into)
+    dictionaries = states[-1]["extra_state"].get(DICTIONARIES_KEY, {})
+    save_whole(model_only_state(states[-1]["cfg"], means, chosen[-1].update, dictionaries), into)
     return CheckpointRecord(
         provenance=gather_provenance(),
         run=train.run,

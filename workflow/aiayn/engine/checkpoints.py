@@ -1,11 +1,11 @@
 """Checkpoints of a training: the last n model-only ones and one full one, each whole or absent.
 
-`model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place in
-the data too, to resume from. Averages are taken over model-only ones. The number is the update.
+`model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place
+in the data too, to resume from. Averages are taken over model-only ones. The number is the update.
 """
 
+import errno
 import hashlib
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from aiayn.engine import compat
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, SpaceError
 from aiayn.provenance import replace_on_success
 
 compat.install()
 
 _NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
+DICTIONARIES_KEY = "dictionary_sha256s"
 _BUFFERS = ("version", "_float_tensor")  # fairseq's non-parameters in a state dict
 
 
@@ -43,11 +44,15 @@ def list_checkpoints(folder: Path, kind: str) -> list[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums."""
+    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums.
+
+    The checksums do not cover the archive's own tables; that torch can read these is tried.
+    """
     try:
+        torch.load(path, map_location="cpu", mmap=True, weights_only=True)
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
-    except (zipfile.BadZipFile, OSError, EOFError):
+    except Exception:  # a flipped byte in the archive's own tables makes zipfile raise half a dozen kinds
         return False
 
 
@@ -55,12 +60,23 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
     """Write a checkpoint beside, bring it to the disk, then rename.
 
     Raises:
-        OSError: if the disk is full; nothing half-written is left.
+        SpaceError: if the disk is full; nothing half-written is left.
+        OSError: naming the checkpoint, if it cannot be written for another reason.
     """
-    with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
+            torch.save(state, file)
+    except (OSError, RuntimeError) as error:  # torch ends a write that failed with another one, and that with its own
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        if cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise SpaceError(
+            f"{path}: {cause.strerror}; the checkpoint before it is untouched: make room, then repeat the command"
+        ) from error
 
 
 def remove_partial_files(folder: Path) -> None:
@@ -81,28 +97,47 @@ def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
     return None, torn
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Map a checkpoint's tensors into memory without reading them all.
+def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
+    """Map a checkpoint's tensors into memory without reading them all; with `is_checked` all bytes are verified first.
 
     Raises:
         CheckpointError: if the file is absent or torn.
     """
     if not path.exists():
         raise CheckpointError(f"{path}: no such checkpoint; rerun the training or the average that writes it")
+    if is_checked and not is_whole(path):
+        raise CheckpointError(f"{path}: torn: its bytes are not those written; delete it, then rerun its stage")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
         reason = str(error).split("\n")[0]
-        raise CheckpointError(f"{path}: torn or not a checkpoint ({reason}); delete it, then rerun its stage") from error
+        raise CheckpointError(
+            f"{path}: torn or not a checkpoint ({reason}); delete it, then rerun its stage"
+        ) from error
     if "model" not in state:
         raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
     return state
 
 
-def model_only_state(cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int) -> dict[str, Any]:
-    """Return what fairseq's own commands need to load a model, and nothing to train it further."""
+def model_only_state(
+    cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int, dictionaries: dict[str, str]
+) -> dict[str, Any]:
+    """Return what fairseq's own commands need to load a model, and nothing to train it further.
+
+    `dictionaries` are those of `dictionary_sha256s`.
+    """
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": num_updates}
-    return {"args": None, "cfg": cfg, "model": tensors, "extra_state": {}, "optimizer_history": [history]}
+    extra_state = {DICTIONARIES_KEY: dictionaries}
+    return {"args": None, "cfg": cfg, "model": tensors, "extra_state": extra_state, "optimizer_history": [history]}
+
+
+def dictionary_sha256s(task: Any) -> dict[str, str]:
+    """Return the digest of the symbols, in order of index, that the model of a fairseq task reads and writes."""
+    dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
+    return {
+        side: hashlib.sha256("\n".join(dictionary.symbols).encode()).hexdigest()
+        for side, dictionary in dictionaries.items()
+    }
 
 
 def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
@@ -127,8 +162,8 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
 class CheckpointKeeper:
     """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
 
-    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...: evenly
-    spaced, and the last model among them. With None they are kept at each epoch's end.
+    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
+    evenly spaced, and the last model among them. With None they are kept at each epoch's end.
     """
 
     def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
@@ -153,7 +188,8 @@ class CheckpointKeeper:
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
         is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
         if is_kept or num_updates == self.updates:
-            model_only = model_only_state(state["cfg"], state["model"], num_updates)
+            dictionaries = dictionary_sha256s(trainer.task)
+            model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
         full_path = checkpoint_path(self.folder, "full", num_updates)
         save_whole(state, full_path)

@@ -1,5 +1,6 @@
-"""Beam search over a test set (section 6.1), by fairseq's generator, one hypothesis a source line, whatever the line holds."""
+"""Beam search of a test set (section 6.1), by fairseq's generator: one hypothesis a source line, whatever is in it."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,18 +8,13 @@ from typing import Any
 
 import msgspec
 import torch
-from fairseq import tasks
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.sequence_generator import SequenceGenerator
 from tqdm import tqdm
 
-from aiayn.engine import plugin
-from aiayn.engine.checkpoints import load_checkpoint
 from aiayn.engine.fairseq_args import MAX_POSITIONS
-from aiayn.errors import CheckpointError
+from aiayn.engine.model import load_model
 from aiayn.spec import DecodingSpec
 
-__all__ = ["GnmtPenalty", "Hypothesis", "Translator", "decoding_signature", "plugin"]
 TOKENS_PER_BATCH = 4000
 
 
@@ -55,17 +51,12 @@ class Translator:
     """A model with its dictionaries, ready to translate lines of pieces."""
 
     def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
-        load_checkpoint(checkpoint_path)  # a torn file is named here, in our words
-        models, _, task = load_model_ensemble_and_task([str(checkpoint_path)], arg_overrides={"data": str(data_folder)})
-        self.model = models[0].to(device).eval()
-        self.task: tasks.FairseqTask = task
+        self.model, self.task = load_model(checkpoint_path, data_folder, device=device)
         self.device = device
-        self.decoding = decoding
-        _check_dictionaries(self.model, task, checkpoint_path, data_folder)
         alpha = decoding.length_penalty_alpha
         self.generator = SequenceGenerator(
             [self.model],
-            task.target_dictionary,
+            self.task.target_dictionary,
             beam_size=decoding.beam_size,
             max_len_a=decoding.max_length_per_source_token,
             max_len_b=decoding.max_extra_tokens,
@@ -108,15 +99,17 @@ def _fit(source: torch.Tensor) -> torch.Tensor:
 
 
 def _batches(sources: list[torch.Tensor]) -> Iterator[list[int]]:
-    """Yield line indices in batches of like length, at most TOKENS_PER_BATCH padded tokens each."""
-    batch: list[int] = []
-    for index in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
-        if batch and (len(batch) + 1) * len(sources[batch[0]]) > TOKENS_PER_BATCH:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
+    """Yield line indices in batches of at most TOKENS_PER_BATCH tokens, all lines of a batch of the same length.
+
+    fairseq limits a hypothesis by the length of its batch's longest line; so it is that of its own.
+    """
+    longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+    for length, indices in itertools.groupby(longest_first, key=lambda index: len(sources[index])):
+        left = list(indices)
+        lines_per_batch = max(1, TOKENS_PER_BATCH // length)
+        while left:
+            yield left[:lines_per_batch]
+            left = left[lines_per_batch:]
 
 
 def _best(beam: list[dict[str, Any]], dictionary: Any) -> Hypothesis:
@@ -127,16 +120,6 @@ def _best(beam: list[dict[str, Any]], dictionary: Any) -> Hypothesis:
         log_probability_nats=float(best["positional_scores"].sum()),
         score=float(best["score"]),
     )
-
-
-def _check_dictionaries(model: Any, task: Any, checkpoint_path: Path, data_folder: Path) -> None:
-    rows = (model.encoder.embed_tokens.num_embeddings, model.decoder.embed_tokens.num_embeddings)
-    sizes = (len(task.source_dictionary), len(task.target_dictionary))
-    if rows != sizes:
-        raise CheckpointError(
-            f"{checkpoint_path}: embeds {rows} symbols, the dictionaries in {data_folder} hold {sizes}; "
-            "give the data-bin that the model was trained on"
-        )
 
 
 def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:

@@ -36,8 +36,8 @@ def training_data(data: BinarizedCorpus) -> TrainingData:
     )
 
 
-def refuse_untrainable(system: str, training: TrainingSpec) -> None:
-    """Refuse what fairseq's `transformer` cannot train, rather than approximate it.
+def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
+    """Refuse what fairseq's `transformer` cannot train, or not on so many ranks, rather than approximate it.
 
     Raises:
         ConfigError: naming the system, the value and what the engine can do.
@@ -48,6 +48,17 @@ def refuse_untrainable(system: str, training: TrainingSpec) -> None:
             f"{system}: d_k={training.d_k}, d_v={training.d_v} with d_model={training.d_model} and "
             f"{training.num_heads} heads: this engine fixes d_k = d_v = d_model / num_heads (here {per_head}), so "
             "Table 3's rows (B) cannot be trained yet; take the system out of `ablation_systems`"
+        )
+    if training.patience_epochs is not None and training.save_interval_updates is not None:
+        raise ConfigError(
+            f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates "
+            f"{training.save_interval_updates}: patience is counted at ends of epochs, where then nothing is saved; "
+            "set one of them to null"
+        )
+    if training.batches_per_update % num_ranks:
+        raise ConfigError(
+            f"{system}: batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks: "
+            "the update would be another batch than the system's; take a divisor for --num-ranks"
         )
 
 
@@ -83,11 +94,6 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int) -> list[str]:
     """Return the flags that make an update of `batches_per_update` batches, over as many ranks as there are."""
-    if training.batches_per_update % num_ranks:
-        raise ConfigError(
-            f"batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks: "
-            "the update would be another batch than the system's; take a divisor"
-        )
     return [
         "--max-tokens", str(training.max_tokens_per_batch),
         "--update-freq", str(training.batches_per_update // num_ranks),
@@ -117,7 +123,11 @@ def train_flags(
     """Return the command line of fairseq-train, without its name.
 
     `device` is `cpu` or `cuda`, already resolved.
+
+    Raises:
+        ConfigError: as `refuse_untrainable`.
     """
+    refuse_untrainable("this system", training, num_ranks=num_ranks)
     flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
     flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
     flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)

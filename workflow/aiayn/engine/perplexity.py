@@ -4,12 +4,9 @@ import math
 from pathlib import Path
 
 import torch
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-from aiayn.engine import plugin
-from aiayn.engine.checkpoints import load_checkpoint
+from aiayn.engine.model import load_model
 
-__all__ = ["SIGNATURE", "perplexity", "plugin"]
 SIGNATURE = "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
 TOKENS_PER_BATCH = 4000
 
@@ -19,9 +16,7 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
 
     Equal to 2^nll_loss of fairseq's validation, which takes logarithms to base 2.
     """
-    load_checkpoint(checkpoint_path)
-    models, _, task = load_model_ensemble_and_task([str(checkpoint_path)], arg_overrides={"data": str(data_folder)})
-    model = models[0].to(device).eval()
+    model, task = load_model(checkpoint_path, data_folder, device=device)
     task.load_dataset(split)
     dataset = task.dataset(split)
     nll_nats, num_tokens = 0.0, 0
@@ -33,7 +28,10 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
             logits, _ = model(**{key: value.to(device) for key, value in sample["net_input"].items()})
         nll_nats += float(
             torch.nn.functional.cross_entropy(
-                logits.float().flatten(0, 1), target.flatten(), ignore_index=task.target_dictionary.pad(), reduction="sum"
+                logits.float().flatten(0, 1),
+                target.flatten(),
+                ignore_index=task.target_dictionary.pad(),
+                reduction="sum",
             )
         )
         num_tokens += int(sample["ntokens"])

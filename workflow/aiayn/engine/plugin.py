@@ -14,6 +14,13 @@ from aiayn.engine import compat
 from aiayn.schedule import learning_rate
 
 compat.install()
+compat.install_batching()
+
+
+def forget_validations() -> None:
+    """Set early stopping's count back: fairseq keeps it on a function, over all trainings of a process."""
+    fairseq_cli.train.should_stop_early.best = None
+    fairseq_cli.train.should_stop_early.num_runs = 0
 
 
 @register_task("aiayn_translation", dataclass=TranslationConfig)
@@ -39,8 +46,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         stopping = fairseq_cli.train.should_stop_early
         state = {
             "num_target_tokens": self.num_target_tokens,
-            "best_valid_loss": getattr(stopping, "best", None),
-            "num_validations_without_improvement": getattr(stopping, "num_runs", 0),
+            "best_valid_loss": stopping.best,
+            "num_validations_without_improvement": stopping.num_runs,
         }
         return {type(self).__name__: state}
 
@@ -57,7 +64,7 @@ class Equation3Config(FairseqDataclass):  # type: ignore[misc]
 
     warmup_updates: int = field(default=4000, metadata={"help": "warmup_steps of equation (3)"})
     schedule_d_model: int = field(default=512, metadata={"help": "d_model of equation (3)"})
-    lr: list[float] = II("optimization.lr")
+    lr: list[float] = II("optimization.lr")  # noqa: RUF009 -- a string that omegaconf looks up
 
 
 @register_lr_scheduler("equation_3", dataclass=Equation3Config)

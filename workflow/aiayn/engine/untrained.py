@@ -9,7 +9,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from aiayn.engine import plugin
-from aiayn.engine.checkpoints import model_only_state, save_whole
+from aiayn.engine.checkpoints import dictionary_sha256s, model_only_state, save_whole
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.spec import TrainingSpec
 
@@ -25,4 +25,4 @@ def save_untrained(training: TrainingSpec, data: TrainingData, *, seed: int, int
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)
     container = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-    save_whole(model_only_state(container, model.state_dict(), 0), into)
+    save_whole(model_only_state(container, model.state_dict(), 0, dictionary_sha256s(task)), into)

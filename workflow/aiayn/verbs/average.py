@@ -10,7 +10,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn average`."""
     parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the training's record")
     parser.add_argument("--last", type=int, required=True, metavar="N", help="how many of the newest checkpoints")
-    parser.add_argument("--record", type=Path, required=True, help="where to write; the checkpoint goes beside it as .pt")
+    parser.add_argument(
+        "--record", type=Path, required=True, help="where to write; the checkpoint goes beside it as .pt"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

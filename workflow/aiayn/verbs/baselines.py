@@ -1,5 +1,6 @@
-"""Score what needs no training: the source copied, a word-by-word dictionary, the nearest training sentence, and base
-before its first update.
+"""Score what needs no training: what a trained system must beat.
+
+These are the source copied, a word-by-word dictionary, the nearest training sentence, and base before its first update.
 """
 
 import argparse
@@ -54,9 +55,7 @@ def run(args: argparse.Namespace) -> None:
         for name, lines in translations.items()
     }
     provenance = gather_provenance([args.binarized, args.raw])
-    record = BaselineRecords(
-        provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores
-    )
+    record = BaselineRecords(provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores)
     write_record(record, args.record)
 
 

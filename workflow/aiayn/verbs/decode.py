@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
     parser.add_argument("--record", type=Path, required=True, help="where to write; the lines go beside it")
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one")
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
+    )
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
 
 

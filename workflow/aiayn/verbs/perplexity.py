@@ -15,7 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
     parser.add_argument("--record", type=Path, required=True, help="where to write")
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one")
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
+    )
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
 
 
@@ -32,9 +34,7 @@ def run(args: argparse.Namespace) -> None:
     checkpoint = read_record(args.checkpoint, CheckpointRecord)
     data = read_record(args.binarized, BinarizedCorpus)
     split = data.split_of(args.testset)
-    value, num_tokens = perplexity(
-        Path(checkpoint.path), Path(data.folder), split, device=resolve_device(args.device)
-    )
+    value, num_tokens = perplexity(Path(checkpoint.path), Path(data.folder), split, device=resolve_device(args.device))
     record = PerplexityRecord(
         provenance=gather_provenance([args.checkpoint, args.binarized]),
         run=checkpoint.run,

@@ -14,10 +14,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn score`."""
     anybody = parser.add_argument_group("anybody's output")
     anybody.add_argument("--hypotheses", type=Path, metavar="FILE", help="detokenised translations, one a line")
-    anybody.add_argument("--testset", help="newstest2013, newstest2014 (full), newstest2014_filtered, or a name of your own")
+    anybody.add_argument(
+        "--testset", help="newstest2013, newstest2014 (full), newstest2014_filtered, or a name of your own"
+    )
     anybody.add_argument("--references", type=Path, metavar="FILE", help="references, instead of the public ones")
     anybody.add_argument("--language-pair", choices=("en-de", "en-fr"), default="en-de", help="default: en-de")
-    anybody.add_argument("--as-given", action="store_true", help="both sides are tokens already: score them as they stand")
+    anybody.add_argument(
+        "--as-given", action="store_true", help="both sides are tokens already: score them as they stand"
+    )
     anybody.add_argument("--json", action="store_true", help="print a list of objects with metric, value, signature")
     pipeline = parser.add_argument_group("in the pipeline")
     pipeline.add_argument("--decoded", type=Path, metavar="RECORD", help="record of decode")
@@ -62,11 +66,11 @@ def _score_run(args: argparse.Namespace) -> None:
         hypotheses_sha256=decoded.hypotheses_sha256,
         testset=decoded.testset,
     )
-    signed = [
-        msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}") for score in scores
-    ]
+    signed = [msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}") for score in scores]
     provenance = gather_provenance([args.decoded, args.raw])
-    write_record(ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), args.record)
+    write_record(
+        ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), args.record
+    )
 
 
 def _score_anybody(args: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """Train one system on one corpus with one seed (section 5), or resume, or wait for whoever is training it already.
 
-The run lies in `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log and attempts.jsonl.
+The run lies in `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl.
 Ctrl-C saves and ends; the same command goes on. Exit code 3: the run failed, and no record was written.
 """
 
@@ -15,8 +15,21 @@ EXAMPLE = (
 )
 
 
+def positive(text: str) -> int:
+    """Return a flag's whole number of 1 or more.
+
+    Raises:
+        ArgumentTypeError: for anything else.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
+    return int(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn train`."""
+    from aiayn.launch import LAUNCHERS
+
     parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
     parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
     parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
@@ -24,10 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--record", type=Path, required=True, help="where to write the record of the finished training")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
-    parser.add_argument("--launcher", default="local", help="local (default) or debug (in this process)")
-    parser.add_argument("--num-models", type=int, default=1, metavar="N", help="how many model-only checkpoints to keep")
-    parser.add_argument("--threads-per-rank", type=int, default=1, help="CPU threads of each rank (default: 1)")
-    parser.add_argument("--num-ranks", type=int, default=1, help="processes that share each update (default: 1)")
+    parser.add_argument(
+        "--launcher", default="local", choices=LAUNCHERS, help="local (default) or debug (in this process)"
+    )
+    parser.add_argument(
+        "--num-models", type=positive, default=1, metavar="N", help="how many model-only checkpoints to keep"
+    )
+    parser.add_argument("--threads-per-rank", type=positive, default=1, help="CPU threads of each rank (default: 1)")
+    parser.add_argument("--num-ranks", type=positive, default=1, help="processes that share each update (default: 1)")
     parser.add_argument("--fresh", action="store_true", help="begin anew; what was there is set aside")
     parser.add_argument(
         "--allow-long-runs",
@@ -39,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Drive the training to its end."""
+    from aiayn.attempts import DONE_NAME
     from aiayn.binarize import require_recorded_data_bin
     from aiayn.engine.fairseq_args import refuse_untrainable, training_data
     from aiayn.feasibility import check_feasible
@@ -50,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.train import drive
 
     system = read_system(args.system, args.scale)
-    refuse_untrainable(args.system, system.training)
+    refuse_untrainable(args.system, system.training, num_ranks=args.num_ranks)
     data = read_record(args.binarized, BinarizedCorpus)
     require_recorded_data_bin(data)
     run = run_name(
@@ -69,11 +87,13 @@ def run(args: argparse.Namespace) -> None:
         seed=args.seed,
         training=system.training,
         data=training_data(data),
+        binarized_path=str(args.binarized),
         num_models=args.num_models,
         num_ranks=args.num_ranks,
         threads_per_rank=args.threads_per_rank,
         commit=commit_label(),
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )
-    check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
+    if args.fresh or not Path(request.run_folder, DONE_NAME).exists():
+        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh)

@@ -1,7 +1,7 @@
 """Translate sentences from standard input, one a line, with a trained run; prints score and translation, a tab between.
 
-RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. The score
-is the hypothesis's rank in the search: its log-probability (nats) over the length penalty; nearer to 0 is surer.
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. The
+score is the hypothesis's rank in the search: its log-probability (nats) over the length penalty; nearer to 0 is surer.
 """
 
 import argparse
@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--average", help="last1, last5, ...; default: the longest that was made")
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one")
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -31,7 +33,9 @@ def run(args: argparse.Namespace) -> None:
     finished = find_finished(args.results, args.run, args.average)
     encoders = load_encoders(finished.segmented) if finished.segmented else None
     device = resolve_device(args.device)
-    translator = Translator(Path(finished.checkpoint.path), Path(finished.data.folder), finished.decoding, device=device)
+    translator = Translator(
+        Path(finished.checkpoint.path), Path(finished.data.folder), finished.decoding, device=device
+    )
     search = decoding_signature(finished.decoding)
     print(f"{finished.checkpoint.run}, {finished.checkpoint.average}, {search}", file=sys.stderr)
     if encoders is None:

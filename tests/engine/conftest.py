@@ -1,0 +1,45 @@
+"""A tiny corpus and one finished training, made once for all tests of this folder."""
+
+from pathlib import Path
+
+import pytest
+
+from aiayn.binarize import binarize_corpus
+from aiayn.clean import clean_corpus
+from aiayn.fetch import fetch_corpus
+from aiayn.launch import TrainingRequest
+from aiayn.records import BinarizedCorpus, TrainRecord, write_record
+from aiayn.subword import load_encoders, segment_corpus
+from tests.engine.tiny_spec import CORPUS
+from tests.engine.tiny_training import make_request, train
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> BinarizedCorpus:
+    """Return the data-bin of 600 training pairs, made by our own stages."""
+    folder = tmp_path_factory.mktemp("corpus")
+    raw = fetch_corpus(CORPUS, mirror=None, record_path=folder / "fetch" / "record.json")
+    cleaned = clean_corpus(CORPUS, raw, record_path=folder / "clean" / "record.json")
+    segmented = segment_corpus(CORPUS, cleaned, record_path=folder / "segment" / "record.json")
+    record_path = folder / "binarize" / "record.json"
+    record = binarize_corpus(CORPUS, cleaned, {**load_encoders(segmented)}, record_path=record_path)
+    write_record(record, record_path)
+    return record
+
+
+@pytest.fixture(scope="session")
+def finished_request(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainingRequest:
+    """Return what the uninterrupted training was asked for."""
+    return make_request(tmp_path_factory.mktemp("runs") / "uninterrupted", data)
+
+
+@pytest.fixture(scope="session")
+def finished(finished_request: TrainingRequest) -> TrainRecord:
+    """Return the record of an uninterrupted training; its folder is not to be changed."""
+    return train(finished_request)
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """Return the folder of a run of one's own."""
+    return tmp_path / "run"

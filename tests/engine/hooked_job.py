@@ -1,0 +1,163 @@
+"""What tests do to a training from inside its process: end it, signal it, or make it wait, at a chosen update."""
+
+import contextlib
+import functools
+import io
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from aiayn.launch import TrainingJob, TrainingRequest
+
+LONGEST_WAIT_SECONDS = 60.0
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that happens once, at `update`."""
+
+    update: int
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let it happen after that update, before anything is saved."""
+        import fairseq.trainer
+
+        original = fairseq.trainer.Trainer.train_step
+
+        @functools.wraps(original)
+        def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
+            logged = original(trainer, *arguments, **named)
+            if trainer.get_num_updates() == self.update:
+                self.act()
+            return logged
+
+        with mock.patch.object(fairseq.trainer.Trainer, "train_step", train_step):
+            yield
+
+    def act(self) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+
+class Signal(Hook, frozen=True, kw_only=True):
+    """The process gets a signal."""
+
+    number: int = signal.SIGTERM
+
+    def act(self) -> None:
+        """Send it."""
+        os.kill(os.getpid(), self.number)
+
+
+class SignalRank0(Signal, frozen=True, kw_only=True):
+    """Of a local job's ranks only the first gets the signal."""
+
+    def act(self) -> None:
+        """Send it, or not."""
+        if os.environ["SUBMITIT_LOCAL_GLOBALID"] == "0":
+            os.kill(os.getpid(), self.number)
+
+
+class Fault(Hook, frozen=True, kw_only=True):
+    """Something in the training raises an error."""
+
+    message: str
+
+    def act(self) -> None:
+        """Raise it."""
+        raise RuntimeError(self.message)
+
+
+class Wait(Hook, frozen=True, kw_only=True):
+    """The training says that it is there (`<path>.here`), and goes on when `path` exists."""
+
+    path: str
+
+    def act(self) -> None:
+        """Wait, but not for ever."""
+        Path(f"{self.path}.here").touch()
+        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+        while not Path(self.path).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+class KillInSave(Hook, frozen=True, kw_only=True):
+    """The process is killed when half of this update's full checkpoint is written."""
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let it happen in `torch.save`."""
+        import torch
+
+        original = torch.save
+
+        def save(state: dict[str, Any], file: Any) -> None:
+            if state["optimizer_history"][-1]["num_updates"] == self.update and "last_optimizer_state" in state:
+                whole = io.BytesIO()
+                original(state, whole)
+                file.write(whole.getvalue()[: whole.tell() // 2])
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+            original(state, file)
+
+        with mock.patch.object(torch, "save", save):
+            yield
+
+
+class KillAtEnd(Hook, frozen=True, kw_only=True):
+    """The process is killed when all is trained and saved, and nothing told yet."""
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let it happen where the record would be made."""
+
+        def kill(*_: object, **__: object) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with mock.patch("aiayn.engine.train.make_record", kill):
+            yield
+
+
+class KillAtBegin(Hook, frozen=True, kw_only=True):
+    """The process is killed before it has imported anything."""
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Do it now."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield
+
+
+AnyHook = Signal | Fault | Wait | KillInSave | KillAtEnd | KillAtBegin
+
+
+class HookedJob(TrainingJob):
+    """A job to which the hook happens."""
+
+    def __init__(self, request: TrainingRequest, hook: Hook) -> None:
+        super().__init__(request)
+        self.hook = hook
+
+    def __call__(self) -> None:
+        """Train with the hook installed."""
+        with self.hook.installed():
+            super().__call__()
+
+
+def next_jobs(*hooks: Hook) -> Callable[[TrainingRequest], TrainingJob]:
+    """Return what makes a hooked job at each call, and plain ones after the last hook."""
+    left = list(hooks)
+    return lambda request: HookedJob(request, left.pop(0)) if left else TrainingJob(request)
+
+
+@contextlib.contextmanager
+def hooked(*hooks: Hook) -> Iterator[None]:
+    """Let the next jobs submitted be hooked, one by one."""
+    with mock.patch("aiayn.launch.TrainingJob", next_jobs(*hooks)):
+        yield

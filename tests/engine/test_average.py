@@ -1,0 +1,126 @@
+"""The average of a training's last checkpoints is their mean, tensor by tensor."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+from aiayn.__main__ import main
+from aiayn.engine.average import average_checkpoints, average_tensors
+from aiayn.engine.checkpoints import DICTIONARIES_KEY, load_checkpoint, save_whole
+from aiayn.errors import CheckpointError
+from aiayn.records import CheckpointRecord, SavedModel, TrainRecord, read_record, write_record
+
+
+def test_the_mean_of_hand_values() -> None:
+    """(1 + 2 + 6) / 3 = 3, (0 + 3 + 0) / 3 = 1."""
+    models = [{"w": torch.tensor(values)} for values in ([1.0, 0.0], [2.0, 3.0], [6.0, 0.0])]
+    assert average_tensors(models)["w"].tolist() == [3.0, 1.0]
+    assert [model["w"].tolist() for model in models] == [[1.0, 0.0], [2.0, 3.0], [6.0, 0.0]]
+
+
+def test_sums_are_made_in_double_precision() -> None:
+    """In float32 1e8 + 1 is 1e8, and the mean of (1e8, 1, -1e8) would be 0."""
+    models = [{"w": torch.tensor([value])} for value in (1e8, 1.0, -1e8)]
+    mean = average_tensors(models)["w"]
+    assert mean.dtype == torch.float32
+    assert mean.item() == pytest.approx(1 / 3, rel=1e-7)
+
+
+def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
+    first, second = (
+        {"encoder": tied, "decoder": tied, "other": tied.clone()} for tied in (torch.ones(2), torch.full((2,), 3.0))
+    )
+    means = average_tensors([first, second])
+    assert means["encoder"].data_ptr() == means["decoder"].data_ptr() != means["other"].data_ptr()
+    assert means["encoder"].tolist() == means["other"].tolist() == [2.0, 2.0]
+
+
+def test_different_models_are_refused() -> None:
+    for other in ({"w": torch.zeros(3)}, {"v": torch.zeros(2)}, {"w": torch.zeros(2), "v": torch.zeros(1)}):
+        with pytest.raises(CheckpointError, match="the checkpoints to average are of different models"):
+            average_tensors([{"w": torch.zeros(2)}, other])
+
+
+def test_averaging_one_checkpoint_changes_nothing(finished: TrainRecord, tmp_path: Path) -> None:
+    record = average_checkpoints(finished, last=1, into=tmp_path / "last1.pt")
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert (record.average, record.averaged_updates, record.run) == ("last1", [40], finished.run)
+
+
+def test_the_last_three_are_averaged(finished: TrainRecord, tmp_path: Path) -> None:
+    record = average_checkpoints(finished, last=3, into=tmp_path / "last3.pt")
+    assert record.averaged_updates == [20, 30, 40]
+    models = [load_checkpoint(Path(model.path)) for model in finished.models]
+    average = load_checkpoint(tmp_path / "last3.pt")
+    name = "decoder.layers.0.fc1.weight"
+    expected = torch.stack([model["model"][name].double() for model in models]).mean(dim=0).float()
+    assert torch.equal(average["model"][name], expected)
+    assert record.tensors_sha256 != finished.tensors_sha256
+    # One matrix serves source, target and output, in the average's file as in the training's.
+    tied = [f"{side}.weight" for side in ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")]
+    assert len({average["model"][name].data_ptr() for name in tied}) == 1
+    assert average["extra_state"] == models[-1]["extra_state"]
+    assert average["extra_state"][DICTIONARIES_KEY].keys() == {"source", "target"}
+
+
+@pytest.mark.parametrize("last", [0, 4])
+def test_more_than_were_kept_are_refused(last: int, finished: TrainRecord, tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=rf"asked for the last {last} checkpoints, the run kept 3 \(\[20, 30, 40\]\)"
+    ):
+        average_checkpoints(finished, last=last, into=tmp_path / "average.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def with_damaged_model(finished: TrainRecord, tmp_path: Path, content: bytes) -> TrainRecord:
+    """Return the record with a model of other bytes in the middle."""
+    path = tmp_path / "model_00000030.pt"
+    path.write_bytes(content)
+    models = [finished.models[0], SavedModel(update=30, path=str(path)), finished.models[2]]
+    return msgspec.structs.replace(finished, models=models)
+
+
+def test_a_torn_checkpoint_is_named_and_nothing_is_written(finished: TrainRecord, tmp_path: Path) -> None:
+    content = Path(finished.models[1].path).read_bytes()
+    flipped = bytearray(content)
+    flipped[len(flipped) // 2] ^= 1
+    for damaged in (content[: len(content) // 2], b"", bytes(flipped)):
+        with pytest.raises(CheckpointError, match=r"model_00000030\.pt: torn"):
+            average_checkpoints(with_damaged_model(finished, tmp_path, damaged), last=3, into=tmp_path / "last3.pt")
+    assert [path.name for path in tmp_path.iterdir()] == ["model_00000030.pt"]
+
+
+def test_a_checkpoint_that_went_away_is_named(finished: TrainRecord, tmp_path: Path) -> None:
+    train = with_damaged_model(finished, tmp_path, b"")
+    (tmp_path / "model_00000030.pt").unlink()
+    with pytest.raises(CheckpointError, match=r"model_00000030\.pt: no such checkpoint"):
+        average_checkpoints(train, last=2, into=tmp_path / "last2.pt")
+
+
+def test_the_command_writes_record_and_checkpoint(
+    finished: TrainRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_record(finished, tmp_path / "seed1.json")
+    arguments = ["average", "--train", str(tmp_path / "seed1.json")]
+    assert main([*arguments, "--last", "2", "--record", str(tmp_path / "last2.json")]) == 0
+    record = read_record(tmp_path / "last2.json", CheckpointRecord)
+    assert record.averaged_updates == [30, 40]
+    assert Path(record.path) == tmp_path / "last2.pt"
+    assert main([*arguments, "--last", "9", "--record", str(tmp_path / "last9.json")]) == 1
+    assert "asked for the last 9 checkpoints" in capsys.readouterr().err
+    assert not (tmp_path / "last9.json").exists()
+
+
+def test_averaging_does_not_import_fairseq(tmp_path: Path) -> None:
+    """It takes seconds, in every one of a benchmark's averages."""
+    save_whole({"model": {"w": torch.ones(1)}}, tmp_path / "model.pt")
+    program = (
+        "import sys; from pathlib import Path; import aiayn.engine.average as average; "
+        "average.load_checkpoint(Path(sys.argv[1])); print('fairseq' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program, str(tmp_path / "model.pt")], capture_output=True, check=True)
+    assert told.stdout == b"False\n"

@@ -1,0 +1,277 @@
+"""Checkpoints are whole or absent, and no fault of a disk is trained on."""
+
+import errno
+import os
+import random
+import re
+import signal
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+
+from aiayn.engine.checkpoints import (
+    CheckpointKeeper,
+    checkpoint_path,
+    count_parameters,
+    is_whole,
+    list_checkpoints,
+    load_checkpoint,
+    newest_whole_full,
+    remove_partial_files,
+    save_whole,
+    tensors_sha256,
+    update_of,
+)
+from aiayn.errors import CheckpointError, RunError
+from aiayn.records import BinarizedCorpus, TrainRecord
+from tests.engine.hooked_job import Hook, Signal, hooked
+from tests.engine.tiny_training import (
+    log_text,
+    make_request,
+    outcomes,
+    record_path_of,
+    starts,
+    state_sha256,
+    train,
+    updates_kept,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a checkpoint of 256 numbers."""
+    save_whole({"model": {"w": torch.arange(256.0)}, "cfg": {"name": "x"}}, tmp_path / "model_00000010.pt")
+    return tmp_path / "model_00000010.pt"
+
+
+def test_a_checkpoint_is_named_for_its_update(tmp_path: Path) -> None:
+    path = checkpoint_path(tmp_path, "full", 1500)
+    assert path.name == "full_00001500.pt"
+    assert update_of(path) == 1500
+    with pytest.raises(CheckpointError, match=r"checkpoint_last\.pt: not a checkpoint's name; expected model_<update>"):
+        update_of(tmp_path / "checkpoint_last.pt")
+
+
+def test_checkpoints_are_listed_by_update_and_nothing_else_is(tmp_path: Path) -> None:
+    for name in (
+        "full_00000100.pt",
+        "full_00000020.pt",
+        "model_00000003.pt",
+        "full_00000200.torn",
+        "full_7.pt",
+        "crash.pt",
+    ):
+        (tmp_path / name).touch()
+    assert [path.name for path in list_checkpoints(tmp_path, "full")] == ["full_00000020.pt", "full_00000100.pt"]
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.99])
+def test_a_truncated_checkpoint_is_noticed(path: Path, fraction: float) -> None:
+    assert is_whole(path)
+    os.truncate(path, int(fraction * path.stat().st_size))
+    assert not is_whole(path)
+    with pytest.raises(
+        CheckpointError, match=r"model_00000010\.pt: torn or not a checkpoint \(.*delete it, then rerun"
+    ):
+        load_checkpoint(path)
+
+
+def test_a_flipped_byte_of_a_tensor_is_noticed(path: Path) -> None:
+    """torch itself would load it."""
+    content = bytearray(path.read_bytes())
+    place = content.find(torch.arange(256.0).numpy().tobytes()) + 500
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert not torch.equal(load_checkpoint(path)["model"]["w"], torch.arange(256.0))
+    assert not is_whole(path)
+    with pytest.raises(CheckpointError, match="torn: its bytes are not those written"):
+        load_checkpoint(path, is_checked=True)
+
+
+def test_any_flipped_byte_is_noticed_or_harmless(path: Path) -> None:
+    """Wherever it is, looking raises nothing; and what passes for whole has the same tensors."""
+    content = path.read_bytes()
+    expected = tensors_sha256(load_checkpoint(path)["model"])
+    rng = random.Random(1)
+    num_noticed = 0
+    for place in [*range(200), *range(len(content) - 400, len(content)), *rng.sample(range(len(content)), 100)]:
+        flipped = bytearray(content)
+        flipped[place] ^= rng.randrange(1, 256)
+        path.write_bytes(flipped)
+        if is_whole(path):
+            assert tensors_sha256(load_checkpoint(path)["model"]) == expected, place
+        else:
+            num_noticed += 1
+    assert num_noticed > 100
+
+
+def test_an_absent_checkpoint_and_a_foreign_file_are_named(tmp_path: Path, path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"none\.pt: no such checkpoint; rerun"):
+        load_checkpoint(tmp_path / "none.pt")
+    torch.save({"weights": 1}, path)
+    with pytest.raises(CheckpointError, match="holds no 'model'; expected a fairseq checkpoint"):
+        load_checkpoint(path)
+
+
+def test_the_newest_whole_one_is_found_and_torn_ones_are_set_aside(tmp_path: Path) -> None:
+    for update in (10, 20, 30, 40):
+        save_whole({"model": {}}, checkpoint_path(tmp_path, "full", update))
+    for update in (30, 40):
+        os.truncate(checkpoint_path(tmp_path, "full", update), 100)
+    found, torn = newest_whole_full(tmp_path)
+    assert found == checkpoint_path(tmp_path, "full", 20)
+    assert [path.name for path in torn] == ["full_00000040.torn", "full_00000030.torn"]
+    assert newest_whole_full(tmp_path) == (found, [])
+    assert newest_whole_full(tmp_path / "none") == (None, [])
+
+
+def test_what_a_killed_write_left_is_removed(tmp_path: Path, path: Path) -> None:
+    (tmp_path / ".full_00000020.pt.123.partial").touch()
+    remove_partial_files(tmp_path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_digest_is_of_names_shapes_and_bytes() -> None:
+    tensors = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([[3.0]])}
+    digest = tensors_sha256(tensors)
+    assert tensors_sha256(dict(reversed(tensors.items()))) == digest
+    assert tensors_sha256({"a": torch.tensor([[9.0, 1.0, 2.0]])[0, 1:], "b": tensors["b"]}) == digest
+    changed = [
+        {"a": torch.tensor([1.0, 2.0000002]), "b": tensors["b"]},
+        {"a": torch.tensor([[1.0, 2.0]]), "b": tensors["b"]},
+        {"a": torch.tensor([1.0, 2.0]), "c": tensors["b"]},
+        {"a": torch.tensor([1.0, 2.0])},
+    ]
+    assert digest not in {tensors_sha256(other) for other in changed}
+
+
+def test_the_digest_takes_scalars_and_bfloat16() -> None:
+    assert tensors_sha256({"step": torch.tensor(3.0)}) != tensors_sha256({"step": torch.tensor(4.0)})
+    assert tensors_sha256({"w": torch.ones(2, dtype=torch.bfloat16)}) != tensors_sha256({"w": torch.ones(2)})
+
+
+def test_tied_matrices_count_once_and_buffers_not_at_all() -> None:
+    shared = torch.zeros(3, 4)
+    tensors = {
+        "encoder.embed": shared,
+        "decoder.embed": shared,
+        "decoder.out": torch.zeros(5),
+        "decoder.version": torch.ones(1),
+    }
+    assert count_parameters(tensors) == 12 + 5
+
+
+def test_models_are_due_counted_back_from_the_last_update() -> None:
+    keeper = CheckpointKeeper(Path(), num_models=1, updates=100, save_interval_updates=30)
+    assert [update for update in range(1, 101) if keeper.is_due(update)] == [10, 40, 70, 100]
+    by_epoch = CheckpointKeeper(Path(), num_models=1, updates=100, save_interval_updates=None)
+    assert [update for update in range(1, 101) if by_epoch.is_due(update)] == []
+
+
+def test_a_finished_run_keeps_n_models_and_one_full_checkpoint(finished: TrainRecord) -> None:
+    """Of 10, 20, 30 and 40 the last three, evenly spaced, and the last update among them."""
+    run_folder = Path(finished.run_folder)
+    assert updates_kept(run_folder, "model") == [20, 30, 40]
+    assert updates_kept(run_folder, "full") == [40]
+    assert [(model.update, model.path) for model in finished.models] == [
+        (update, str(run_folder / "checkpoints" / f"model_000000{update}.pt")) for update in (20, 30, 40)
+    ]
+    assert sorted(path.name for path in (run_folder / "checkpoints").iterdir()) == [
+        "full_00000040.pt", "model_00000020.pt", "model_00000030.pt", "model_00000040.pt",
+    ]  # fmt: skip
+
+
+def test_a_model_only_checkpoint_is_a_third_of_a_full_one(finished: TrainRecord) -> None:
+    folder = Path(finished.run_folder) / "checkpoints"
+    model, full = (load_checkpoint(checkpoint_path(folder, kind, 40)) for kind in ("model", "full"))
+    assert tensors_sha256(model["model"]) == tensors_sha256(full["model"]) == finished.tensors_sha256
+    moments = full["last_optimizer_state"]["state"].values()
+    num_moments = sum(entry["exp_avg"].numel() + entry["exp_avg_sq"].numel() for entry in moments)
+    assert num_moments == 2 * count_parameters(model["model"]) == 2 * finished.num_parameters
+    assert "last_optimizer_state" not in model
+
+
+def test_by_epochs_the_last_update_is_kept_too(run_folder: Path, data: BinarizedCorpus) -> None:
+    """13 updates an epoch: of 13, 26 and the cut third epoch's 30 the last two."""
+    record = train(make_request(run_folder, data, updates=30, save_interval_updates=None, num_models=2))
+    assert [model.update for model in record.models] == [26, 30]
+    assert updates_kept(run_folder, "full") == [30]
+
+
+def stopped_run(run_folder: Path, data: BinarizedCorpus, update: int) -> Path:
+    """Train until a stop at this update, and return the full checkpoint that it left."""
+    with hooked(Signal(update=update, number=signal.SIGTERM)), pytest.raises(RunError):
+        train(make_request(run_folder, data))
+    return checkpoint_path(run_folder / "checkpoints", "full", update)
+
+
+def test_after_a_torn_checkpoint_it_trains_from_nothing_to_the_same_tensors(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    full_path = stopped_run(run_folder, data, 23)
+    os.truncate(full_path, full_path.stat().st_size // 2)
+    record = train(make_request(run_folder, data))
+    assert starts(run_folder) == [0, 0]
+    assert "full_00000023.torn: torn, resuming from update 0 instead" in log_text(run_folder)
+    assert (run_folder / "checkpoints" / "full_00000023.torn").exists()
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert [model.update for model in record.models] == [20, 30, 40]
+
+
+def test_after_a_flipped_byte_it_goes_back_to_an_older_whole_checkpoint(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    older_path = stopped_run(run_folder, data, 15)
+    older = older_path.read_bytes()
+    newer_path = stopped_run(run_folder, data, 23)
+    older_path.write_bytes(older)
+    content = bytearray(newer_path.read_bytes())
+    content[len(content) // 2] ^= 255
+    newer_path.write_bytes(content)
+    record = train(make_request(run_folder, data))
+    assert starts(run_folder) == [0, 15, 15]
+    assert "full_00000023.torn: torn, resuming from update 15 instead" in log_text(run_folder)
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
+
+
+class FillDisk(Hook, frozen=True, kw_only=True):
+    """From this update on, the disk takes no byte of the checkpoint of the given name: it would be /dev/full."""
+
+    name: str
+
+    def act(self) -> None:
+        """Put /dev/full where the checkpoint will be written."""
+        folder = Path(self.name).parent
+        (folder / f".{Path(self.name).name}.{os.getpid()}.partial").symlink_to("/dev/full")
+
+
+@pytest.mark.parametrize("kind", ["model", "full"])
+def test_no_space_left_fails_the_attempt_and_the_next_start_resumes(
+    kind: str, run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    request = make_request(run_folder, data)
+    name = str(checkpoint_path(run_folder / "checkpoints", kind, 30))
+    with hooked(FillDisk(update=25, name=name)), pytest.raises(RunError, match="No space left on device") as raised:
+        train(request)
+    assert f"{kind}_00000030.pt" in str(raised.value).split("\n")[0]
+    assert raised.value.exit_code == 3
+    assert outcomes(run_folder) == ["failed"]
+    assert not record_path_of(request).exists()
+    assert updates_kept(run_folder, "full") == [20]
+    assert list((run_folder / "checkpoints").glob(".*")) == []
+    assert is_whole(checkpoint_path(run_folder / "checkpoints", "full", 20))
+    record = train(request)
+    assert starts(run_folder) == [0, 20]
+    assert record.tensors_sha256 == finished.tensors_sha256
+
+
+def test_a_write_error_names_the_file_and_keeps_its_cause(path: Path) -> None:
+    earlier = path.read_bytes()
+    with mock.patch.object(os, "fsync", side_effect=OSError(errno.EIO, "Input/output error")):
+        with pytest.raises(OSError, match=rf"Input/output error.*{re.escape(path.name)}"):
+            save_whole({"model": {}}, path)
+    assert path.read_bytes() == earlier
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,206 @@
+"""Decoding gives one hypothesis a line, whatever the line holds, and the ones that fairseq's own command gives."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+import aiayn.engine.decode
+from aiayn.binarize import WordNumberer, binarize_corpus
+from aiayn.engine.average import average_checkpoints
+from aiayn.engine.decode import GnmtPenalty, Translator, decode_split, decoding_signature, load_source_lines
+from aiayn.engine.fairseq_args import USER_FOLDER
+from aiayn.engine.perplexity import perplexity
+from aiayn.errors import CheckpointError
+from aiayn.provenance import gather_provenance
+from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
+from aiayn.text import read_lines, text_pair, write_lines
+from tests.engine.tiny_spec import CORPUS, DECODING
+
+
+@pytest.fixture(scope="module")
+def average(finished: TrainRecord, tmp_path_factory: pytest.TempPathFactory) -> CheckpointRecord:
+    """Return the average of the finished training's last three models."""
+    return average_checkpoints(finished, last=3, into=tmp_path_factory.mktemp("average") / "last3.pt")
+
+
+@pytest.fixture(scope="module")
+def translator(average: CheckpointRecord, data: BinarizedCorpus) -> Translator:
+    """Return a translator with the length penalty of fairseq."""
+    return Translator(Path(average.path), Path(data.folder), DECODING, device="cpu")
+
+
+def hypotheses_of_fairseq(printed: str) -> dict[int, tuple[str, float, float]]:
+    """Return pieces, score and summed log-probability (nats) of each line that `fairseq-generate` printed."""
+    scores = {int(line): (pieces, float(score) * math.log(2)) for line, score, pieces in
+              re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed, flags=re.MULTILINE)}  # fmt: skip
+    steps = {int(line): sum(map(float, values.split())) * math.log(2) for line, values in
+             re.findall(r"^P-(\d+)\t(.*)$", printed, flags=re.MULTILINE)}  # fmt: skip
+    return {line: (*scores[line], steps[line]) for line in scores}
+
+
+def test_fairseqs_own_command_gives_the_same_text_and_scores(
+    average: CheckpointRecord, data: BinarizedCorpus, translator: Translator
+) -> None:
+    """A stock fairseq-generate, told of our plugin, loads our average; it prints logarithms to base 2, four digits."""
+    command = [sys.executable, "-m", "fairseq_cli.generate", data.folder, "--user-dir", str(USER_FOLDER), "--cpu"]
+    command += ["--path", average.path, "--gen-subset", "test", "--beam", "4", "--lenpen", "0.6"]
+    command += ["--max-len-a", "1", "--max-len-b", "10", "--batch-size", "1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    generated = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert generated.returncode == 0, generated.stderr
+    theirs = hypotheses_of_fairseq(generated.stdout)
+    ours, _ = decode_split(translator, "test")
+    assert sorted(theirs) == list(range(len(ours))) == list(range(21))
+    for line, hypothesis in enumerate(ours):
+        pieces, score, log_probability_nats = theirs[line]
+        assert " ".join(hypothesis.pieces) == pieces
+        assert hypothesis.score == pytest.approx(score, abs=1e-4)
+        assert hypothesis.log_probability_nats == pytest.approx(log_probability_nats, abs=1e-4 * (len(pieces) + 1))
+
+
+def test_scores_are_log_probabilities_over_the_length_penalty(
+    translator: Translator, average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    """n counts the end of sentence: over n^0.6, or over ((5 + n) / 6)^0.6."""
+    gnmt = Translator(Path(average.path), Path(data.folder),
+                      msgspec.structs.replace(DECODING, length_penalty_form="gnmt"), device="cpu")  # fmt: skip
+    lengths = set()
+    for by_form, penalty in ((translator, lambda n: n**0.6), (gnmt, lambda n: ((5 + n) / 6) ** 0.6)):
+        for hypothesis in decode_split(by_form, "test")[0]:
+            num_tokens = len(hypothesis.pieces) + 1
+            lengths.add(num_tokens)
+            assert hypothesis.score == pytest.approx(hypothesis.log_probability_nats / penalty(num_tokens), rel=1e-5)
+    assert len(lengths) > 1
+
+
+def test_the_penalty_by_hand() -> None:
+    """7 tokens: (12 / 6)^1 = 2; alpha 0 is no penalty; 1 token costs nothing."""
+    assert 7 ** GnmtPenalty(1.0) == 2.0
+    assert 7 ** GnmtPenalty(0.0) == 1.0
+    assert 1 ** GnmtPenalty(0.6) == 1.0
+
+
+def test_the_signature_tells_all_of_the_search() -> None:
+    assert decoding_signature(DECODING) == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
+
+
+ODD_LINES = [
+    "",
+    " ",
+    "\u2581the " * 1500,
+    "<unk> never \u00fcber \U0001f600 seen",
+    "\u2581the",
+    "<s> </s> <pad>",
+    "\u2028\u0085",
+]
+
+
+def test_there_is_one_hypothesis_a_line_whatever_it_holds(average: CheckpointRecord, data: BinarizedCorpus) -> None:
+    """Nothing, 1,500 tokens, unknown characters; and the line beside them does not change what a line becomes."""
+    short = msgspec.structs.replace(DECODING, max_length_per_source_token=0.0)
+    translator = Translator(Path(average.path), Path(data.folder), short, device="cpu")
+    together = translator.translate([translator.number(line) for line in ODD_LINES])
+    assert len(together) == len(ODD_LINES)
+    for line, hypothesis in zip(ODD_LINES, together, strict=True):
+        (alone,) = translator.translate([translator.number(line)])
+        assert alone.pieces == hypothesis.pieces
+        assert alone.score == pytest.approx(hypothesis.score, abs=1e-5)
+        assert not any(re.search(r"\s", piece) for piece in hypothesis.pieces)
+
+
+def test_no_lines_give_no_hypotheses(translator: Translator) -> None:
+    assert translator.translate([]) == []
+
+
+def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: Translator) -> None:
+    source = translator.number(ODD_LINES[2])
+    assert len(source) == 1501
+    cut = aiayn.engine.decode._fit(source)
+    assert (len(cut), int(cut[-1])) == (1024, translator.task.source_dictionary.eos())
+
+
+def test_the_size_of_batches_does_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = load_source_lines(translator.task, "test")
+    at_once = translator.translate(sources)
+    monkeypatch.setattr(aiayn.engine.decode, "TOKENS_PER_BATCH", 1)
+    one_by_one = translator.translate(sources)
+    assert [hypothesis.pieces for hypothesis in one_by_one] == [hypothesis.pieces for hypothesis in at_once]
+
+
+def test_a_hypothesis_is_limited_by_its_own_line(translator: Translator) -> None:
+    """At most 10 more than the line's tokens with its end, however long the line beside it; this model never ends."""
+    short, long = (translator.number("\u2581the " * num_pieces) for num_pieces in (2, 30))
+    hypotheses = translator.translate([short, long])
+    assert [len(hypothesis.pieces) for hypothesis in hypotheses] == [3 + 10, 31 + 10]
+
+
+def test_a_data_bin_comes_back_in_the_order_of_its_lines(translator: Translator, data: BinarizedCorpus) -> None:
+    """The source side is as long, line by line, as the text was."""
+    sources = load_source_lines(translator.task, "test")
+    assert len(sources) == data.num_pairs_by_split["tiny_test"]
+    assert sum(map(len, sources)) == data.num_tokens_by_split_by_language["tiny_test"]["en"]
+    assert len({len(source) for source in sources}) > 3
+
+
+def other_data_bin(folder: Path, data: BinarizedCorpus, *, num_symbols_changed: int, num_symbols_more: int) -> Path:
+    """Return a data-bin of words that are the symbols of another's dictionary, but for a few."""
+    symbols = [line.split(" ")[0] for line in read_lines(Path(data.folder) / "dict.en.txt")]
+    symbols[:num_symbols_changed] = [f"other{index}" for index in range(num_symbols_changed)]
+    symbols += [f"more{index}" for index in range(num_symbols_more)]
+    folder.mkdir()
+    pairs = {}
+    for split in ("train", *CORPUS.testsets):
+        for language in ("en", "de"):
+            write_lines([" ".join(symbols)], folder / f"{split}.{language}")
+        pairs[split] = text_pair({language: folder / f"{split}.{language}" for language in ("en", "de")})
+    raw = RawCorpus(provenance=gather_provenance(), corpus=CORPUS.name, pair_by_split=pairs)
+    numberers = dict.fromkeys(("en", "de"), WordNumberer())
+    record = binarize_corpus(CORPUS, raw, {**numberers}, record_path=folder / "binarize" / "record.json")
+    return Path(record.folder)
+
+
+def test_a_data_bin_of_a_larger_vocabulary_is_refused(
+    tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=0, num_symbols_more=3)
+    size = data.vocabulary_size_by_language["en"]
+    message = (
+        rf"last3\.pt: embeds \({size}, {size}\) symbols, the data-bin has \({size + 3}, {size + 3}\): .* trained on"
+    )
+    with pytest.raises(CheckpointError, match=message):
+        Translator(Path(average.path), folder, DECODING, device="cpu")
+
+
+def test_a_data_bin_of_as_many_other_symbols_is_refused(
+    tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    """It would decode, and every word would be another one's."""
+    folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=1, num_symbols_more=0)
+    with pytest.raises(CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"):
+        Translator(Path(average.path), folder, DECODING, device="cpu")
+    with pytest.raises(CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"):
+        perplexity(Path(average.path), folder, "test", device="cpu")
+
+
+def test_a_torn_checkpoint_is_refused(tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus) -> None:
+    torn_path = tmp_path / "torn.pt"
+    torn_path.write_bytes(Path(average.path).read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=r"torn\.pt: torn or not a checkpoint"):
+        Translator(torn_path, Path(data.folder), DECODING, device="cpu")
+
+
+def test_a_checkpoint_of_fairseqs_own_is_taken_without_its_dictionaries_digest(
+    tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    state = torch.load(average.path, weights_only=True)
+    state["extra_state"] = {}
+    torch.save(state, tmp_path / "foreign.pt")
+    translator = Translator(tmp_path / "foreign.pt", Path(data.folder), DECODING, device="cpu")
+    assert len(decode_split(translator, "valid")[0]) == 19

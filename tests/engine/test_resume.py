@@ -1,0 +1,183 @@
+"""A training that was interrupted in any way ends with the same tensors, bit for bit, as one that never was."""
+
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import aiayn.engine.train
+from aiayn.attempts import DONE_NAME
+from aiayn.engine import plugin
+from aiayn.engine.fairseq_args import train_flags
+from aiayn.errors import RunError
+from aiayn.launch import TrainingRequest
+from aiayn.records import BinarizedCorpus, TrainRecord
+from tests.engine.hooked_job import Fault, KillAtEnd, KillInSave, Signal, hooked
+from tests.engine.tiny_training import (
+    in_child,
+    log_text,
+    make_request,
+    outcomes,
+    record_path_of,
+    starts,
+    state_sha256,
+    train,
+    updates_kept,
+)
+
+
+def stop_at(update: int, request: TrainingRequest) -> None:
+    """Train until a TERM after this update."""
+    with hooked(Signal(update=update, number=signal.SIGTERM)), pytest.raises(RunError, match=f"at update {update} of"):
+        train(request)
+
+
+def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    """Killed at 7 before any checkpoint, while 20's is written, and at 33, in epochs 1, 2 and 3; by local jobs."""
+    request = make_request(run_folder, data)
+    kills = (Signal(update=7, number=signal.SIGKILL), KillInSave(update=20), Signal(update=33, number=signal.SIGKILL))
+    with hooked(*kills):
+        record = train(request, launcher="local")
+    assert starts(run_folder) == [0, 0, 10, 30]
+    assert outcomes(run_folder) == ["lost", "lost", "lost", "done"]
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
+    assert (record.tokens, record.num_attempts, record.updates) == (finished.tokens, 4, 40)
+    assert [path.name for path in (run_folder / "checkpoints").glob(".*")] == []
+
+
+def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    request = make_request(run_folder, data)
+    stop_at(23, request)
+    assert updates_kept(run_folder, "full") == [23]
+    assert updates_kept(run_folder, "model") == [10, 20]  # 23 is none of the evenly spaced ones
+    assert not record_path_of(request).exists()
+    record = train(request)
+    assert starts(run_folder) == [0, 23]
+    assert outcomes(run_folder) == ["stopped", "done"]
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
+    assert record.tokens == finished.tokens
+
+
+def test_batches_must_be_made_anew_each_epoch(
+    tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `--update-epoch-batch-itr` a run that is resumed after its first epoch trains on other batches."""
+
+    def without_it(*arguments: object, **named: object) -> list[str]:
+        flags = train_flags(*arguments, **named)  # type: ignore[arg-type]
+        place = flags.index("--update-epoch-batch-itr")
+        return flags[:place] + flags[place + 2 :]
+
+    monkeypatch.setattr(aiayn.engine.train, "train_flags", without_it)
+    uninterrupted = train(make_request(tmp_path / "uninterrupted", data, updates=20))
+    request = make_request(tmp_path / "resumed", data, updates=20)
+    stop_at(16, request)
+    assert train(request).tensors_sha256 != uninterrupted.tensors_sha256
+
+
+def test_killed_after_the_last_save_it_makes_no_further_update(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    request = make_request(run_folder, data)
+
+    def train_to_the_kill() -> None:
+        with hooked(KillAtEnd(update=40)):
+            train(request)
+
+    assert in_child(train_to_the_kill) == signal.SIGKILL
+    assert updates_kept(run_folder, "full") == [40]
+    assert not (run_folder / DONE_NAME).exists()
+    with hooked(Fault(update=41, message="trained on")):
+        record = train(request)
+    assert starts(run_folder) == [0, 40]
+    assert (record.updates, record.tensors_sha256) == (40, finished.tensors_sha256)
+
+
+def test_the_trap_is_real_fairseq_alone_would_train_on(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_request(run_folder, data, updates=4)
+    train(request)
+    (run_folder / DONE_NAME).unlink()
+    monkeypatch.setattr(aiayn.engine.train, "_is_finished", lambda full_path, request: False)
+    with hooked(Fault(update=5, message="trained on")), pytest.raises(RunError, match="trained on"):
+        train(request)
+
+
+# A learning rate that is far too high: the first of three validations is the best. An epoch is six updates.
+IMPATIENT = {
+    "schedule": "inverse_sqrt", "peak_learning_rate": 1.0, "initial_learning_rate": 0.0, "warmup_steps": 8,
+    "max_tokens_per_batch": 4000, "batches_per_update": 1, "save_interval_updates": None, "patience_epochs": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
+    """Return the record of an uninterrupted training that stops early."""
+    return train(make_request(tmp_path_factory.mktemp("runs") / "impatient", data, **IMPATIENT))
+
+
+def test_early_stopping_goes_on_counting_after_a_restart(
+    run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord
+) -> None:
+    assert impatient.updates == 18
+    request = make_request(run_folder, data, **IMPATIENT)
+    stop_at(impatient.updates - 2, request)
+    record = train(request)
+    assert (record.updates, record.tensors_sha256) == (impatient.updates, impatient.tensors_sha256)
+    assert [model.update for model in record.models] == [model.update for model in impatient.models]
+
+
+def test_early_stopping_that_forgets_goes_on_too_long(
+    run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_request(run_folder, data, **IMPATIENT)
+    stop_at(impatient.updates - 2, request)
+    monkeypatch.setattr(plugin.AiaynTranslationTask, "set_checkpoint_dict", lambda task, state: None)
+    assert train(request).updates > impatient.updates
+
+
+def test_stopped_early_and_killed_it_makes_no_further_update(
+    run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord
+) -> None:
+    request = make_request(run_folder, data, **IMPATIENT)
+    train(request)
+    (run_folder / DONE_NAME).unlink()
+    with hooked(Fault(update=impatient.updates + 1, message="trained on")):
+        record = train(request)
+    assert record.tensors_sha256 == impatient.tensors_sha256
+
+
+def test_a_signal_before_the_first_update_ends_it_too(run_folder: Path, data: BinarizedCorpus) -> None:
+    request = make_request(run_folder, data)
+    stop_at(1, request)
+    assert starts(run_folder) == [0]
+    assert updates_kept(run_folder, "full") == [1]
+
+
+def test_resuming_on_another_kind_of_device_is_refused(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_request(run_folder, data, updates=4)
+    stop_at(2, request)
+    events_path = run_folder / "attempts.jsonl"
+    events = events_path.read_text(encoding="utf-8")
+    events_path.write_text(events.replace('"device":"cpu"', '"device":"cuda"'), encoding="utf-8")
+    with pytest.raises(RunError, match="began on cuda, this is cpu; resume it where it began"):
+        train(request)
+    assert outcomes(run_folder)[-1] == "failed"
+    assert updates_kept(run_folder, "full") == [2]
+
+
+def test_resuming_with_other_threads_is_told(run_folder: Path, data: BinarizedCorpus) -> None:
+    request = make_request(run_folder, data, updates=4)
+    stop_at(2, request)
+    train(msgspec.structs.replace(request, threads_per_rank=2))
+    assert "resumed with another number of threads" in log_text(run_folder)

@@ -1,0 +1,119 @@
+"""A training that ends in a second, and what the tests of this folder ask of its folder afterwards."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from aiayn import attempts
+from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256, update_of
+from aiayn.engine.fairseq_args import training_data
+from aiayn.engine.ranks import Rank
+from aiayn.engine.train import train_rank
+from aiayn.launch import StopFlag, TrainingRequest
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.train import drive
+from tests.engine.hooked_job import Hook
+from tests.engine.tiny_spec import TRAINING
+
+
+def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> TrainingRequest:
+    """Return a request to train in a folder; `changes` are of the request, or else of its training."""
+    own = {name: changes.pop(name) for name in list(changes) if name in TrainingRequest.__struct_fields__}
+    request = TrainingRequest(
+        run=run_folder.name,
+        run_folder=str(run_folder),
+        corpus=data.corpus,
+        system="tiny",
+        seed=1,
+        training=msgspec.structs.replace(TRAINING, **changes),
+        data=training_data(data),
+        binarized_path=str(Path(data.folder).parent / "record.json"),
+        num_models=3,
+        num_ranks=1,
+        threads_per_rank=1,
+        commit="0123456789abcdef",
+        command="aiayn train",
+    )
+    return msgspec.structs.replace(request, **own)
+
+
+def train(request: TrainingRequest, *, launcher: str = "debug") -> TrainRecord:
+    """Drive a training to its end, by default in this process, and return its record."""
+    record_path = record_path_of(request)
+    drive(request, launcher=launcher, record_path=record_path)
+    return read_record(record_path, TrainRecord)
+
+
+def record_path_of(request: TrainingRequest) -> Path:
+    """Return where `train` has the record written: outside the run's folder, as results are."""
+    return Path(f"{request.run_folder}-record.json")
+
+
+def updates_kept(run_folder: Path, kind: str) -> list[int]:
+    """Return the updates of the checkpoints of a kind, oldest first."""
+    return [update_of(path) for path in list_checkpoints(run_folder / "checkpoints", kind)]
+
+
+def state_sha256(run_folder: Path) -> str:
+    """Return the digest of all that the newest full checkpoint would go on with: the model and Adam's moments."""
+    state = load_checkpoint(list_checkpoints(run_folder / "checkpoints", "full")[-1])
+    tensors: dict[str, torch.Tensor] = dict(state["model"])
+    for index, moments in state["last_optimizer_state"]["state"].items():
+        tensors |= {f"{index} {name}": torch.as_tensor(value) for name, value in moments.items()}
+    return tensors_sha256(tensors)
+
+
+def starts(run_folder: Path) -> list[int]:
+    """Return the update at which each attempt began."""
+    return [event.update for event in attempts.read_events(run_folder) if isinstance(event, attempts.Started)]
+
+
+def outcomes(run_folder: Path) -> list[str]:
+    """Return how each attempt ended."""
+    return [event.outcome for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended)]
+
+
+def log_text(run_folder: Path) -> str:
+    """Return fairseq's log and ours of a run."""
+    return (run_folder / attempts.LOG_NAME).read_text(encoding="utf-8")
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do work in a fork of this process, which spares the imports, and return the child's wait status."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
+
+
+def train_ranks(request: TrainingRequest, hook_by_rank: dict[int, Hook] | None = None) -> list[int]:
+    """Train in forks of this process, one a rank, without a driver, and return their wait statuses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    Path(request.run_folder).mkdir(parents=True, exist_ok=True)
+    children = []
+    for index in range(request.num_ranks):
+        rank = Rank(index=index, num_ranks=request.num_ranks, job="7", local_index=index)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.environ["MASTER_PORT"] = str(port)
+                with (hook_by_rank or {}).get(index, Hook(update=0)).installed(), StopFlag().installed() as stop:
+                    train_rank(request, rank, stop)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    return [os.waitpid(child, 0)[1] for child in children]

@@ -1,0 +1,160 @@
+"""attempts.jsonl tells what happened to a run, through crashes, and its sums are right."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.attempts import (
+    ATTEMPTS_NAME,
+    LOG_NAME,
+    AttemptSummary,
+    Ended,
+    Started,
+    append_event,
+    close_lost_attempt,
+    end_attempt,
+    log_tail,
+    open_attempt,
+    read_events,
+    read_progress,
+    seconds_between,
+    summarise_attempts,
+)
+from aiayn.errors import RecordError
+
+NOON = "2026-01-01T12:00:00+00:00"
+NOON_SECONDS = 1767268800  # the same in seconds since 1970
+
+
+def started(attempt: int, *, time: str = NOON, num_gpus: int = 0) -> Started:
+    """Return a start."""
+    return Started(attempt=attempt, time=time, job="7", host="here", device="cpu", num_gpus=num_gpus,
+                   threads_per_rank=1, commit="abc", update=0)  # fmt: skip
+
+
+def ended(attempt: int, *, time: str) -> Ended:
+    """Return an end."""
+    return Ended(attempt=attempt, time=time, update=10, outcome="stopped", reason="", log_tail=[])
+
+
+def write_log(run_folder: Path, text: str, *, seconds_after_noon: int = 0) -> None:
+    """Write a log whose last line is of that time."""
+    path = run_folder / LOG_NAME
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (NOON_SECONDS + seconds_after_noon,) * 2)
+
+
+def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
+    assert read_events(tmp_path) == []
+
+
+def test_events_come_back_in_order(tmp_path: Path) -> None:
+    events = [started(1), ended(1, time=NOON), started(2)]
+    for event in events:
+        append_event(tmp_path, event)
+    assert read_events(tmp_path) == events
+    assert open_attempt(events) == events[2]
+    assert open_attempt(events[:2]) is None
+    assert (tmp_path / ATTEMPTS_NAME).read_text(encoding="utf-8").startswith('{"event":"started","attempt":1,')
+
+
+@pytest.mark.parametrize("num_bytes_lost", [1, 2, 40])
+def test_a_torn_last_line_is_left_out_and_then_dropped(tmp_path: Path, num_bytes_lost: int) -> None:
+    """Also when nothing but its line feed is missing: what was read before must be what is read after."""
+    for event in (started(1), ended(1, time=NOON)):
+        append_event(tmp_path, event)
+    path = tmp_path / ATTEMPTS_NAME
+    os.truncate(path, path.stat().st_size - num_bytes_lost)
+    assert read_events(tmp_path) == [started(1)]
+    append_event(tmp_path, started(2))
+    assert read_events(tmp_path) == [started(1), started(2)]
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    append_event(tmp_path, started(1))
+    with (tmp_path / ATTEMPTS_NAME).open("a", encoding="utf-8") as lines:
+        lines.write('{"event":"paused"}\n')
+    with pytest.raises(RecordError, match=r"attempts\.jsonl:2: not an event: .*paused"):
+        read_events(tmp_path)
+
+
+def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) -> None:
+    append_event(tmp_path, started(1))
+    write_log(tmp_path, "one\ntwo\n", seconds_after_noon=90)
+    close_lost_attempt(tmp_path, update=20)
+    closed = read_events(tmp_path)[-1]
+    assert isinstance(closed, Ended)
+    assert (closed.time, closed.outcome, closed.update) == ("2026-01-01T12:01:30+00:00", "lost", 20)
+    assert closed.log_tail == ["one", "two"]
+    close_lost_attempt(tmp_path, update=20)  # nothing is open
+    assert len(read_events(tmp_path)) == 2
+
+
+def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
+    """The log is of an earlier attempt, or there is none: it died before it wrote a line."""
+    append_event(tmp_path, started(1))
+    close_lost_attempt(tmp_path, update=0)
+    write_log(tmp_path, "earlier\n", seconds_after_noon=-60)
+    append_event(tmp_path, started(2))
+    close_lost_attempt(tmp_path, update=0)
+    assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
+
+
+def test_an_end_without_a_start_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="no attempt is open, cannot end one as 'done'"):
+        end_attempt(tmp_path, update=1, outcome="done", reason="")
+
+
+def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
+    append_event(tmp_path, started(1))
+    write_log(tmp_path, "".join(f"line {number}\n" for number in range(100)) + "x" * 1000 + "\n")
+    end_attempt(tmp_path, update=5, outcome="failed", reason="boom", time=NOON)
+    last = read_events(tmp_path)[-1]
+    assert isinstance(last, Ended)
+    assert (last.outcome, last.reason, last.time) == ("failed", "boom", NOON)
+    assert [last.log_tail[0], last.log_tail[-1], len(last.log_tail)] == ["line 61", "x" * 500, 40]
+
+
+def test_the_tail_of_a_huge_log_is_read_from_its_end(tmp_path: Path) -> None:
+    write_log(tmp_path, "\n".join(f"{number:09d}" for number in range(200_000)))
+    assert log_tail(tmp_path, 2) == ["000199998", "000199999"]
+
+
+def test_seconds_are_summed_over_attempts() -> None:
+    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for nothing."""
+    events = [
+        started(1, num_gpus=8),
+        ended(1, time="2026-01-01T12:01:00+00:00"),
+        started(2, time="2026-01-01T13:00:00+00:00", num_gpus=4),
+        ended(2, time="2026-01-01T13:00:30+00:00"),
+    ]
+    assert summarise_attempts(events) == AttemptSummary(num_attempts=2, wall_seconds=90, gpu_seconds=600)
+    still_open = [*events[:2], events[2]]
+    assert summarise_attempts(still_open) == AttemptSummary(num_attempts=2, wall_seconds=60, gpu_seconds=480)
+    until = summarise_attempts(still_open, until="2026-01-01T13:00:10+00:00")
+    assert until == AttemptSummary(num_attempts=2, wall_seconds=70, gpu_seconds=520)
+
+
+def test_no_attempt_sums_to_nothing() -> None:
+    assert summarise_attempts([]) == AttemptSummary(num_attempts=0, wall_seconds=0, gpu_seconds=0)
+
+
+def test_seconds_between_times() -> None:
+    assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
+
+
+def statistics(update: int, loss: str) -> str:
+    """Return a line of statistics as fairseq writes it."""
+    return f'2026-01-01 12:00:00 | INFO | train_inner | {{"num_updates": "{update}", "loss": "{loss}", "ups": "2.5"}}\n'
+
+
+def test_progress_is_the_newest_whole_line_of_statistics(tmp_path: Path) -> None:
+    assert read_progress(tmp_path) is None
+    write_log(tmp_path, "no statistics\n")
+    assert read_progress(tmp_path) is None
+    write_log(tmp_path, statistics(10, "8.5") + statistics(20, "8.25") + "other\n" + statistics(30, "8")[:-20])
+    progress = read_progress(tmp_path)
+    assert progress is not None
+    assert msgspec.structs.astuple(progress) == (20, 8.25, 2.5, 0.0)

@@ -1,0 +1,122 @@
+"""A training that does not fit on the disk, or into a day, is refused before it begins."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import aiayn.feasibility
+from aiayn.cost import num_parameters
+from aiayn.engine.fairseq_args import TrainingData
+from aiayn.errors import LaunchError, SpaceError
+from aiayn.feasibility import check_feasible, needed_disk_bytes, predict_hours
+from aiayn.launch import TrainingRequest
+from aiayn.records import BinarizedCorpus
+from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
+
+DATA = BinarizedCorpus(
+    provenance=PROVENANCE, corpus="corpus", folder="data-bin", source_language="en", target_language="de",
+    dictionary_sha256_by_language={"en": "0", "de": "0"}, digest="0", num_pairs_by_split={},
+    vocabulary_size_by_language={"en": 37000, "de": 37000}, num_tokens_by_split_by_language={},
+    fairseq_split_by_testset={},
+)  # fmt: skip
+BASE_PARAMETERS = 63_082_496  # the paper's base with a joint vocabulary of 37,000
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> TrainingRequest:
+    """Return a request to train the paper's base, five checkpoints kept."""
+    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+    return TrainingRequest(
+        run="run", run_folder=str(tmp_path / "run"), corpus="corpus", system="base", seed=1, training=PAPER_TRAINING,
+        data=data, binarized_path="record.json", num_models=5, num_ranks=1, threads_per_rank=1, commit="", command="",
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend to a machine without GPU, whose core does 10^11 operations a second."""
+    monkeypatch.setattr(aiayn.feasibility, "gpu_names", list)
+    monkeypatch.setattr(aiayn.feasibility, "cpu_flops_per_second_per_core", lambda: 1.0e11)
+
+
+def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend to so much free disk."""
+    usage = shutil.disk_usage("/")._replace(free=num_bytes)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+
+
+def test_a_run_holds_its_models_and_two_full_checkpoints(request_: TrainingRequest) -> None:
+    """5 models kept and 1 being written, 4 bytes a parameter; 1 full one and its successor, 3 times that each."""
+    assert num_parameters(PAPER_TRAINING, 37000, True) == BASE_PARAMETERS
+    assert needed_disk_bytes(request_, DATA) == (6 * 4 + 2 * 12) * BASE_PARAMETERS
+
+
+def test_what_a_run_holds_already_is_not_needed_again(request_: TrainingRequest) -> None:
+    folder = Path(request_.run_folder) / "checkpoints"
+    folder.mkdir(parents=True)
+    (folder / "full_00000010.pt").write_bytes(b"x" * 1000)
+    assert needed_disk_bytes(request_, DATA) == 48 * BASE_PARAMETERS - 1000
+
+
+def test_a_disk_too_small_is_refused(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """48 x 63.08 million bytes are 3.03 GB."""
+    leave_free(2_000_000_000, monkeypatch)
+    with pytest.raises(
+        SpaceError, match=r"run: 3\.03 GB needed for a run's checkpoints, 2\.00 GB free; make room"
+    ) as raised:
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=True)
+    assert raised.value.exit_code == 1
+
+
+def test_the_papers_scale_without_a_gpu_is_refused_with_the_next_step(
+    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_free(10**12, monkeypatch)
+    with pytest.raises(LaunchError, match=r"run: about [\d,]+ hours on 1 CPU core\(s\) \(100000 updates") as raised:
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=False)
+    assert "--configfile workflow/config/multi30k.yaml" in str(raised.value)
+    assert "--config allow_long_runs=true" in str(raised.value)
+
+
+def test_who_means_it_may(
+    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave_free(10**12, monkeypatch)
+    with caplog.at_level(logging.INFO):
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=True)
+    assert caplog.messages[0].startswith("run: up to 3028 MB of checkpoints in ")
+    assert caplog.messages[1].endswith("on 1 CPU core(s), predicted")
+
+
+def test_beyond_a_day_is_refused_at_any_scale(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_free(10**12, monkeypatch)
+    with pytest.raises(LaunchError, match=r"hours on 1 CPU core"):
+        check_feasible(request_, DATA, scale="multi30k", allow_long_runs=False)
+    small = msgspec.structs.replace(request_, training=BASE_TRAINING)
+    check_feasible(small, DATA, scale="multi30k", allow_long_runs=False)
+    with pytest.raises(LaunchError, match=r"minutes on 1 CPU core"):  # however short: it would be taken for the paper's
+        check_feasible(small, DATA, scale="paper", allow_long_runs=False)
+
+
+def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_free(10**12, monkeypatch)
+    monkeypatch.setattr(aiayn.feasibility, "gpu_names", lambda: ["NVIDIA H200"] * 8)
+    eight = msgspec.structs.replace(
+        request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
+    )
+    check_feasible(eight, DATA, scale="paper", allow_long_runs=False)
+    hours, machine_in_words = predict_hours(eight, DATA)
+    assert machine_in_words == "8 GPU(s) NVIDIA H200"
+    one_hours, _ = predict_hours(msgspec.structs.replace(eight, num_ranks=1), DATA)
+    assert one_hours == pytest.approx(8 * hours)
+
+
+def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:
+    """Twice the cores, half the hours; a spec on the CPU does not look at GPUs."""
+    one, _ = predict_hours(request_, DATA)
+    two, machine_in_words = predict_hours(msgspec.structs.replace(request_, threads_per_rank=2), DATA)
+    assert machine_in_words == "2 CPU core(s)"
+    assert one == pytest.approx(2 * two)

@@ -1,0 +1,115 @@
+"""A finished run is found by any unique beginning of its name."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.errors import RecordError
+from aiayn.finished import find_finished
+from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, write_record
+from aiayn.spec import read_system
+from tests.records_factory import CPU, PROVENANCE
+
+DATA = BinarizedCorpus(
+    provenance=PROVENANCE, corpus="demo_en_de", folder="data-bin", source_language="en", target_language="de",
+    dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
+    num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+)  # fmt: skip
+SEGMENTED = SegmentedText(
+    provenance=PROVENANCE, corpus="demo_en_de", model_path_by_language={}, vocabulary_path_by_language={},
+    num_tokens_by_language={},
+)  # fmt: skip
+
+
+def write_run(results: Path, system: str, seed: int, digest8: str, *averages: str) -> str:
+    """Write the records of a finished run and return its name."""
+    run = f"demo_en_de-{system}-seed{seed}-{digest8}"
+    train = TrainRecord(
+        provenance=PROVENANCE, run=run, corpus="demo_en_de", system=system, seed=seed, updates=10, wall_seconds=1,
+        gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder="", log_path="", models=[],
+        tensors_sha256="", training_json="",
+    )  # fmt: skip
+    path = train_record(results, "demo", "demo_en_de", system, seed)
+    write_record(train, path)
+    os.utime(path, (0, 1_000_000 + len(list(results.glob("demo/train/*/*/*.json")))))  # each later than the one before
+    for average in averages:
+        checkpoint = CheckpointRecord(
+            provenance=PROVENANCE,
+            run=run,
+            average=average,
+            path=f"{average}.pt",
+            averaged_updates=[],
+            tensors_sha256="",
+        )
+        write_record(checkpoint, average_record(results, "demo", "demo_en_de", system, seed, average))
+    return run
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Return a results folder with base (seeds 1 and 2) and big (seed 1), in this order of time."""
+    write_record(DATA, corpus_record(tmp_path, "demo", "binarize", "demo_en_de"))
+    write_run(tmp_path, "base", 1, "aaaa0001", "last1", "last5", "last10")
+    write_run(tmp_path, "base", 2, "aaaa0002", "last1")
+    write_run(tmp_path, "big", 1, "bbbb0001", "last20")
+    return tmp_path
+
+
+def test_any_unique_beginning_of_the_name_will_do(results: Path) -> None:
+    for beginning in ("demo_en_de-base-seed1", "demo_en_de-base-seed1-aaaa0001"):
+        assert find_finished(results, beginning, None).checkpoint.run == "demo_en_de-base-seed1-aaaa0001"
+    assert find_finished(results, "demo_en_de-bi", None).checkpoint.run == "demo_en_de-big-seed1-bbbb0001"
+
+
+def test_without_a_name_it_is_the_newest(results: Path) -> None:
+    assert find_finished(results, None, None).checkpoint.run == "demo_en_de-big-seed1-bbbb0001"
+
+
+def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
+    path = train_record(results, "demo", "demo_en_de", "base", 1)
+    train = msgspec.json.decode(path.read_bytes(), type=TrainRecord)
+    write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed2-aaaa00021", seed=2), path)
+    assert find_finished(results, "demo_en_de-base-seed2-aaaa0002", None).checkpoint.run.endswith("-aaaa0002")
+
+
+def test_the_longest_average_is_taken_unless_one_is_named(results: Path) -> None:
+    """last10, though `last5` sorts after it."""
+    assert find_finished(results, "demo_en_de-base-seed1", None).checkpoint.average == "last10"
+    assert find_finished(results, "demo_en_de-base-seed1", "last1").checkpoint.average == "last1"
+
+
+def test_all_that_translating_needs_comes_along(results: Path) -> None:
+    found = find_finished(results, "demo_en_de-big", None)
+    assert (found.data, found.segmented) == (DATA, None)
+    assert found.decoding == read_system("big", "demo").decoding
+    write_record(SEGMENTED, corpus_record(results, "demo", "segment", "demo_en_de"))
+    assert find_finished(results, "demo_en_de-big", None).segmented == SEGMENTED
+
+
+def test_an_ambiguous_name_lists_what_it_could_be(results: Path) -> None:
+    with pytest.raises(
+        RecordError, match="demo_en_de-base is the beginning of more than one run; candidates"
+    ) as raised:
+        find_finished(results, "demo_en_de-base", None)
+    assert str(raised.value).split("\n")[1:] == ["  demo_en_de-base-seed1-aaaa0001", "  demo_en_de-base-seed2-aaaa0002"]
+
+
+def test_an_unknown_name_lists_all_runs(results: Path) -> None:
+    with pytest.raises(RecordError, match="demo_en_fr is no finished run; candidates") as raised:
+        find_finished(results, "demo_en_fr", None)
+    assert str(raised.value).count("\n") == 3
+
+
+def test_an_empty_folder_has_none(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="the newest is no finished run; candidates:\n  none"):
+        find_finished(tmp_path, None, None)
+
+
+def test_an_average_that_was_not_made_names_those_that_were(results: Path) -> None:
+    with pytest.raises(
+        RecordError, match=r"no average last20; there is \['last1', 'last5', 'last10'\]; run `aiayn average`"
+    ):
+        find_finished(results, "demo_en_de-base-seed1", "last20")

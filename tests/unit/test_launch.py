@@ -1,0 +1,84 @@
+"""How a job is started, and how signals reach the training in it."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import aiayn.launch
+from aiayn.engine.fairseq_args import TrainingData
+from aiayn.errors import LaunchError
+from aiayn.launch import ALLOCATOR_ENVIRONMENT, StopFlag, TrainingJob, TrainingRequest, submit
+from tests.records_factory import BASE_TRAINING
+
+
+def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
+    """Return a request to train in a folder."""
+    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+    return TrainingRequest(
+        run="run", run_folder=str(run_folder), corpus="corpus", system="base", seed=1, training=BASE_TRAINING,
+        data=data, binarized_path="record.json", num_models=1, num_ranks=num_ranks, threads_per_rank=3,
+        commit="abc+dirty",
+        command="",
+    )  # fmt: skip
+
+
+class TellingJob(TrainingJob):
+    """A job that trains nothing and tells the environment that it finds itself in."""
+
+    def __call__(self) -> None:
+        """Write variables and the handling of INT, one a line."""
+        names = ["AIAYN_COMMIT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", *ALLOCATOR_ENVIRONMENT]
+        told = [f"{name}={os.environ.get(name)}" for name in names]
+        told.append(f"ignores INT: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
+        Path(self.request.run_folder, "told").write_text("\n".join(told), encoding="utf-8")
+
+
+def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.launch, "TrainingJob", TellingJob)
+    monkeypatch.setattr(aiayn.launch, "gpu_names", list)
+    monkeypatch.setenv("OMP_NUM_THREADS", "17")
+    monkeypatch.setenv(
+        "PYTHONPATH",
+        os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+    )
+    handler = signal.getsignal(signal.SIGINT)
+    job = submit(make_request(tmp_path), "local")
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert os.environ["OMP_NUM_THREADS"] == "17"
+    assert "AIAYN_COMMIT" not in os.environ
+    job.wait()
+    told = (tmp_path / "told").read_text(encoding="utf-8").split("\n")
+    expected = ["AIAYN_COMMIT=abc+dirty", "OMP_NUM_THREADS=3", "CUDA_VISIBLE_DEVICES="]
+    assert told == [
+        *expected,
+        *(f"{name}={value}" for name, value in ALLOCATOR_ENVIRONMENT.items()),
+        "ignores INT: True",
+    ]
+
+
+def test_an_unknown_launcher_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="launcher 'loacl': expected one of local, debug"):
+        submit(make_request(tmp_path), "loacl")
+
+
+def test_debug_cannot_start_further_ranks(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="run: 2 ranks, but debug has this process alone; use local"):
+        submit(make_request(tmp_path, num_ranks=2), "debug")
+
+
+def test_a_folder_that_cannot_be_written_is_a_launch_error(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(LaunchError, match=r"run: the local launcher could not start a job: .*run"):
+        submit(make_request(tmp_path / "run"), "local")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP])
+def test_signals_are_noted_and_handlers_given_back(number: signal.Signals) -> None:
+    handler = signal.getsignal(number)
+    with StopFlag().installed() as stop:
+        assert stop.signal_number is None
+        os.kill(os.getpid(), number)
+        assert stop.signal_number is number
+    assert signal.getsignal(number) is handler

@@ -1,0 +1,139 @@
+"""Outputs are whole or absent, and records say how they were made."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aiayn.provenance
+from aiayn.errors import SpaceError
+from aiayn.provenance import (
+    commit_label,
+    file_sha256,
+    gather_provenance,
+    replace_on_success,
+    replace_outputs_on_success,
+    require_free_space,
+)
+
+
+@pytest.fixture
+def fresh_commit() -> Iterator[None]:
+    """Forget the commit that this process has found out."""
+    aiayn.provenance._commit.cache_clear()
+    yield
+    aiayn.provenance._commit.cache_clear()
+
+
+def test_an_output_appears_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "output"
+    with replace_on_success(path) as partial_path:
+        partial_path.write_bytes(b"whole")
+        assert not path.exists()
+    assert path.read_bytes() == b"whole"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_leaves_the_earlier_output_and_nothing_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "output"
+    path.write_bytes(b"earlier")
+    with pytest.raises(KeyError), replace_on_success(path) as partial_path:
+        partial_path.write_bytes(b"ha")
+        raise KeyError
+    assert path.read_bytes() == b"earlier"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_output_that_was_never_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), replace_on_success(tmp_path / "output"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_space_left_leaves_nothing(tmp_path: Path) -> None:
+    """/dev/full refuses every byte, as a full disk does."""
+    path = tmp_path / "output"
+    with pytest.raises(OSError, match="No space left on device"), replace_on_success(path) as partial_path:
+        partial_path.symlink_to("/dev/full")
+        partial_path.write_bytes(b"x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_outputs_moves_beside_its_record(tmp_path: Path) -> None:
+    record_path = tmp_path / "record.json"
+    record_path.write_bytes(b"of the earlier outputs")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "earlier").touch()
+    with replace_outputs_on_success(record_path) as folder:
+        (folder / "data").mkdir()
+        (folder / "data" / "new").touch()
+        (folder / "text").write_bytes(b"new")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["data", "new", "text"]
+
+
+def test_a_failed_folder_of_outputs_changes_nothing(tmp_path: Path) -> None:
+    record_path = tmp_path / "record.json"
+    record_path.write_bytes(b"earlier")
+    with pytest.raises(KeyError), replace_outputs_on_success(record_path) as folder:
+        (folder / "text").touch()
+        raise KeyError
+    assert list(tmp_path.iterdir()) == [record_path]
+    assert record_path.read_bytes() == b"earlier"
+
+
+def test_a_file_has_the_sha256_that_sha256sum_prints(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")  # printf abc | sha256sum
+    assert file_sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_provenance_names_its_inputs_and_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(b"x")
+    monkeypatch.setattr(sys, "argv", ["/bin/aiayn", "clean", "--text", "a b"])
+    provenance = gather_provenance([path])
+    assert provenance.input_sha256_by_path == {str(path): hashlib.sha256(b"x").hexdigest()}
+    assert provenance.command == "aiayn clean --text 'a b'"
+    assert provenance.version_by_package["numpy"].count(".") == 2
+    assert gather_provenance(command="aiayn train").command == "aiayn train"
+
+
+@pytest.mark.usefixtures("fresh_commit")
+def test_a_job_takes_the_commit_that_its_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIAYN_COMMIT", "0123+dirty")
+    assert commit_label() == "0123+dirty"
+    provenance = gather_provenance()
+    assert (provenance.commit, provenance.is_dirty) == ("0123", True)
+
+
+@pytest.mark.usefixtures("fresh_commit")
+def test_outside_a_checkout_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIAYN_COMMIT", raising=False)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    assert commit_label() == "unknown"
+
+
+@pytest.mark.usefixtures("fresh_commit")
+def test_in_a_checkout_the_commit_is_gits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIAYN_COMMIT", raising=False)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=Path(aiayn.provenance.__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    expected = head.stdout.strip() if head.returncode == 0 else "unknown"
+    assert commit_label().removesuffix("+dirty") == expected
+
+
+def test_what_the_disk_cannot_hold_is_refused_beforehand(tmp_path: Path) -> None:
+    not_yet_made = tmp_path / "runs" / "run"
+    require_free_space(not_yet_made, 1, "a run's checkpoints")
+    with pytest.raises(SpaceError, match=r"run: 1000000000\.00 GB needed for a run's checkpoints, .* GB free; make"):
+        require_free_space(not_yet_made, 10**18, "a run's checkpoints")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,320 @@
+"""The driver of a training: what it does when jobs end well, fail, die or are stopped; jobs are stand-ins here."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import aiayn.train
+from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, append_event, end_attempt
+from aiayn.engine.fairseq_args import TrainingData
+from aiayn.errors import LaunchError, RunError
+from aiayn.launch import TrainingRequest
+from aiayn.train import DRIVER_LOCK_NAME, drive
+from tests.records_factory import BASE_TRAINING
+from tests.unit.test_attempts import started
+
+Work = Callable[[Path], None]
+
+
+class FakeJob:
+    """A job that does all its work when it is first asked whether it is done."""
+
+    job_id = "fake"
+
+    def __init__(self, work: Work, run_folder: Path) -> None:
+        self.work, self.run_folder = work, run_folder
+
+    def done(self) -> bool:
+        """Work, and be done."""
+        self.work(self.run_folder)
+        return True
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll often."""
+    monkeypatch.setattr(aiayn.train, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> TrainingRequest:
+    """Return a request to train in a folder of its own."""
+    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+    return TrainingRequest(
+        run="run", run_folder=str(tmp_path / "run"), corpus="corpus", system="base", seed=1, training=BASE_TRAINING,
+        data=data, binarized_path="record.json", num_models=1, num_ranks=1, threads_per_rank=1, commit="", command="",
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def submitted(monkeypatch: pytest.MonkeyPatch, *works: Work) -> Iterator[list[Work]]:
+    """Let each submission be the next stand-in; yields those left."""
+    left = list(works)
+    monkeypatch.setattr(aiayn.train, "submit", lambda request, launcher: FakeJob(left.pop(0), Path(request.run_folder)))
+    yield left
+
+
+def checkpoint(run_folder: Path, update: int) -> None:
+    """Leave a full checkpoint, as far as a driver looks."""
+    (run_folder / "checkpoints").mkdir(exist_ok=True)
+    (run_folder / "checkpoints" / f"full_{update:08d}.pt").touch()
+
+
+def finish(run_folder: Path) -> None:
+    """Train to the end."""
+    (run_folder / DONE_NAME).write_bytes(b"the record")
+
+
+def die(run_folder: Path) -> None:
+    """End without a word."""
+    (run_folder / "submitit").mkdir(exist_ok=True)
+    (run_folder / "submitit" / "7_0_log.out").write_text("first words\nlast words\n", encoding="utf-8")
+
+
+def die_after(update: int) -> Work:
+    """Return a job that saves at an update, then ends without a word."""
+
+    def work(run_folder: Path) -> None:
+        checkpoint(run_folder, update)
+        die(run_folder)
+
+    return work
+
+
+def fail(run_folder: Path) -> None:
+    """Note an error."""
+    append_event(run_folder, started(1))
+    (run_folder / LOG_NAME).write_text("epoch 1\nCUDA out of memory\n", encoding="utf-8")
+    end_attempt(run_folder, update=0, outcome="failed", reason="RuntimeError: out of memory")
+
+
+def test_a_finished_jobs_record_is_copied(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with submitted(monkeypatch, finish):
+        drive(request_, launcher="local", record_path=tmp_path / "results" / "seed1.json")
+    assert (tmp_path / "results" / "seed1.json").read_bytes() == b"the record"
+
+
+def test_a_finished_run_is_not_trained_again(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(request_.run_folder).mkdir()
+    finish(Path(request_.run_folder))
+    with submitted(monkeypatch):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert (tmp_path / "seed1.json").read_bytes() == b"the record"
+
+
+def test_what_died_is_resumed_as_long_as_it_gets_on(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two deaths, a new checkpoint, two deaths more: never three without one."""
+    with submitted(monkeypatch, die, die, die_after(10), die, die, finish) as left:
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert left == []
+
+
+def test_what_died_thrice_without_a_new_checkpoint_is_given_up(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint of update 10 is new once; then its message is what the job printed."""
+    with submitted(monkeypatch, die_after(10), die, die, die_after(10), finish) as left:
+        with pytest.raises(RunError, match="run: died 3 times without a new checkpoint") as raised:
+            drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert left == [finish]
+    assert str(raised.value).endswith("first words\n  last words")
+    assert raised.value.exit_code == 3
+    assert not (tmp_path / "seed1.json").exists()
+
+
+def test_what_failed_is_not_repeated(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with submitted(monkeypatch, fail, finish) as left:
+        with pytest.raises(RunError, match="run: RuntimeError: out of memory") as raised:
+            drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+        assert left == [finish]
+        assert "epoch 1\n  CUDA out of memory" in str(raised.value)
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")  # the next start tries again
+
+
+def test_an_old_failure_is_not_taken_for_a_new_one(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new job dies before it can tell anything: it is resumed, not reported as the failure of yesterday."""
+    Path(request_.run_folder).mkdir()
+    fail(Path(request_.run_folder))
+    with submitted(monkeypatch, die, finish) as left:
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert left == []
+
+
+def test_what_somebody_stopped_is_not_resumed_at_once(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_stopped(run_folder: Path) -> None:
+        checkpoint(run_folder, 30)
+        append_event(run_folder, started(1))
+        end_attempt(run_folder, update=30, outcome="stopped", reason="asked by SIGTERM")
+
+    with submitted(monkeypatch, be_stopped), pytest.raises(RunError) as raised:
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert str(raised.value) == "run: stopped at update 30 of 3000, asked by SIGTERM; the same command resumes it"
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunError), (signal.SIGHUP, RunError)]
+)
+def test_a_signal_ends_the_driver_after_its_job(
+    number: signal.Signals,
+    error: type[BaseException],
+    request_: TrainingRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handler = signal.getsignal(number)
+    with submitted(monkeypatch, lambda run_folder: os.kill(os.getpid(), number)), pytest.raises(error):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert signal.getsignal(number) is handler
+
+
+def test_a_job_that_misses_the_first_signal_gets_another(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver waiting for ever."""
+    monkeypatch.setattr(aiayn.train, "SECONDS_BETWEEN_SIGNALS", 0.02)
+    times: list[float] = []
+    monkeypatch.setattr(aiayn.train, "_terminate_local_job", lambda job: times.append(time.monotonic()))
+
+    class DeafJob(FakeJob):
+        def done(self) -> bool:
+            if not times:
+                os.kill(os.getpid(), signal.SIGINT)
+            return len(times) >= 3
+
+    monkeypatch.setattr(aiayn.train, "submit", lambda request, launcher: DeafJob(die, tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert times[2] - times[0] >= 0.04
+
+
+def lock_in_another_process(path: Path, seconds: float) -> int:
+    """Let a fork hold a lock for some time, and return its process number once it has it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with path.open("a") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            os.write(writer, b"!")
+            time.sleep(seconds)
+            os._exit(0)
+    os.read(reader, 1)
+    os.close(reader)
+    os.close(writer)
+    return child
+
+
+def test_a_second_driver_waits_for_the_first(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And finds the run done: it submits nothing."""
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    child = lock_in_another_process(run_folder / DRIVER_LOCK_NAME, 0.3)
+    threading.Timer(0.1, finish, [run_folder]).start()
+    begin = time.monotonic()
+    with submitted(monkeypatch):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert time.monotonic() - begin > 0.2
+    os.waitpid(child, 0)
+
+
+def test_a_driver_that_waits_for_another_can_be_interrupted(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    child = lock_in_another_process(run_folder / DRIVER_LOCK_NAME, 60)
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with submitted(monkeypatch), pytest.raises(KeyboardInterrupt):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_a_living_job_of_a_driver_that_died_is_waited_for(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 0.3)
+    threading.Timer(0.1, finish, [run_folder]).start()
+    with submitted(monkeypatch):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    os.waitpid(child, 0)
+
+
+def test_a_signal_reaches_a_job_of_an_earlier_driver(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with submitted(monkeypatch), pytest.raises(KeyboardInterrupt):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert os.waitpid(child, 0)[1] == signal.SIGTERM
+
+
+def test_beginning_anew_sets_the_earlier_run_aside(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    checkpoint(run_folder, 10)
+    finish(run_folder)
+    for number in (1, 2):
+        with submitted(monkeypatch, finish) as left:
+            drive(request_, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
+        assert left == []
+        assert (run_folder / f"aside-{number}" / DONE_NAME).read_bytes() == b"the record"
+    assert (run_folder / "aside-1" / "checkpoints" / "full_00000010.pt").exists()
+    assert not (run_folder / "checkpoints").exists()
+
+
+def test_beginning_anew_under_a_living_job_is_refused(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
+    with submitted(monkeypatch), pytest.raises(LaunchError, match="is being trained; end that job before `--fresh`"):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert sorted(path.name for path in run_folder.iterdir()) == [DRIVER_LOCK_NAME, RANK_LOCK_NAME]
+
+
+def test_the_driver_loads_no_engine() -> None:
+    """All that the verb imports, and a submission: neither torch nor fairseq comes along."""
+    program = (
+        "import sys, aiayn.verbs.train, aiayn.train, aiayn.feasibility, aiayn.launch, aiayn.binarize, aiayn.machine\n"
+        "aiayn.machine.cpu_flops_per_second_per_core()\n"
+        "import submitit; submitit.AutoExecutor('unused', cluster='local')\n"
+        "print([name for name in ('torch', 'fairseq', 'omegaconf', 'pandas') if name in sys.modules])"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    listed = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment)
+    assert listed.stdout == b"[]\n", listed.stderr

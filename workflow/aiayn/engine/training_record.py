@@ -1,0 +1,74 @@
+"""The record of a training that has made its last update."""
+
+import platform
+import sys
+from pathlib import Path
+
+import msgspec
+import torch
+
+from aiayn import attempts
+from aiayn.engine import plugin
+from aiayn.engine.checkpoints import (
+    count_parameters,
+    list_checkpoints,
+    load_checkpoint,
+    newest_whole_full,
+    tensors_sha256,
+    update_of,
+)
+from aiayn.errors import CheckpointError
+from aiayn.launch import TrainingRequest
+from aiayn.provenance import gather_provenance
+from aiayn.records import Hardware, SavedModel, TrainRecord
+
+
+def make_record(request: TrainingRequest, started: attempts.Started, *, num_ranks: int, until: str) -> TrainRecord:
+    """Return the record of a training whose newest attempt `started` and is over at `until` (UTC).
+
+    Raises:
+        CheckpointError: if its last checkpoints are not there.
+    """
+    run_folder = Path(request.run_folder)
+    folder = run_folder / "checkpoints"
+    full_path, _ = newest_whole_full(folder)
+    models = list_checkpoints(folder, "model")
+    if full_path is None or not models:
+        raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; begin anew with `--fresh`")
+    state = load_checkpoint(full_path)["extra_state"][plugin.AiaynTranslationTask.__name__]
+    tensors = load_checkpoint(models[-1], is_checked=True)["model"]
+    summary = attempts.summarise_attempts(attempts.read_events(run_folder), until=until)
+    return TrainRecord(
+        provenance=gather_provenance([Path(request.binarized_path)], command=request.command),
+        run=request.run,
+        corpus=request.corpus,
+        system=request.system,
+        seed=request.seed,
+        updates=update_of(full_path),
+        wall_seconds=summary.wall_seconds,
+        gpu_seconds=summary.gpu_seconds,
+        hardware=Hardware(
+            device=started.device,
+            cpu=_cpu_name(),
+            gpu=torch.cuda.get_device_name(0) if started.device == "cuda" else "",
+            num_gpus=started.num_gpus,
+            num_ranks=num_ranks,
+            threads_per_rank=request.threads_per_rank,
+        ),
+        tokens=int(state["num_target_tokens"]),
+        num_attempts=summary.num_attempts,
+        num_parameters=count_parameters(tensors),
+        run_folder=str(run_folder),
+        log_path=str(run_folder / attempts.LOG_NAME),
+        models=[SavedModel(update=update_of(path), path=str(path)) for path in models],
+        tensors_sha256=tensors_sha256(tensors),
+        training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
+    )
+
+
+def _cpu_name() -> str:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
