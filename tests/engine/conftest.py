@@ -7,10 +7,9 @@ import pytest
 from aiayn.binarize import binarize_corpus
 from aiayn.clean import clean_corpus
 from aiayn.fetch import fetch_corpus
-from aiayn.launch import TrainingRequest
-from aiayn.records import BinarizedCorpus, TrainRecord, write_record
+from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.subword import load_encoders, segment_corpus
-from tests.engine.tiny_spec import CORPUS
+from tests.engine.tiny_spec import CORPUS, TWO_BATCHES
 from tests.engine.tiny_training import make_request, train
 
 
@@ -21,6 +20,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> BinarizedCorpus:
     raw = fetch_corpus(CORPUS, mirror=None, record_path=folder / "fetch" / "record.json")
     cleaned = clean_corpus(CORPUS, raw, record_path=folder / "clean" / "record.json")
     segmented = segment_corpus(CORPUS, cleaned, record_path=folder / "segment" / "record.json")
+    write_record(segmented, folder / "segment" / "record.json")
     record_path = folder / "binarize" / "record.json"
     record = binarize_corpus(CORPUS, cleaned, {**load_encoders(segmented)}, record_path=record_path)
     write_record(record, record_path)
@@ -28,15 +28,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> BinarizedCorpus:
 
 
 @pytest.fixture(scope="session")
-def finished_request(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainingRequest:
-    """Return what the uninterrupted training was asked for."""
-    return make_request(tmp_path_factory.mktemp("runs") / "uninterrupted", data)
+def segmented(data: BinarizedCorpus) -> SegmentedText:
+    """Return the record of the subwords behind the data-bin."""
+    return read_record(Path(data.folder).parents[1] / "segment" / "record.json", SegmentedText)
 
 
 @pytest.fixture(scope="session")
-def finished(finished_request: TrainingRequest) -> TrainRecord:
+def finished(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
     """Return the record of an uninterrupted training; its folder is not to be changed."""
-    return train(finished_request)
+    return train(make_request(tmp_path_factory.mktemp("runs") / "uninterrupted", data))
+
+
+@pytest.fixture(scope="session")
+def finished_by_two_batches(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
+    """Return the record of one whose updates are each of two batches."""
+    return train(make_request(tmp_path_factory.mktemp("runs") / "by_two_batches", data, **TWO_BATCHES))
 
 
 @pytest.fixture

@@ -69,14 +69,16 @@ def test_scores_are_log_probabilities_over_the_length_penalty(
     translator: Translator, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
     """n counts the end of sentence: over n^0.6, or over ((5 + n) / 6)^0.6."""
-    gnmt = Translator(Path(average.path), Path(data.folder),
-                      msgspec.structs.replace(DECODING, length_penalty_form="gnmt"), device="cpu")  # fmt: skip
+    gnmt_decoding = msgspec.structs.replace(DECODING, length_penalty_form="gnmt")
+    gnmt = Translator(Path(average.path), Path(data.folder), gnmt_decoding, device="cpu")
     lengths = set()
-    for by_form, penalty in ((translator, lambda n: n**0.6), (gnmt, lambda n: ((5 + n) / 6) ** 0.6)):
-        for hypothesis in decode_split(by_form, "test")[0]:
-            num_tokens = len(hypothesis.pieces) + 1
-            lengths.add(num_tokens)
-            assert hypothesis.score == pytest.approx(hypothesis.log_probability_nats / penalty(num_tokens), rel=1e-5)
+    for hypothesis in decode_split(translator, "test")[0]:
+        num_tokens = len(hypothesis.pieces) + 1
+        lengths.add(num_tokens)
+        assert hypothesis.score == pytest.approx(hypothesis.log_probability_nats / num_tokens**0.6, rel=1e-5)
+    for hypothesis in decode_split(gnmt, "test")[0]:
+        penalty = ((5 + len(hypothesis.pieces) + 1) / 6) ** 0.6
+        assert hypothesis.score == pytest.approx(hypothesis.log_probability_nats / penalty, rel=1e-5)
     assert len(lengths) > 1
 
 

@@ -40,7 +40,7 @@ def any_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
 def written_out(step: int) -> float:
     """Return equation (3) as the paper prints it."""
     rising, falling = step * WARMUP_STEPS ** (-1.5), step ** (-0.5)
-    return D_MODEL ** (-0.5) * min(falling, rising)
+    return float(D_MODEL ** (-0.5) * min(falling, rising))
 
 
 def rates(make_schedule: Callable[[RateKeeper], Equation3 | InverseSquareRootSchedule]) -> list[float]:

@@ -1,7 +1,11 @@
 """A training that was interrupted in any way ends with the same tensors, bit for bit, as one that never was."""
 
+import shutil
 import signal
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import msgspec
 import pytest
@@ -14,6 +18,7 @@ from aiayn.errors import RunError
 from aiayn.launch import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord
 from tests.engine.hooked_job import Fault, KillAtEnd, KillInSave, Signal, hooked
+from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
     in_child,
     log_text,
@@ -36,12 +41,21 @@ def stop_at(update: int, request: TrainingRequest) -> None:
 def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    """Killed at 7 before any checkpoint, while 20's is written, and at 33, in epochs 1, 2 and 3; by local jobs."""
+    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written; 13 updates are an epoch.
+
+    First driver and job die together, in one process; the last time a local job alone, which its driver resumes.
+    """
     request = make_request(run_folder, data)
-    kills = (Signal(update=7, number=signal.SIGKILL), KillInSave(update=20), Signal(update=33, number=signal.SIGKILL))
-    with hooked(*kills):
+
+    def train_to_the_kill(update: int) -> None:
+        with hooked(Signal(update=update, number=signal.SIGKILL)):
+            train(request)
+
+    for update in (7, 25):
+        assert in_child(partial(train_to_the_kill, update)) == signal.SIGKILL
+    with hooked(KillInSave(update=30)):
         record = train(request, launcher="local")
-    assert starts(run_folder) == [0, 0, 10, 30]
+    assert starts(run_folder) == [0, 0, 20, 20]
     assert outcomes(run_folder) == ["lost", "lost", "lost", "done"]
     assert record.tensors_sha256 == finished.tensors_sha256
     assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
@@ -50,9 +64,10 @@ def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
 
 
 def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
-    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+    run_folder: Path, data: BinarizedCorpus, finished_by_two_batches: TrainRecord
 ) -> None:
-    request = make_request(run_folder, data)
+    """In epoch 2, by TERM; each update is of two batches."""
+    request = make_request(run_folder, data, **TWO_BATCHES)
     stop_at(23, request)
     assert updates_kept(run_folder, "full") == [23]
     assert updates_kept(run_folder, "model") == [10, 20]  # 23 is none of the evenly spaced ones
@@ -60,9 +75,9 @@ def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
     record = train(request)
     assert starts(run_folder) == [0, 23]
     assert outcomes(run_folder) == ["stopped", "done"]
-    assert record.tensors_sha256 == finished.tensors_sha256
-    assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
-    assert record.tokens == finished.tokens
+    assert record.tensors_sha256 == finished_by_two_batches.tensors_sha256
+    assert state_sha256(run_folder) == state_sha256(Path(finished_by_two_batches.run_folder))
+    assert record.tokens == finished_by_two_batches.tokens
 
 
 def test_batches_must_be_made_anew_each_epoch(
@@ -111,34 +126,39 @@ def test_the_trap_is_real_fairseq_alone_would_train_on(
         train(request)
 
 
-# A learning rate that is far too high: the first of three validations is the best. An epoch is six updates.
-IMPATIENT = {
-    "schedule": "inverse_sqrt", "peak_learning_rate": 1.0, "initial_learning_rate": 0.0, "warmup_steps": 8,
-    "max_tokens_per_batch": 4000, "batches_per_update": 1, "save_interval_updates": None, "patience_epochs": 2,
-}  # fmt: skip
+# An epoch is six or seven updates.
+BY_EPOCHS = {"max_tokens_per_batch": 4000, "batches_per_update": 1, "save_interval_updates": None, "patience_epochs": 2}
 
 
 @pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
+def _worse_every_epoch() -> Iterator[None]:
+    """Let validation say that the loss of epoch n is n: with a patience of two, the third epoch is the last."""
+    with mock.patch("fairseq_cli.train.validate", lambda cfg, trainer, task, epoch_itr, subsets: [epoch_itr.epoch]):
+        yield
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus, _worse_every_epoch: None) -> TrainRecord:
     """Return the record of an uninterrupted training that stops early."""
-    return train(make_request(tmp_path_factory.mktemp("runs") / "impatient", data, **IMPATIENT))
+    return train(make_request(tmp_path_factory.mktemp("runs") / "impatient", data, **BY_EPOCHS))
 
 
 def test_early_stopping_goes_on_counting_after_a_restart(
     run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord
 ) -> None:
-    assert impatient.updates == 18
-    request = make_request(run_folder, data, **IMPATIENT)
+    request = make_request(run_folder, data, **BY_EPOCHS)
     stop_at(impatient.updates - 2, request)
     record = train(request)
     assert (record.updates, record.tensors_sha256) == (impatient.updates, impatient.tensors_sha256)
-    assert [model.update for model in record.models] == [model.update for model in impatient.models]
+    kept = [model.update for model in record.models]
+    assert kept == [model.update for model in impatient.models]
+    assert kept == [impatient.updates // 3, 2 * impatient.updates // 3, impatient.updates]
 
 
 def test_early_stopping_that_forgets_goes_on_too_long(
     run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = make_request(run_folder, data, **IMPATIENT)
+    request = make_request(run_folder, data, **BY_EPOCHS)
     stop_at(impatient.updates - 2, request)
     monkeypatch.setattr(plugin.AiaynTranslationTask, "set_checkpoint_dict", lambda task, state: None)
     assert train(request).updates > impatient.updates
@@ -147,11 +167,12 @@ def test_early_stopping_that_forgets_goes_on_too_long(
 def test_stopped_early_and_killed_it_makes_no_further_update(
     run_folder: Path, data: BinarizedCorpus, impatient: TrainRecord
 ) -> None:
-    request = make_request(run_folder, data, **IMPATIENT)
-    train(request)
+    request = make_request(run_folder, data, **BY_EPOCHS)
+    shutil.copytree(impatient.run_folder, run_folder)
     (run_folder / DONE_NAME).unlink()
     with hooked(Fault(update=impatient.updates + 1, message="trained on")):
         record = train(request)
+    assert starts(run_folder) == [0, impatient.updates]
     assert record.tensors_sha256 == impatient.tensors_sha256
 
 

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def train_ranks(request: TrainingRequest, hook_by_rank: dict[int, Hook] | None = None) -> list[int]:
+def train_ranks(request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | None = None) -> list[int]:
     """Train in forks of this process, one a rank, without a driver, and return their wait statuses."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -4,17 +4,18 @@ HOOKS is a JSON list of hooks for the first jobs.
 """
 
 import sys
+from pathlib import Path
 
 import msgspec
 
 import aiayn.spec
 from aiayn.__main__ import main
-from aiayn.spec import SystemSpec
+from aiayn.spec import CONFIG_FOLDER, SystemSpec
 from tests.engine.hooked_job import AnyHook, hooked
 from tests.engine.tiny_spec import DECODING, TRAINING
 
 
-def read_tiny_system(name: str, scale: str) -> SystemSpec:
+def read_tiny_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
     """Return the tiny system, whatever was asked for."""
     return SystemSpec(name=name, description="for these tests", training=TRAINING, decoding=DECODING)
 

@@ -11,6 +11,7 @@ from aiayn.attempts import (
     LOG_NAME,
     AttemptSummary,
     Ended,
+    Event,
     Started,
     append_event,
     close_lost_attempt,
@@ -51,7 +52,7 @@ def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
 
 
 def test_events_come_back_in_order(tmp_path: Path) -> None:
-    events = [started(1), ended(1, time=NOON), started(2)]
+    events: list[Event] = [started(1), ended(1, time=NOON), started(2)]
     for event in events:
         append_event(tmp_path, event)
     assert read_events(tmp_path) == events
@@ -124,7 +125,7 @@ def test_the_tail_of_a_huge_log_is_read_from_its_end(tmp_path: Path) -> None:
 
 def test_seconds_are_summed_over_attempts() -> None:
     """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for nothing."""
-    events = [
+    events: list[Event] = [
         started(1, num_gpus=8),
         ended(1, time="2026-01-01T12:01:00+00:00"),
         started(2, time="2026-01-01T13:00:00+00:00", num_gpus=4),

@@ -14,15 +14,18 @@ from pathlib import Path
 import pytest
 
 import aiayn.train
-from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, append_event, end_attempt
+from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Started, append_event, end_attempt
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch import TrainingRequest
 from aiayn.train import DRIVER_LOCK_NAME, drive
 from tests.records_factory import BASE_TRAINING
-from tests.unit.test_attempts import started
 
 Work = Callable[[Path], None]
+STARTED = Started(
+    attempt=1, time="2026-01-01T12:00:00+00:00", job="7", host="here", device="cpu", num_gpus=0, threads_per_rank=1,
+    commit="", update=0,
+)  # fmt: skip
 
 
 class FakeJob:
@@ -92,7 +95,7 @@ def die_after(update: int) -> Work:
 
 def fail(run_folder: Path) -> None:
     """Note an error."""
-    append_event(run_folder, started(1))
+    append_event(run_folder, STARTED)
     (run_folder / LOG_NAME).write_text("epoch 1\nCUDA out of memory\n", encoding="utf-8")
     end_attempt(run_folder, update=0, outcome="failed", reason="RuntimeError: out of memory")
 
@@ -164,7 +167,7 @@ def test_what_somebody_stopped_is_not_resumed_at_once(
 ) -> None:
     def be_stopped(run_folder: Path) -> None:
         checkpoint(run_folder, 30)
-        append_event(run_folder, started(1))
+        append_event(run_folder, STARTED)
         end_attempt(run_folder, update=30, outcome="stopped", reason="asked by SIGTERM")
 
     with submitted(monkeypatch, be_stopped), pytest.raises(RunError) as raised:

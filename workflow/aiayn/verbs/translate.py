@@ -50,9 +50,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _blocks(num_lines: int) -> Iterator[list[str]]:
+    """Yield the lines of standard input, split at LF alone, in lists of at most `num_lines`."""
+    from aiayn.errors import CorpusError
+
     block: list[str] = []
-    for line in iter(sys.stdin.readline, ""):
-        block.append(line.rstrip("\n"))
+    for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
+        try:
+            block.append(line.removesuffix(b"\n").decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"standard input, line {line_number}: not UTF-8: {error}; convert it first") from error
         if len(block) == num_lines:
             yield block
             block = []

@@ -1,0 +1,194 @@
+"""`aiayn train` with real jobs: Ctrl-C, a driver that dies, two drivers, jobs that fail or die."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import aiayn.spec
+import aiayn.train
+from aiayn.__main__ import main
+from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
+from aiayn.errors import RunError
+from aiayn.launch import TrainingRequest
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from tests.engine.hooked_job import Fault, KillAtBegin, Signal, Wait, hooked
+from tests.engine.tiny_training import log_text, make_request, outcomes, record_path_of, starts, train, updates_kept
+from tests.engine.train_command import read_tiny_system
+
+CHECKOUT = Path(__file__).parents[2]
+LONGEST_WAIT_SECONDS = 60.0
+
+
+def arguments(folder: Path, data: BinarizedCorpus) -> list[str]:
+    """Return the arguments of `aiayn train` for a run below a folder."""
+    binarized_path = Path(data.folder).parent / "record.json"
+    names = ["--scale", "demo", "--corpus", data.corpus, "--system", "tiny", "--seed", "1", "--num-models", "3"]
+    places = ["--binarized", str(binarized_path), "--runs-folder", str(folder / "runs")]
+    return ["train", *names, *places, "--record", str(folder / "seed1.json")]
+
+
+def start_driver(folder: Path, data: BinarizedCorpus) -> "subprocess.Popen[str]":
+    """Start `aiayn train` in a process group of its own, its job made to wait at update 12; return when it is there."""
+    hooks = msgspec.json.encode([Wait(update=12, path=str(folder / "go"))]).decode()
+    command = [sys.executable, "-m", "tests.engine.train_command", hooks, "--", *arguments(folder, data)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(CHECKOUT)}
+    with (folder / "driver.log").open("w") as log:
+        driver = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stderr=log, text=True, start_new_session=True)
+    wait_for((folder / "go.here").exists)
+    return driver
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so, but not for ever."""
+    deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def told(folder: Path) -> str:
+    """Return what the driver has printed."""
+    return (folder / "driver.log").read_text(encoding="utf-8")
+
+
+def run_folder_of(folder: Path) -> Path:
+    """Return the one run's folder."""
+    (run_folder,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
+    return run_folder
+
+
+def same_request(folder: Path, data: BinarizedCorpus) -> TrainingRequest:
+    """Return the command's own request, to go on with it in this process."""
+    return make_request(run_folder_of(folder), data)
+
+
+def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
+    tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    driver = start_driver(tmp_path, data)
+    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: driver, controller and job all get it
+    wait_for(lambda: "SIGINT; saving before the end" in told(tmp_path))
+    time.sleep(0.3)
+    (tmp_path / "go").touch()
+    begin = time.monotonic()
+    assert driver.wait(LONGEST_WAIT_SECONDS) == 130
+    assert time.monotonic() - begin < 15
+    run_folder = run_folder_of(tmp_path)
+    assert re.fullmatch(r"tiny_en_de-tiny-seed1-[0-9a-f]{8}", run_folder.name)
+    assert "saved at update 12 of 40; the same command resumes it" in told(tmp_path)
+    assert told(tmp_path).endswith("aiayn train: interrupted\n")
+    assert outcomes(run_folder) == ["stopped"]
+    assert not (tmp_path / "seed1.json").exists()
+    assert not aiayn.train._is_locked(run_folder / RANK_LOCK_NAME)
+    record = train(same_request(tmp_path, data))
+    assert starts(run_folder) == [0, 12]
+    assert record.tensors_sha256 == finished.tensors_sha256
+
+
+def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
+    tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    driver = start_driver(tmp_path, data)
+    driver.kill()
+    driver.wait()
+    assert aiayn.train._is_locked(run_folder_of(tmp_path) / RANK_LOCK_NAME)
+    threading.Timer(1.0, (tmp_path / "go").touch).start()
+    record = train(same_request(tmp_path, data), launcher="local")
+    assert starts(run_folder_of(tmp_path)) == [0]
+    assert outcomes(run_folder_of(tmp_path)) == ["done"]
+    assert record.tensors_sha256 == finished.tensors_sha256
+
+
+def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path, data: BinarizedCorpus) -> None:
+    request = make_request(run_folder, data, updates=4)
+    children = []
+    for index in range(2):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                aiayn.train.drive(request, launcher="debug", record_path=Path(f"{run_folder}-{index}.json"))
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    assert starts(run_folder) == [0]
+    first, second = (read_record(Path(f"{run_folder}-{index}.json"), TrainRecord) for index in range(2))
+    assert first == second
+
+
+def test_a_job_that_dies_at_once_is_tried_thrice(run_folder: Path, data: BinarizedCorpus) -> None:
+    with (
+        hooked(*(KillAtBegin(update=0) for _ in range(3))),
+        pytest.raises(RunError, match="died 3 times without a new checkpoint") as raised,
+    ):
+        train(make_request(run_folder, data), launcher="local")
+    assert "submitit INFO" in str(raised.value)  # what the job printed: there is no log yet
+    assert not (run_folder / LOG_NAME).exists()
+    assert read_events(run_folder) == []
+
+
+@pytest.fixture
+def tiny_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command train the tiny system, in this process."""
+    monkeypatch.setattr(aiayn.spec, "read_system", read_tiny_system)
+
+
+@pytest.mark.usefixtures("tiny_system")
+def test_a_failing_job_is_exit_code_3_with_the_last_log_lines(
+    tmp_path: Path, data: BinarizedCorpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hooked(Fault(update=12, message="the disk is on fire")):
+        assert main([*arguments(tmp_path, data), "--launcher", "debug"]) == 3
+    message = capsys.readouterr().err
+    assert (
+        f"aiayn train: {run_folder_of(tmp_path).name}: RuntimeError: the disk is on fire\n  last lines, more" in message
+    )
+    assert message.rstrip().endswith("RuntimeError: the disk is on fire")
+    assert not (tmp_path / "seed1.json").exists()
+    assert outcomes(run_folder_of(tmp_path)) == ["failed"]
+    assert updates_kept(run_folder_of(tmp_path), "full") == [10]  # the earlier checkpoint is untouched
+    assert "the disk is on fire" in log_text(run_folder_of(tmp_path))
+
+
+@pytest.mark.usefixtures("tiny_system")
+def test_ctrl_c_in_debug_is_exit_code_130(tmp_path: Path, data: BinarizedCorpus) -> None:
+    with hooked(Signal(update=3, number=signal.SIGINT)):
+        assert main([*arguments(tmp_path, data), "--launcher", "debug"]) == 130
+    assert updates_kept(run_folder_of(tmp_path), "full") == [3]
+    assert outcomes(run_folder_of(tmp_path)) == ["stopped"]
+
+
+@pytest.mark.usefixtures("tiny_system")
+def test_a_done_run_needs_neither_disk_nor_time(
+    tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is copied, whatever the machine could still do."""
+    monkeypatch.setattr("aiayn.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
+    run_name = "tiny_en_de-tiny-seed1-00000000"
+    monkeypatch.setattr(aiayn.spec, "run_name", lambda **_: run_name)
+    (tmp_path / "runs" / run_name).mkdir(parents=True)
+    record = record_path_of(make_request(Path(finished.run_folder), data)).read_bytes()
+    (tmp_path / "runs" / run_name / DONE_NAME).write_bytes(record)
+    assert main(arguments(tmp_path, data)) == 0
+    assert (tmp_path / "seed1.json").read_bytes() == record
+
+
+def test_cuda_without_a_gpu_is_noted_as_a_failure(run_folder: Path, data: BinarizedCorpus) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RunError, match="device: cuda, but torch sees no GPU here; set `device: auto`"):
+        train(make_request(run_folder, data, device="cuda"))
+    assert outcomes(run_folder) == ["failed"]

@@ -1,0 +1,73 @@
+"""`aiayn translate RUN` reads sentences from standard input and prints each translation with its score."""
+
+import io
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+import aiayn.verbs.translate
+from aiayn.__main__ import main
+from aiayn.engine.average import average_checkpoints
+from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, write_record
+
+
+@pytest.fixture(scope="module")
+def results(
+    tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+) -> Path:
+    """Return a results folder in which the finished training is the demo's base."""
+    folder = tmp_path_factory.mktemp("results")
+    train = msgspec.structs.replace(finished, system="base")
+    write_record(train, train_record(folder, "demo", train.corpus, "base", 1))
+    path = average_record(folder, "demo", train.corpus, "base", 1, "last2")
+    write_record(average_checkpoints(train, last=2, into=path.with_suffix(".pt")), path)
+    write_record(data, corpus_record(folder, "demo", "binarize", train.corpus))
+    write_record(segmented, corpus_record(folder, "demo", "segment", train.corpus))
+    return folder
+
+
+def translate(lines: bytes, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run the command on standard input."""
+    stdin = SimpleNamespace(buffer=io.BytesIO(lines), isatty=lambda: False)
+    monkeypatch.setattr("sys.stdin", stdin)
+    return main(["translate", *arguments])
+
+
+def test_each_line_becomes_a_score_and_a_line(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Split at line feeds alone, an empty line and a last one without line feed among them; more than one block."""
+    monkeypatch.setattr(aiayn.verbs.translate, "LINES_AT_ONCE", 2)
+    lines = "The boy sees the girl.\n\nA\u2028b\rc\r\n\U0001f600".encode()
+    assert translate(lines, "uninter", "--results", str(results), monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    translations = printed.out.removesuffix("\n").split("\n")
+    assert len(translations) == 4
+    for line in translations:
+        assert re.fullmatch(r"-?\d+\.\d{4}\t[^\n]*", line)
+    assert "uninterrupted, last2, beam:4|lenpen:gnmt|alpha:0.6|stop:fairseq|maxlen:1x+50" in printed.err
+
+
+def test_without_a_name_it_is_the_newest_run(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert translate(b"Today\n", "--results", str(results), "--average", "last2", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_an_unknown_run_lists_those_that_there_are(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert translate(b"", "big", "--results", str(results), monkeypatch=monkeypatch) == 1
+    assert "big is no finished run; candidates:\n  uninterrupted" in capsys.readouterr().err
+
+
+def test_a_line_that_is_not_utf_8_is_named(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert translate(b"good\nb\xffd\n", "--results", str(results), monkeypatch=monkeypatch) == 1
+    assert "standard input, line 2: not UTF-8" in capsys.readouterr().err
