@@ -21,6 +21,7 @@ compat.install()
 
 _NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
 DICTIONARIES_KEY = "dictionary_sha256s"
+_FOLDER_BIT = 0x10  # of a zip entry's external attributes
 _BUFFERS = ("version", "_float_tensor")  # fairseq's non-parameters in a state dict
 
 
@@ -46,14 +47,17 @@ def list_checkpoints(folder: Path, kind: str) -> list[Path]:
 def is_whole(path: Path) -> bool:
     """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums.
 
-    The checksums do not cover the archive's own tables; that torch can read these is tried. Their two sizes of an entry
-    are equal, as nothing is compressed: zipfile goes by the one, torch by the other.
+    The checksums do not cover the archive's own tables; that torch can read these is tried. Of each entry they say that
+    it is not compressed and no folder, else torch would read other bytes than zipfile checks.
     """
     try:
         torch.load(path, map_location="cpu", mmap=True, weights_only=True)
         with zipfile.ZipFile(path) as archive:
-            are_sizes_equal = all(entry.compress_size == entry.file_size for entry in archive.infolist())
-            return are_sizes_equal and archive.testzip() is None
+            entries = archive.infolist()
+            is_as_torch_writes = all(
+                e.compress_size == e.file_size and not e.external_attr & _FOLDER_BIT for e in entries
+            )
+            return is_as_torch_writes and archive.testzip() is None
     except Exception:  # a flipped byte in the archive's own tables makes zipfile raise half a dozen kinds
         return False
 
