@@ -30,7 +30,7 @@ rule average:
         aiayn average \
             --train {input.train:q} \
             --last {params.last:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -63,7 +63,7 @@ rule decode:
             --binarized {input.binarized:q} \
             --testset {wildcards.testset:q} \
             --threads {threads:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -90,7 +90,7 @@ rule perplexity:
             --binarized {input.binarized:q} \
             --testset {wildcards.testset:q} \
             --threads {threads:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -114,7 +114,7 @@ rule score:
         aiayn score \
             --decoded {input.decoded:q} \
             --raw {input.raw:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -141,5 +141,5 @@ rule baselines:
             --binarized {input.binarized:q} \
             --raw {input.raw:q} \
             --testset {wildcards.testset:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """

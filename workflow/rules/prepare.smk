@@ -28,7 +28,7 @@ rule fetch:
         aiayn fetch \
             --corpus {wildcards.corpus:q} \
             --mirror={resources.mirror:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -52,7 +52,7 @@ rule clean:
         aiayn clean \
             --corpus {wildcards.corpus:q} \
             --raw {input.raw:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -76,7 +76,7 @@ rule segment:
         aiayn segment \
             --corpus {wildcards.corpus:q} \
             --text {input.text:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
 
@@ -102,5 +102,5 @@ rule binarize:
         aiayn binarize \
             --corpus {wildcards.corpus:q} \
             --text {input.text:q} {params.segmented:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """

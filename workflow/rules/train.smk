@@ -48,5 +48,5 @@ rule train:
             --num-models {params.num_models:q} \
             --threads-per-rank {threads:q} \
             {resources.long_runs:q} \
-            --record {output.record:q} 2>&1 | tee {log:q}
+            --record {output.record:q} 2>&1 | tee -i {log:q}
         """
