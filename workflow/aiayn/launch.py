@@ -22,8 +22,8 @@ from aiayn.spec import TrainingSpec
 logger = logging.getLogger(__name__)
 Launcher = Literal["local", "debug"]
 LAUNCHERS: tuple[Launcher, ...] = ("local", "debug")
-# glibc gives freed tensors back to the system and faults their pages in again at every update; on a CPU that costs
-# a good part of a small training (tests/benchmarks/bench_allocator.py).
+# glibc gives freed tensors back to the system and faults their pages in again at every update; what that costs on a CPU
+# tests/benchmarks/bench_allocator.py prints.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 _NO_LIMIT_MINUTES = 60 * 24 * 365
 
