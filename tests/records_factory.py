@@ -44,6 +44,9 @@ PROVENANCE = Provenance(
 )
 BASE_TRAINING = TrainingSpec(
     num_layers=3, d_model=64, d_ff=256, num_heads=4, d_k=16, d_v=16, p_drop=0.1, eps_ls=0.1, positions="sinusoidal",
+    architecture="transformer", norm_order="post", norm="layer", norm_epsilon=1e-6, attention="scaled",
+    attention_biases=True, tied_embeddings=True, embeddings="d_model", initialisation="tensor2tensor",
+    p_drop_attention=0.0, p_drop_ffn=0.0,
     adam_beta_1=0.9, adam_beta_2=0.98, adam_epsilon=1e-9, clip_norm=0.0, schedule="equation_3", warmup_steps=400,
     peak_learning_rate=None, initial_learning_rate=None, updates=3000, max_tokens_per_batch=1000, batches_per_update=1,
     save_interval_updates=100, patience_epochs=None, device="auto", precision="fp32",
@@ -98,7 +101,8 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
         "scale": scale, "runs_folder": str(folder / "runs"),
         "en_de_corpus": corpus_by_pair["en-de"], "en_fr_corpus": corpus_by_pair["en-fr"],
         "en_de_systems": ["base", "big"], "en_fr_systems": ["base", "big_enfr"], "ablation_systems": ["table3_c_n2"],
-        "replications": [], "seeds": [1, 2], "ablation_seeds": [1], "has_baselines": True, "cluster": "local",
+        "replications": [], "variants": [], "architectures": [], "variant_seeds": [1], "seeds": [1, 2],
+        "ablation_seeds": [1], "has_baselines": True, "cluster": "local",
     }  # fmt: skip
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 

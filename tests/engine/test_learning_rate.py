@@ -10,7 +10,7 @@ from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
 from fairseq.trainer import Trainer
 
 from aiayn.attempts import DONE_NAME
-from aiayn.engine.plugin import Equation3, Equation3Config
+from aiayn.engine.equation_3 import Equation3, Equation3Config
 from aiayn.records import BinarizedCorpus
 from tests.engine.tiny_training import make_request, train
 

@@ -12,7 +12,7 @@ import pytest
 
 import aiayn.engine.train
 from aiayn.attempts import DONE_NAME
-from aiayn.engine import plugin
+from aiayn.engine import task as engine_task
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.errors import RunError
 from aiayn.launch import TrainingRequest
@@ -160,7 +160,7 @@ def test_early_stopping_that_forgets_goes_on_too_long(
 ) -> None:
     request = make_request(run_folder, data, **BY_EPOCHS)
     stop_at(impatient.updates - 2, request)
-    monkeypatch.setattr(plugin.AiaynTranslationTask, "set_checkpoint_dict", lambda task, state: None)
+    monkeypatch.setattr(engine_task.AiaynTranslationTask, "set_checkpoint_dict", lambda self, state: None)
     assert train(request).updates > impatient.updates
 
 

@@ -15,6 +15,9 @@ CORPUS = CorpusSpec(
 # 13 updates an epoch: the 40 updates end in the fourth.
 TRAINING = TrainingSpec(
     num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, p_drop=0.1, eps_ls=0.1, positions="sinusoidal",
+    architecture="transformer", norm_order="post", norm="layer", norm_epsilon=1e-6, attention="scaled",
+    attention_biases=True, tied_embeddings=True, embeddings="d_model", initialisation="tensor2tensor",
+    p_drop_attention=0.0, p_drop_ffn=0.0,
     adam_beta_1=0.9, adam_beta_2=0.98, adam_epsilon=1e-9, clip_norm=0.0, schedule="equation_3", warmup_steps=20,
     peak_learning_rate=None, initial_learning_rate=None, updates=40, max_tokens_per_batch=2000, batches_per_update=1,
     save_interval_updates=10, patience_epochs=None, device="cpu", precision="fp32",

@@ -4,7 +4,6 @@ Names are the paper's symbols in ASCII. fairseq's names appear in `engine/fairse
 """
 
 import hashlib
-import math
 from pathlib import Path
 from typing import Literal
 
@@ -12,67 +11,12 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.strict_yaml import Document, convert, overlay, read_document
+from aiayn.training_spec import Check, DecodingSpec, Spec, TrainingSpec, check_decoding, check_training
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "config"
 SCALES = ("demo", "multi30k", "paper")
-_COUNTS = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "warmup_steps", "updates",
-           "max_tokens_per_batch", "batches_per_update", "save_interval_updates", "patience_epochs")  # fmt: skip
-
-
-class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all specs: frozen, and closed to unknown keys."""
-
-
-class TrainingSpec(Spec, frozen=True, kw_only=True):
-    """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
-
-    A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one optimiser step
-    (*update*) sums the gradients of `batches_per_update` of them, whether on as many GPUs or one after the other.
-    With `save_interval_updates` null, a checkpoint is written at each end of an epoch. With schedule `inverse_sqrt` the
-    rate rises linearly from `initial_learning_rate` to `peak_learning_rate`; with `equation_3` both are null.
-    """
-
-    num_layers: int
-    d_model: int
-    d_ff: int
-    num_heads: int
-    d_k: int
-    d_v: int
-    p_drop: float
-    eps_ls: float
-    positions: Literal["sinusoidal", "learned"]
-    adam_beta_1: float
-    adam_beta_2: float
-    adam_epsilon: float
-    clip_norm: float
-    schedule: Literal["equation_3", "inverse_sqrt"]
-    warmup_steps: int
-    peak_learning_rate: float | None
-    initial_learning_rate: float | None
-    updates: int
-    max_tokens_per_batch: int
-    batches_per_update: int
-    save_interval_updates: int | None
-    patience_epochs: int | None
-    device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["fp32"]
-
-
-class DecodingSpec(Spec, frozen=True, kw_only=True):
-    """How translations are searched for (section 6.1); it enters decode, never the run's digest.
-
-    A hypothesis of n tokens, end of sentence included, is ranked by its log-probability over `n^alpha`
-    (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper cites). Its length is at most
-    `max_length_per_source_token` * source length + `max_extra_tokens`. `stop: fairseq` ends a sentence when
-    `beam_size` hypotheses have ended.
-    """
-
-    beam_size: int
-    length_penalty_alpha: float
-    length_penalty_form: Literal["len", "gnmt"]
-    stop: Literal["fairseq"]
-    max_length_per_source_token: float
-    max_extra_tokens: int
+_LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
+_LISTS_OF_SEEDS = ("seeds", "ablation_seeds", "variant_seeds")
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
@@ -150,7 +94,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     source: GeneratedSource | ParallelSource | SegmentedSource | ArchiveSource
     dev_testset: str
     test_testset: str
-    further_testsets: list[str] = []
+    further_testsets: list[str] = msgspec.field(default_factory=list)
     clean: CleanSpec | None = None
     subword: SubwordSpec | None = None
 
@@ -182,7 +126,10 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
 class ScaleSpec(Spec, frozen=True, kw_only=True):
     """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites mappings).
 
-    `seeds` are those of Table 2's systems and of replications; `ablation_seeds` those of Table 3's rows.
+    `seeds` are those of Table 2's systems and of replications; `ablation_seeds` those of Table 3's rows;
+    `variant_seeds` those of `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence
+    and convolution against attention), all on the En-De corpus. `updates`, if not null, stands for every system's own
+    number of updates: a shorter look at the same systems.
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -195,10 +142,21 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     replications: list[str]
     seeds: list[int]
     ablation_seeds: list[int]
+    variants: list[str]
+    architectures: list[str]
+    variant_seeds: list[int]
     has_baselines: bool
     cluster: str
+    updates: int | None = None
     mirror: str | None = None
     allow_long_runs: bool = False
+
+
+def shortened(system: SystemSpec, updates: int | None) -> SystemSpec:
+    """Return a system trained for `updates` instead of its own number of updates; for null the system as it is."""
+    if updates is None:
+        return system
+    return msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, updates=updates))
 
 
 def _system_documents(name: str, scale: str, config_folder: Path) -> list[Document]:
@@ -246,9 +204,16 @@ def _converted_system(document: Document, own: Document) -> SystemSpec:
         _check(own, key, key in own.values, own.values.get(key), f"a {key} in every system's own file")
     spec = convert(document, SystemSpec)
     _check_name(spec.name, own)
-    _check_training(spec.training, document)
-    _check_decoding(spec.decoding, document)
+    check_training(spec.training, _checker(document, "training", spec.training))
+    check_decoding(spec.decoding, _checker(document, "decoding", spec.decoding))
     return spec
+
+
+def _checker(document: Document, part: str, values: Spec) -> Check:
+    def check(key: str, is_right: bool, expected: str) -> None:
+        _check(document, f"{part}.{key}", is_right, getattr(values, key), expected)
+
+    return check
 
 
 def _check(document: Document, key: str, is_right: bool, value: object, expected: str) -> None:
@@ -260,37 +225,6 @@ def _check_name(name: str, document: Document) -> None:
     path = document.path
     if name != path.stem:
         raise ConfigError(f"{document.place('name')}: name {name!r}, but the file is {path.name}; make them agree")
-
-
-def _check_training(training: TrainingSpec, document: Document) -> None:
-    def check(key: str, is_right: bool, expected: str) -> None:
-        _check(document, f"training.{key}", is_right, getattr(training, key), expected)
-
-    for key in _COUNTS:
-        value = getattr(training, key)
-        check(key, value is None or value >= 1, "a whole number of 1 or more")
-    for key in ("p_drop", "eps_ls", "adam_beta_1", "adam_beta_2"):
-        check(key, 0.0 <= getattr(training, key) < 1.0, "a fraction of 0 or more and below 1")
-    check("adam_epsilon", 0.0 < training.adam_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-9")
-    check("clip_norm", 0.0 <= training.clip_norm < math.inf, "0.0 (no clipping) or more")
-    peak, initial = training.peak_learning_rate, training.initial_learning_rate
-    if training.schedule == "equation_3":
-        for key in ("peak_learning_rate", "initial_learning_rate"):
-            check(key, getattr(training, key) is None, "null, as equation (3) fixes the rate")
-    else:
-        check("peak_learning_rate", peak is not None and 0.0 < peak < math.inf, "a number above 0")
-        is_below = peak is not None and initial is not None and 0.0 <= initial <= peak
-        check("initial_learning_rate", is_below, "a number from 0 to peak_learning_rate")
-
-
-def _check_decoding(decoding: DecodingSpec, document: Document) -> None:
-    def check(key: str, is_right: bool, expected: str) -> None:
-        _check(document, f"decoding.{key}", is_right, getattr(decoding, key), expected)
-
-    check("beam_size", decoding.beam_size >= 1, "1 or more")
-    check("length_penalty_alpha", 0.0 <= decoding.length_penalty_alpha < math.inf, "0 or more")
-    check("max_length_per_source_token", 0.0 <= decoding.max_length_per_source_token < math.inf, "0 or more")
-    check("max_extra_tokens", decoding.max_extra_tokens >= 1, "1 or more")
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
@@ -332,11 +266,12 @@ def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
 
 def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
-    for key in ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "seeds", "ablation_seeds"):
+    for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
         values = getattr(scale, key)  # a seed said twice would count as two runs in a mean and its interval
         _check(document, key, len(set(values)) == len(values), values, "each value once")
-    for key in ("seeds", "ablation_seeds"):
+    for key in _LISTS_OF_SEEDS:
         _check(document, key, all(seed >= 1 for seed in getattr(scale, key)), getattr(scale, key), "seeds of 1 or more")
+    _check(document, "updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
     return scale
 
 

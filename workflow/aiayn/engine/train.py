@@ -23,6 +23,7 @@ from aiayn.engine.checkpoints import (
 )
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, joined_ranks, rank_flags
+from aiayn.engine.task import AiaynTranslationTask, forget_validations
 from aiayn.engine.training_record import make_record
 from aiayn.errors import AiaynError, LaunchError
 from aiayn.launch import StopFlag, TrainingRequest
@@ -30,6 +31,7 @@ from aiayn.provenance import utc_now
 from aiayn.records import write_record
 
 logger = logging.getLogger(__name__)
+__all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is to know of us
 
 
 class StopTraining(BaseException):
@@ -190,7 +192,7 @@ def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
         return True
     if request.training.patience_epochs is None:
         return False
-    state = load_checkpoint(full_path)["extra_state"][plugin.AiaynTranslationTask.__name__]
+    state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     return bool(state["num_validations_without_improvement"] >= request.training.patience_epochs)
 
 
@@ -209,7 +211,7 @@ def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, st
     )
     vote = StopVote(stop, rank)
     compat.install_saving(keeper.save, is_due=keeper.is_due, stop_is_requested=vote.is_carried, stop=StopTraining)
-    plugin.forget_validations()
+    forget_validations()
     device = resolve_device(request.training.device)
     flags = train_flags(
         request.training,

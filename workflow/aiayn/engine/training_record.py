@@ -8,7 +8,6 @@ import msgspec
 import torch
 
 from aiayn import attempts
-from aiayn.engine import plugin
 from aiayn.engine.checkpoints import (
     count_parameters,
     list_checkpoints,
@@ -17,6 +16,7 @@ from aiayn.engine.checkpoints import (
     tensors_sha256,
     update_of,
 )
+from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError
 from aiayn.launch import TrainingRequest
 from aiayn.provenance import gather_provenance
@@ -35,7 +35,7 @@ def make_record(request: TrainingRequest, started: attempts.Started, *, num_rank
     models = list_checkpoints(folder, "model")
     if full_path is None or not models:
         raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; begin anew with `--fresh`")
-    state = load_checkpoint(full_path)["extra_state"][plugin.AiaynTranslationTask.__name__]
+    state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = attempts.summarise_attempts(attempts.read_events(run_folder), until=until)
     return TrainRecord(

@@ -1,0 +1,86 @@
+"""Our translation task: one that remembers, and computes in the wanted precision."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import fairseq_cli.train
+import torch
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+
+def forget_validations() -> None:
+    """Set early stopping's count back: fairseq keeps it on a function, over all trainings of a process."""
+    fairseq_cli.train.should_stop_early.best = None
+    fairseq_cli.train.should_stop_early.num_runs = 0
+
+
+@dataclass
+class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
+    """fairseq's translation task, and what it computes with."""
+
+    precision: str = field(default="fp32", metadata={"help": "fp32, tf32, or bf16 (autocast, fp32 weights)"})
+
+
+@register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
+class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
+    """fairseq's translation task, with the state that fairseq forgets when it resumes.
+
+    `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks and attempts. Early
+    stopping (`--patience`) counts in attributes of a function, which a restart would set back to nothing.
+    """
+
+    def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.num_target_tokens = 0
+        torch.backends.cuda.matmul.allow_tf32 = cfg.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
+
+    def _computing(self, device_type: str) -> AbstractContextManager[Any]:
+        """Return a context in which matrices are multiplied in the wanted precision."""
+        return torch.autocast(device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16")
+
+    def train_step(
+        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Do one forward and backward pass.
+
+        fairseq's own would switch autocast off on a GPU, and its `--bf16` asks for a TPU and makes the weights bfloat16.
+        """
+        model.train()
+        model.set_num_updates(update_num)
+        with self._computing(sample["target"].device.type):
+            loss, sample_size, logging_output = criterion(model, sample)
+        if ignore_grad:
+            loss *= 0
+        optimizer.backward(loss)
+        return loss, sample_size, logging_output
+
+    def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
+        """Validate in the precision of training."""
+        with self._computing(sample["target"].device.type):
+            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        return loss, sample_size, logging_output
+
+    def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
+        """Count the tokens of a training step; fairseq hands over the outputs of all ranks."""
+        super().reduce_metrics(logging_outputs, criterion)
+        if criterion.training:
+            self.num_target_tokens += int(sum(int(output.get("ntokens", 0)) for output in logging_outputs))
+
+    def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
+        """Return what a full checkpoint must hold of this task; fairseq stores it under the class's name."""
+        stopping = fairseq_cli.train.should_stop_early
+        state = {
+            "num_target_tokens": self.num_target_tokens,
+            "best_valid_loss": stopping.best,
+            "num_validations_without_improvement": stopping.num_runs,
+        }
+        return {type(self).__name__: state}
+
+    def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `get_checkpoint_dict` gave."""
+        self.num_target_tokens = state["num_target_tokens"]
+        fairseq_cli.train.should_stop_early.best = state["best_valid_loss"]
+        fairseq_cli.train.should_stop_early.num_runs = state["num_validations_without_improvement"]
