@@ -1,6 +1,7 @@
 """Expands a scale's lists of names into trainings, evaluations and the records that the tables read.
 
 The Snakefile asks here what to make and `aiayn tables` what to read, so that the two cannot disagree; hence no pandas.
+The systems of a scale are read here too, and nowhere else: `updates` of the scale counts for rules and tables alike.
 """
 
 from collections.abc import Iterable
@@ -10,10 +11,42 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.paths import Evaluation, baselines_record, evaluation_record, train_record
-from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, read_corpus
-from paper_tables.published import PublishedReplication, evaluations_of, read_replications
+from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec, read_corpus, read_system, shortened
+from paper_tables.published import (
+    PublishedReplication,
+    evaluations_of,
+    is_asked_for,
+    num_averaged,
+    read_replications,
+)
 
 BASELINE_ROLE = "test"
+REFERENCE_SYSTEM = "base"  # what variants and architectures are compared with
+COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
+# Every system that may stand in the tables `variants` and `architectures`; a scale names those that it trains.
+# Three of Table 3's rows are variants that others print too: no dropout, no label smoothing, learned positions.
+VARIANTS = (
+    "pre_norm",
+    "no_attention_biases",
+    "untied",
+    "additive_attention",
+    "unscaled_attention",
+    "sqrt_d_model_attention",
+    "learned_temperature",
+    "ffn_dropout",
+    "attention_dropout",
+    "table3_d_pdrop0",
+    "table3_d_els0",
+    "standard_normal_embeddings",
+    "pretrained_embeddings",
+    "table3_e_learned",
+    "t2t_sinusoids",
+    "batch_norm",
+    "seed_annotated",
+    "seed_jadore",
+    "seed_torch_nn",
+)
+ARCHITECTURES = ("lstm", "fconv")
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -27,7 +60,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
 def used_corpora(scale: ScaleSpec) -> list[str]:
     """Return the names of the corpora that some training of the scale needs, each once."""
     corpora = []
-    if scale.en_de_systems or scale.ablation_systems:
+    if scale.en_de_systems or scale.ablation_systems or compared_systems(scale):
         corpora.append(scale.en_de_corpus)
     if scale.en_fr_systems:
         corpora.append(scale.en_fr_corpus)
@@ -77,12 +110,23 @@ def chosen_replications(scale: ScaleSpec) -> list[PublishedReplication]:
     return [replication_by_row[name] for name in scale.replications]
 
 
+def compared_systems(scale: ScaleSpec) -> list[str]:
+    """Return the scale's variants and architectures, base before them; none if it names neither."""
+    named = [*scale.variants, *scale.architectures]
+    return list(dict.fromkeys([REFERENCE_SYSTEM, *named])) if named else []
+
+
 def expand_trainings(scale: ScaleSpec) -> list[Training]:
-    """Return every training of a scale, once: Table 2's and replications with `seeds`, ablations with their own."""
+    """Return every training of a scale, once.
+
+    Table 2's and replications have `seeds`, ablations `ablation_seeds`; variants, architectures and the base that they
+    are compared with have `variant_seeds`.
+    """
     wanted = [(scale.en_de_corpus, scale.en_de_systems, scale.seeds)]
     wanted += [(scale.en_fr_corpus, scale.en_fr_systems, scale.seeds)]
     wanted += [(scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds)]
     wanted += [(replication.corpus, [replication.system], scale.seeds) for replication in chosen_replications(scale)]
+    wanted += [(scale.en_de_corpus, compared_systems(scale), scale.variant_seeds)]
     trainings = [
         Training(corpus=corpus, system=system, seed=seed)
         for corpus, systems, seeds in wanted
@@ -92,18 +136,41 @@ def expand_trainings(scale: ScaleSpec) -> list[Training]:
     return list(dict.fromkeys(trainings))
 
 
+def asked_evaluations(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tuple[str, str]]:
+    """Return the (average, role) pairs that the tables ask of a system, the fewest averaged checkpoints first.
+
+    Raises:
+        TableError: if neither a printed number nor the tables of variants and architectures ask for it.
+    """
+    is_compared = corpus.name == scale.en_de_corpus and system in compared_systems(scale)
+    if not is_compared:
+        return evaluations_of(corpus.language_pair, system)
+    printed = evaluations_of(corpus.language_pair, system) if is_asked_for(corpus.language_pair, system) else []
+    asked = {*printed, (COMPARED_AVERAGE, COMPARED_ROLE)}
+    return sorted(asked, key=lambda pair: (num_averaged(pair[0]), pair[1]))
+
+
+def largest_asked_average(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> int:
+    """Return how many of its last checkpoints a training must keep: 5 for base, 20 for big, 1 for a variant.
+
+    Raises:
+        TableError: as `asked_evaluations`.
+    """
+    return max(num_averaged(average) for average, _ in asked_evaluations(scale, corpus, system))
+
+
 def expand_evaluations(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> list[Evaluation]:
-    """Return every evaluation that a printed number asks of the scale's trainings.
+    """Return every evaluation that the tables ask of the scale's trainings.
 
     Raises:
         ConfigError: if a corpus is unreadable or unfit.
-        TableError: if no printed number asks for a system.
+        TableError: if no table asks for a system.
     """
     corpora = read_corpora(scale, config_folder)
     evaluations = []
     for training in expand_trainings(scale):
         corpus = corpora[training.corpus]
-        for average, role in evaluations_of(corpus.language_pair, training.system):
+        for average, role in asked_evaluations(scale, corpus, training.system):
             evaluations.append(
                 Evaluation(
                     corpus=training.corpus,
@@ -116,6 +183,38 @@ def expand_evaluations(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) ->
                 )
             )
     return evaluations
+
+
+def read_systems(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> dict[str, SystemSpec]:
+    """Return every system that the scale trains by name, as it trains it: `updates` of the scale stands for its own.
+
+    Raises:
+        ConfigError: if a system or corpus is unreadable, or a training would write fewer checkpoints than are averaged.
+    """
+    corpora = read_corpora(scale, config_folder)
+    trained = sorted({(training.system, training.corpus) for training in expand_trainings(scale)})
+    system_by_name = {
+        name: shortened(read_system(name, scale.scale, config_folder), scale.updates)
+        for name in sorted({system for system, _ in trained})
+    }
+    for name, corpus in trained:
+        _check_checkpoints(scale, system_by_name[name], largest_asked_average(scale, corpora[corpus], name))
+    return system_by_name
+
+
+def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) -> None:
+    """Refuse a training that ends before as many checkpoints are written as its average takes (section 6.1)."""
+    interval = system.training.save_interval_updates
+    if interval is None:  # by epochs: how many there will be hangs on the data
+        return
+    updates = system.training.updates
+    num_written = (updates - 1) // interval + 1  # the last one at the last update, the others so many before it
+    if num_written < num_wanted:
+        raise ConfigError(
+            f"scale {scale.scale}: {system.name} writes {num_written} checkpoint(s) in {updates} updates, one every "
+            f"{interval}, expected {num_wanted}, which are averaged; raise `updates`, or take {system.name} out of "
+            "the lists of systems"
+        )
 
 
 def needs_perplexity(evaluation: Evaluation) -> bool:

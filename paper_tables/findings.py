@@ -9,7 +9,7 @@ from aiayn.errors import TableError
 from aiayn.hardware import HardwareSpec, read_hardware
 from aiayn.paths import Evaluation, baselines_record, corpus_record
 from aiayn.records import BaselineRecords, BinarizedCorpus, TrainRecord, read_record
-from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec, read_system
+from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec
 from analysis.runs import RunState, find_run_state
 from analysis.scores import TrainingKey, collect_scores, read_trainings, values_by_seed
 from paper_tables.evaluations import (
@@ -18,13 +18,17 @@ from paper_tables.evaluations import (
     expand_trainings,
     needs_perplexity,
     read_corpora,
+    read_systems,
     required_records,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What was asked for at a scale, and what came of it; `train_by_key` holds what was trained as now asked for."""
+    """What was asked for at a scale, and what came of it; `train_by_key` holds what was trained as now asked for.
+
+    The systems are as the scale trains them, `updates` of the scale put in; so a training of another length is outdated.
+    """
 
     scale: ScaleSpec
     corpora: dict[str, CorpusSpec]
@@ -77,9 +81,7 @@ def gather_findings(
     corpora = read_corpora(scale, config_folder)
     evaluations = expand_evaluations(scale, config_folder)
     keys = [(training.corpus, training.system, training.seed) for training in expand_trainings(scale)]
-    system_by_name = {
-        name: read_system(name, scale.scale, config_folder) for name in dict.fromkeys(key[1] for key in keys)
-    }
+    system_by_name = read_systems(scale, config_folder)
     found = read_trainings(keys, results_folder, scale.scale, so_far=so_far)
     state_by_key = {
         key: find_run_state(

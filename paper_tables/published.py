@@ -1,11 +1,12 @@
 """Turns published/*.csv into typed, checked rows: what was printed, and which evaluation each printed cell asks for.
 
-Four kinds of file, described in published/README.md:
+Five kinds of file, described in published/README.md:
 
 * `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3;
 * `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
 * `expectations.csv`: directions that Table 3 prints, and that every scale can be asked for;
-* `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats.
+* `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats;
+* `sentences.csv`: what others got for single sentences, likewise.
 
 The Snakefile asks this module how each system is evaluated, so it imports csv and msgspec and nothing heavier.
 """
@@ -28,6 +29,8 @@ from paper_tables.published_rows import (
     PublishedColumn,
     PublishedExpectation,
     PublishedReplication,
+    PublishedSentence,
+    RepeatedRun,
     printed_number,
 )
 
@@ -40,8 +43,11 @@ __all__ = [
     "PublishedColumn",
     "PublishedExpectation",
     "PublishedReplication",
+    "PublishedSentence",
+    "RepeatedRun",
     "evaluations_of",
     "find_printed",
+    "is_asked_for",
     "largest_average",
     "num_averaged",
     "printed_number",
@@ -49,6 +55,7 @@ __all__ = [
     "read_cells",
     "read_expectations",
     "read_replications",
+    "read_sentences",
     "read_table",
 ]
 
@@ -108,6 +115,28 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
         if earlier_place != place:
             raise TableError(f"{place}: row {replication.row!r} stands already at {earlier_place}; delete one")
     return [replication for _, replication in placed_replications]
+
+
+def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedSentence]]:
+    """Return what others got sentence by sentence, by row, in the order of their test.
+
+    Raises:
+        TableError: the file is malformed, a row's lines are of different runs, or a sentence stands twice in a row.
+    """
+    sentences_by_row: dict[str, list[PublishedSentence]] = {}
+    for place, line in read_rows(folder / "sentences.csv", PublishedSentence):
+        others = sentences_by_row.setdefault(line.row, [])
+        if others and run_of(line) != run_of(others[0]):
+            raise TableError(f"{place}: row {line.row!r} is of {run_of(line)}; expected {run_of(others[0])}, as above it")
+        if any(other.sentence == line.sentence for other in others):
+            raise TableError(f"{place}: {line.sentence!r} stands twice in row {line.row!r}; delete one")
+        others.append(line)
+    return sentences_by_row
+
+
+def run_of(asked: RepeatedRun) -> RepeatedRun:
+    """Return the run alone, without what was printed of it."""
+    return RepeatedRun(**{field: getattr(asked, field) for field in RepeatedRun.__struct_fields__})
 
 
 def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectation]:
@@ -171,6 +200,11 @@ def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
     return sorted(evaluations, key=lambda evaluation: (num_averaged(evaluation[0]), evaluation[1]))
 
 
+def is_asked_for(language_pair: str, system: str) -> bool:
+    """Tell whether a printed number asks for a system in a language pair."""
+    return (language_pair, system) in _evaluations_by_system()
+
+
 def largest_average(language_pair: str, system: str) -> int:
     """How many of its last checkpoints a system must keep: 5 for base, 20 for big, 1 for a row of Table 3's ablations.
 
@@ -187,9 +221,10 @@ def num_averaged(average: str) -> int:
 
 @functools.cache  # the Snakefile asks for every training; the files do not change under it
 def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
-    """(average, role) pairs by (language pair, system), from both cells.csv and replications.csv."""
+    """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and sentences.csv."""
     evaluations_by_system: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
-    questions: list[CellJoin | PublishedReplication] = [*read_cells(), *read_replications()]
+    questions: list[CellJoin | RepeatedRun] = [*read_cells(), *read_replications()]
+    questions += [sentences[0] for sentences in read_sentences().values()]
     for asked in questions:
         key = (asked.language_pair, asked.system)
         evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {(asked.average, asked.role)}

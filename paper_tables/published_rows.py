@@ -117,16 +117,21 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     printed_unit: _Count
 
 
-class PublishedReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number that others printed at another scale, where it stands, and the conditions that our config repeats."""
+class RepeatedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What others ran and our config repeats: a row that a scale may name under `replications`, and its evaluation."""
 
     row: _Name
     corpus: _Name
-    language_pair: LanguagePair
+    language_pair: Literal["en-de", "en-fr", "en-es"]
     system: _Name
     average: Average
     role: Role
     testset: _Name
+
+
+class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):
+    """A number that others printed at another scale, where it stands, and the conditions that our config repeats."""
+
     metric: Metric
     value: _Name
     printed_line: _Name
@@ -136,6 +141,19 @@ class PublishedReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     paper: _Name
     num_seeds: _Count
     conditions: _Name
+
+
+class PublishedSentence(RepeatedRun, frozen=True, kw_only=True):
+    """A sentence that others translated: what they `reported`, or '', and what their program puts out when it is run."""
+
+    sentence: _Name
+    reported: str
+    program_output: _Name
+    program_run: _Name
+    source_repository: _Name
+    source_commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
+    source_path: _Name
+    article: _Name
 
 
 class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

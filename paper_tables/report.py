@@ -115,7 +115,7 @@ def _banner(scale: str, origin: Origin) -> str:
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(
-            f"Every number of ours is of scale {scale}: another corpus and smaller systems than the paper's. "
+            f"Every number that was measured is of scale {scale}: another corpus and smaller systems than the paper's. "
             f"None reproduces a number of the paper's; each carries the mark {MARK_BY_SCALE[scale]}."
         )
     if origin.so_far:

@@ -16,6 +16,7 @@ from paper_tables.layout_further import (
     lay_out_printed,
     lay_out_runs,
 )
+from paper_tables.layout_parameters import lay_out_parameters
 from paper_tables.layout_reference import lay_out_reference
 from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import lay_out_table3
@@ -30,6 +31,7 @@ WRITTEN_TABLES = (
     "table2",
     "table3",
     "table4",
+    "parameters",
     "replications",
     "baselines",
     "expectations",
@@ -64,6 +66,7 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
     return [
         lay_out_table2(findings, judged),
         lay_out_table3(findings, judged),
+        lay_out_parameters(),
         lay_out_expectations(findings),
         lay_out_baselines(findings),
         lay_out_replications(findings, judged),

@@ -28,7 +28,8 @@ def output_paths(arguments: list[str]) -> list[Path]:
         names = ("report.html", "scores.tsv", "summary.tsv", "verdicts.tsv", "tables/table2.md")
         return [folder / name for name in names]
     record_path = Path(value_of("--record", arguments))
-    further = {"average": [record_path.with_suffix(".pt")], "decode": [record_path.with_suffix(".txt")]}
+    further = {"average": [record_path.with_suffix(".pt")], "decode": [record_path.with_suffix(".txt")],
+               "vectors": [record_path.with_suffix(".txt")]}  # fmt: skip
     return [record_path, *further.get(arguments[0], [])]
 
 

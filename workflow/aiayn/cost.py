@@ -1,12 +1,35 @@
 """What a training costs, from its spec alone: parameters, operations, bytes, seconds, and Table 2's estimate.
 
-Pure: no model is built. `num_parameters` equals the count of fairseq's `transformer` (attention biases on, post-norm
-without a last layer norm), and follows section 3.2.2 where d_k or d_v is not d_model / num_heads.
+Pure: no model is built. Parameters are counted in `aiayn.parameters`.
 """
 
+from aiayn.parameters import (
+    CONVOLUTION_WIDTH,
+    DECODER_ATTENTIONS,
+    ENCODER_ATTENTIONS,
+    GLU_WIDTHS,
+    LEARNED_POSITION_ROWS,
+    LSTM_GATES,
+    attention_parameters,
+    layer_parameters,
+    num_parameters,
+)
 from aiayn.spec import TrainingSpec
 
-LEARNED_POSITION_ROWS = 1026  # fairseq: 1024 positions, counted from its padding index 1, plus that row and row 0
+__all__ = [
+    "LEARNED_POSITION_ROWS",
+    "SOURCE_TOKENS_PER_SENTENCE",
+    "UTILISATION_FRACTION",
+    "attention_parameters",
+    "checkpoint_bytes",
+    "flops_per_token",
+    "layer_parameters",
+    "num_parameters",
+    "predicted_training_seconds",
+    "target_tokens_per_full_update",
+    "training_flops",
+]
+
 BYTES_PER_PARAMETER = 4  # fp32
 COPIES_WITH_OPTIMIZER = 3  # the parameters and Adam's two moments
 PASSES_PER_UPDATE = 3  # a backward pass takes about twice a forward one
@@ -24,58 +47,60 @@ def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> flo
     return gpu_seconds * sustained_flops_per_second
 
 
-def attention_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of one multi-head attention: W^Q, W^K, W^V, W^O (section 3.2.2) and their biases."""
-    query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
-    inward = 2 * (training.d_model + 1) * query_width + (training.d_model + 1) * value_width
-    return inward + (value_width + 1) * training.d_model
-
-
-def layer_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of all encoder and decoder layers, their layer norms included (sections 3.1 to 3.3)."""
-    feed_forward = (training.d_model + 1) * training.d_ff + (training.d_ff + 1) * training.d_model
-    layer_norm = 2 * training.d_model
-    encoder_layer = attention_parameters(training) + feed_forward + 2 * layer_norm
-    decoder_layer = 2 * attention_parameters(training) + feed_forward + 3 * layer_norm
-    return training.num_layers * (encoder_layer + decoder_layer)
-
-
-def num_parameters(
-    training: TrainingSpec, vocabulary_size: int, joint: bool, target_vocabulary_size: int | None = None
-) -> int:
-    """Return the number of trained parameters.
-
-    With one `joint` vocabulary a single matrix serves source, target and output (section 3.4); with two,
-    target and output share one, and the source has its own. Sizes count the special symbols;
-    `target_vocabulary_size` is `vocabulary_size` unless given. Sinusoids are no parameters, learned positions are.
-    """
-    rows = vocabulary_size if joint else vocabulary_size + (target_vocabulary_size or vocabulary_size)
-    if training.positions == "learned":
-        rows += 2 * LEARNED_POSITION_ROWS
-    return layer_parameters(training) + rows * training.d_model
-
-
 def flops_per_token(
     training: TrainingSpec, target_vocabulary_size: int, tokens_per_sentence: float = SOURCE_TOKENS_PER_SENTENCE
 ) -> float:
     """Return the operations of training on one target token and one source token, forward and backward.
 
-    Counted are the multiplications of matrices: projections, feed-forward layers, the output, and, for sentences of
-    `tokens_per_sentence` on either side, queries by keys and weights by values. Element-wise work is left out.
+    Counted are the multiplications of matrices: projections, feed-forward layers, recurrences, convolutions, the
+    output, and, for sentences of `tokens_per_sentence` on either side, queries by keys and weights by values. Additive
+    attention has for each d_k of each pair a tanh, counted as one multiplication, and one by its vector. Other
+    element-wise work is left out.
     """
+    multiplications = {"lstm": _lstm_multiplications, "fconv": _fconv_multiplications}.get(
+        training.architecture, _transformer_multiplications
+    )
+    output = training.d_model * target_vocabulary_size
+    return PASSES_PER_UPDATE * FLOPS_PER_MULTIPLICATION * (multiplications(training, tokens_per_sentence) + output)
+
+
+def _transformer_multiplications(training: TrainingSpec, tokens_per_sentence: float) -> float:
+    """Return the multiplications of all layers for a token on either side, forward."""
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     projections = 2 * training.d_model * (query_width + value_width)
-    weighting = tokens_per_sentence * (query_width + value_width)
+    comparing = query_width * (2 if training.attention == "additive" else 1)  # a key
+    weighting = tokens_per_sentence * (comparing + value_width)
     feed_forward = 2 * training.d_model * training.d_ff
-    # an encoder layer attends once, a decoder layer twice
-    layers = training.num_layers * (3 * (projections + weighting) + 2 * feed_forward)
-    output = training.d_model * target_vocabulary_size
-    return PASSES_PER_UPDATE * FLOPS_PER_MULTIPLICATION * (layers + output)
+    attentions = ENCODER_ATTENTIONS + DECODER_ATTENTIONS
+    return training.num_layers * (attentions * (projections + weighting) + 2 * feed_forward)
+
+
+def _lstm_multiplications(training: TrainingSpec, tokens_per_sentence: float) -> float:
+    """Return those of fairseq's `lstm`: four gates of input and state, and one attention a target token."""
+    width, state = training.d_model, training.d_ff
+    further = (training.num_layers - 1) * LSTM_GATES * state * (state + state)
+    encoder = LSTM_GATES * state * (width + state) + further
+    decoder = LSTM_GATES * state * (width + state + state) + further
+    attention = 3 * state * state + 2 * tokens_per_sentence * state
+    return encoder + decoder + attention + (state * width if state != width else 0)
+
+
+def _fconv_multiplications(training: TrainingSpec, tokens_per_sentence: float) -> float:
+    """Return those of fairseq's `fconv`: a convolution a layer on either side, and an attention a decoder layer."""
+    width, channels = training.d_model, training.d_ff
+    convolution = CONVOLUTION_WIDTH * channels * GLU_WIDTHS * channels
+    attention = 2 * width * channels + 2 * tokens_per_sentence * width
+    return 2 * (2 * width * channels) + training.num_layers * (2 * convolution + attention)
 
 
 def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
     """Return the size of a checkpoint's tensors in fp32: the model alone, or with Adam's two moments."""
     return num_parameters * BYTES_PER_PARAMETER * (COPIES_WITH_OPTIMIZER if has_optimizer else 1)
+
+
+def target_tokens_per_full_update(training: TrainingSpec) -> int:
+    """Return the upper bound of an update's target tokens: every batch full."""
+    return training.max_tokens_per_batch * training.batches_per_update
 
 
 def predicted_training_seconds(
@@ -90,6 +115,6 @@ def predicted_training_seconds(
 
     Without `target_tokens_per_update` its upper bound stands, every batch full: a prediction on the slow side.
     """
-    full_batches = training.max_tokens_per_batch * training.batches_per_update
-    tokens = training.updates * (full_batches if target_tokens_per_update is None else target_tokens_per_update)
+    full = target_tokens_per_full_update(training)
+    tokens = training.updates * (full if target_tokens_per_update is None else target_tokens_per_update)
     return tokens * flops_per_token(training, target_vocabulary_size) / (flops_per_second * utilisation_fraction)

@@ -1,7 +1,7 @@
-"""Get a corpus's text: generated, or downloaded from its public place or a mirror and verified by SHA-256.
+"""Get a corpus's text: generated, listed in its file, or downloaded from its public place or a mirror.
 
-A *mirror* is a base, `file://` or `http(s)://`, under which each source has a folder of its name and below it the
-relative path of its public place.
+What is downloaded is verified by SHA-256. A *mirror* is a base, `file://` or `http(s)://`, under which each source has
+a folder of its name and below it the relative path of its public place.
 """
 
 import hashlib
@@ -20,7 +20,15 @@ from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
 from aiayn.errors import ConfigError, CorpusError, FetchError
 from aiayn.provenance import gather_provenance, replace_outputs_on_success
 from aiayn.records import RawCorpus
-from aiayn.spec import ArchiveSource, CorpusSpec, GeneratedSource, ParallelSource, PublicFile, SegmentedSource
+from aiayn.spec import (
+    ArchiveSource,
+    CorpusSpec,
+    GeneratedSource,
+    ListedSource,
+    ParallelSource,
+    PublicFile,
+    SegmentedSource,
+)
 from aiayn.text import open_bytes, text_pair, write_lines
 
 _LOG = logging.getLogger(__name__)
@@ -46,6 +54,8 @@ def fetch_corpus(spec: CorpusSpec, *, mirror: str | None, record_path: Path) -> 
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, GeneratedSource):
             _generate(spec, spec.source, folder)
+        elif isinstance(spec.source, ListedSource):
+            _write_listed(spec.source, folder)
         elif isinstance(spec.source, ParallelSource | SegmentedSource):
             _download(spec.source, splits, mirror or os.environ.get(MIRROR_VARIABLE), folder)
         else:
@@ -80,6 +90,12 @@ def _generate(spec: CorpusSpec, source: GeneratedSource, folder: Path) -> None:
     for split, name in name_by_split.items():
         write_lines((pair.source for pair in pairs_by_split[split]), folder / f"{name}.{spec.source_language}")
         write_lines((pair.target for pair in pairs_by_split[split]), folder / f"{name}.{spec.target_language}")
+
+
+def _write_listed(source: ListedSource, folder: Path) -> None:
+    for split, pairs in source.pairs_by_split.items():
+        for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
+            write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
 
 
 def _download(

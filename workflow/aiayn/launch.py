@@ -29,7 +29,11 @@ _NO_LIMIT_MINUTES = 60 * 24 * 365
 
 
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a job needs to train a run; what decides its tensors is in `training`, `seed` and the data-bin."""
+    """All that a job needs to train a run.
+
+    What decides its tensors is in `training`, `seed`, the data-bin and, for `embeddings: vectors`, the file of vectors
+    that the embeddings start from.
+    """
 
     run: str
     run_folder: str
@@ -44,6 +48,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     threads_per_rank: int
     commit: str
     command: str
+    vectors_path: str | None = None
 
 
 class StopFlag:

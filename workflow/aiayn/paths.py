@@ -46,3 +46,8 @@ def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: E
 def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str) -> Path:
     """Return the record of the baselines on a test set."""
     return results_folder / scale / "baselines" / corpus / f"{testset}.json"
+
+
+def measure_record(results_folder: Path, scale: str) -> Path:
+    """Return the record of what is measured without a training."""
+    return results_folder / scale / "measure" / RECORD_NAME

@@ -3,15 +3,34 @@
 Names are the paper's symbols in ASCII. fairseq's names appear in `engine/fairseq_args.py` only.
 """
 
+import functools
 import hashlib
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from aiayn.corpus_spec import (
+    ArchiveSource,
+    CleanSpec,
+    CorpusSpec,
+    GeneratedSource,
+    ListedSource,
+    ParallelSource,
+    PublicFile,
+    SegmentedSource,
+    SubwordSpec,
+    check_corpus,
+)
 from aiayn.errors import ConfigError
 from aiayn.strict_yaml import Document, convert, overlay, read_document
 from aiayn.training_spec import Check, DecodingSpec, Spec, TrainingSpec, check_decoding, check_training
+
+__all__ = [
+    "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "GeneratedSource",
+    "ListedSource", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "Spec", "SubwordSpec", "SystemSpec",
+    "TrainingSpec", "convert_scale", "read_corpus", "read_scale", "read_system", "run_name", "shortened", "spec_digest",
+]  # fmt: skip
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "config"
 SCALES = ("demo", "multi30k", "paper")
@@ -27,100 +46,6 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
     training: TrainingSpec
     decoding: DecodingSpec
     inherits: str | None = None
-
-
-class SubwordSpec(Spec, frozen=True, kw_only=True):
-    """Byte-pair encoding by sentencepiece (section 5.1); `joint`: one vocabulary of both languages, else one each.
-
-    `vocabulary_size` counts characters and merges; sentencepiece's three control symbols and 256 bytes come on top.
-    """
-
-    vocabulary_size: int
-    joint: bool
-
-
-class CleanSpec(Spec, frozen=True, kw_only=True):
-    """Which training pairs are dropped; words are what blanks separate. Test sets are never touched."""
-
-    max_words: int
-    max_length_ratio: float
-    deduplicate: bool
-
-
-class PublicFile(Spec, frozen=True, kw_only=True):
-    """A published file: its path below the corpus's `public_url`, and its SHA-256."""
-
-    path: str
-    sha256: str
-
-
-class GeneratedSource(Spec, frozen=True, kw_only=True, tag="generated", tag_field="kind"):
-    """Text made by `aiayn.toy`'s grammar, without network."""
-
-    num_train_pairs: int
-    num_dev_pairs: int
-    num_test_pairs: int
-    grammar_seed: int
-
-
-class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field="kind"):
-    """Plain line-aligned files, gzipped or not: file_by_language for each split (`train` and the test sets)."""
-
-    mirror_folder: str
-    public_url: str
-    file_by_split: dict[str, dict[str, PublicFile]]
-
-
-class SegmentedSource(Spec, frozen=True, kw_only=True, tag="segmented", tag_field="kind"):
-    """Text that others tokenised and segmented, `@@ ` inside words; skips clean and segment."""
-
-    mirror_folder: str
-    public_url: str
-    file_by_split: dict[str, dict[str, PublicFile]]
-
-
-class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
-    """Archives of several corpora to be joined (WMT); `archives` are their names in the order of joining."""
-
-    archives: list[str]
-
-
-class CorpusSpec(Spec, frozen=True, kw_only=True):
-    """A corpus: language pair, where its text comes from, its test set of each role, and how it is split in pieces."""
-
-    name: str
-    description: str
-    language_pair: Literal["en-de", "en-fr"]
-    source: GeneratedSource | ParallelSource | SegmentedSource | ArchiveSource
-    dev_testset: str
-    test_testset: str
-    further_testsets: list[str] = msgspec.field(default_factory=list)
-    clean: CleanSpec | None = None
-    subword: SubwordSpec | None = None
-
-    @property
-    def source_language(self) -> str:
-        """The language that is translated from."""
-        return self.language_pair.split("-")[0]
-
-    @property
-    def target_language(self) -> str:
-        """The language that is translated into."""
-        return self.language_pair.split("-")[1]
-
-    @property
-    def is_segmented(self) -> bool:
-        """True if the text comes ready in pieces."""
-        return isinstance(self.source, SegmentedSource)
-
-    @property
-    def testsets(self) -> tuple[str, ...]:
-        """All test sets: dev, test, then the further ones."""
-        return (self.dev_testset, self.test_testset, *self.further_testsets)
-
-    def testset_of(self, role: str) -> str:
-        """Return the test set that plays a role, `dev` or `test`."""
-        return {"dev": self.dev_testset, "test": self.test_testset}[role]
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
@@ -236,16 +161,7 @@ def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
     document = read_document(config_folder / "corpora" / f"{name}.yaml")
     spec = convert(document, CorpusSpec)
     _check_name(spec.name, document)
-    needs_subword = not spec.is_segmented
-    expected = "given, as the text comes in words" if needs_subword else "absent: the text comes in pieces"
-    _check(document, "subword", (spec.subword is not None) == needs_subword, spec.subword, expected)
-    _check(document, "clean", (spec.clean is not None) == needs_subword, spec.clean, expected)
-    if isinstance(spec.source, ParallelSource | SegmentedSource):
-        for split in ("train", *spec.testsets):
-            languages = sorted(spec.source.file_by_split.get(split, {}))
-            is_whole = languages == sorted((spec.source_language, spec.target_language))
-            _check(document, "source.file_by_split", is_whole, f"{split}: {languages}",
-                   f"one file of each language of {spec.language_pair} for split {split}")  # fmt: skip
+    check_corpus(spec, functools.partial(_check, document))
     return spec
 
 
@@ -281,9 +197,20 @@ def spec_digest(spec: msgspec.Struct) -> str:
 
 
 def run_name(
-    *, corpus: str, system: str, seed: int, training: TrainingSpec, data_digest: str, stage_version: int
+    *,
+    corpus: str,
+    system: str,
+    seed: int,
+    training: TrainingSpec,
+    data_digest: str,
+    stage_version: int,
+    vectors_sha256: str | None = None,
 ) -> str:
-    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and nothing else."""
+    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and nothing else.
+
+    `vectors_sha256` is of the file that the embeddings start from, None where there is none.
+    """
     parts = [msgspec.json.encode(training, order="deterministic").decode(), str(seed), data_digest, str(stage_version)]
+    parts += [] if vectors_sha256 is None else [vectors_sha256]
     digest8 = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
     return f"{corpus}-{system}-seed{seed}-{digest8}"

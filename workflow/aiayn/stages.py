@@ -9,11 +9,13 @@ STAGE_VERSIONS = {
     "clean": 1,
     "segment": 1,
     "binarize": 1,
+    "vectors": 1,
     "train": 1,
     "average": 1,
     "decode": 1,
     "perplexity": 1,
     "score": 1,
     "baselines": 1,
+    "measure": 1,
     "tables": 1,
 }

@@ -8,10 +8,15 @@ from os.path import relpath
 
 from aiayn import paths
 from aiayn.errors import AiaynError
-from aiayn.spec import CONFIG_FOLDER, convert_scale, read_system, spec_digest
+from aiayn.spec import CONFIG_FOLDER, convert_scale, spec_digest
 from aiayn.stages import STAGE_VERSIONS
-from paper_tables.evaluations import expand_trainings, read_corpora, required_records, used_corpora
-from paper_tables.published import largest_average
+from paper_tables.evaluations import (
+    largest_asked_average,
+    read_corpora,
+    read_systems,
+    required_records,
+    used_corpora,
+)
 from snakemake.exceptions import WorkflowError
 
 RESULTS = Path("results")
@@ -20,7 +25,7 @@ INPUTS = Path(relpath(CONFIG_FOLDER))
 try:  # all of the config is read here, once, and a fault in it ends with its message alone
     SCALE = convert_scale(config, origin="the config given to snakemake")
     CORPORA = read_corpora(SCALE)
-    SYSTEMS = {name: read_system(name, SCALE.scale) for name in sorted({run.system for run in expand_trainings(SCALE)})}
+    SYSTEMS = read_systems(SCALE)
     RECORDS = [str(path) for path in required_records(SCALE, RESULTS)]
 except AiaynError as error:
     raise WorkflowError(str(error)) from None

@@ -1,8 +1,44 @@
 """One training a (corpus, system, seed): a driver that submits it, waits, and copies its record when it is done.
 
+Before it, where a system's embeddings start from vectors, these are made of the corpus's own text.
+
 reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<scale>/<system>.yaml
-writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in the runs folder
+writes: results/<scale>/vectors/<corpus>/<dimensions>.{json,txt}, results/<scale>/train/<corpus>/<system>/seed<k>.json;
+    checkpoints, log and attempts.jsonl in the runs folder
 """
+
+
+def vectors_path(wildcards):
+    """Return the file of vectors that a system's embeddings start from as a list, which is empty for most systems."""
+    training = SYSTEMS[wildcards.system].training
+    name = STAGE / "vectors" / wildcards.corpus / f"{training.d_model}.txt"
+    return [str(name)] if training.embeddings == "vectors" else []
+
+
+rule vectors:
+    """Make vectors of {wildcards.dimensions} dimensions of the pieces of {wildcards.corpus}."""
+    input:
+        binarized=STAGE / "binarize/{corpus}/record.json",
+    output:
+        record=STAGE / "vectors/{corpus}/{dimensions}.json",
+        vectors=STAGE / "vectors/{corpus}/{dimensions}.txt",
+    params:
+        stage_version=STAGE_VERSIONS["vectors"],
+    wildcard_constraints:
+        dimensions=r"\d+",
+    log:
+        f"logs/{SCALE.scale}/vectors/{{corpus}}/{{dimensions}}.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/vectors/{{corpus}}/{{dimensions}}.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn vectors \
+            --binarized {input.binarized:q} \
+            --dimensions {wildcards.dimensions:q} \
+            --record {output.record:q} 2>&1 | tee -i {log:q}
+        """
 
 
 rule train:
@@ -15,14 +51,17 @@ rule train:
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         system=ancient(system_path),
+        vectors=vectors_path,
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
         # The most checkpoints that the tables average.
-        num_models=lambda wildcards: largest_average(CORPORA[wildcards.corpus].language_pair, wildcards.system),
+        num_models=lambda wildcards: largest_asked_average(SCALE, CORPORA[wildcards.corpus], wildcards.system),
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
+        updates=["--updates", str(SCALE.updates)] if SCALE.updates else [],  # in the digest already
+        vectors=lambda wildcards, input: ["--vectors", *input.vectors] if input.vectors else [],
     threads: 1
     # Where and whether a training runs is no matter of science: a change of these repeats nothing.
     resources:
@@ -46,7 +85,7 @@ rule train:
             --runs-folder {resources.runs_folder:q} \
             --launcher {resources.launcher:q} \
             --num-models {params.num_models:q} \
-            --threads-per-rank {threads:q} \
+            --threads-per-rank {threads:q} {params.updates:q} {params.vectors:q} \
             {resources.long_runs:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """

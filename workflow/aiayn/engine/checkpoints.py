@@ -22,7 +22,7 @@ compat.install()
 _NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
 DICTIONARIES_KEY = "dictionary_sha256s"
 _FOLDER_BIT = 0x10  # of a zip entry's external attributes
-_BUFFERS = ("version", "_float_tensor")  # fairseq's non-parameters in a state dict
+_BUFFERS = ("version", "_float_tensor", "running_mean", "running_var")  # no parameters, but in a state dict
 
 
 def checkpoint_path(folder: Path, kind: str, update: int) -> Path:

@@ -1,4 +1,4 @@
-"""Beam search of a test set (section 6.1), by fairseq's generator: one hypothesis a source line, whatever is in it."""
+"""Beam search of a test set (section 6.1): one hypothesis a source line, whatever is in it."""
 
 import itertools
 import time
@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import torch
-from fairseq.sequence_generator import SequenceGenerator
 from tqdm import tqdm
 
 from aiayn.engine.fairseq_args import MAX_POSITIONS
+from aiayn.engine.generator import make_generator
 from aiayn.engine.model import load_model
 from aiayn.spec import DecodingSpec
 
@@ -24,19 +24,6 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
     pieces: list[str]
     log_probability_nats: float
     score: float
-
-
-class GnmtPenalty:
-    """Stands where fairseq keeps its exponent: `n ** self` is ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14).
-
-    fairseq divides a hypothesis's log-probability by `n ** lenpen`, n its tokens with end of sentence.
-    """
-
-    def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
-
-    def __rpow__(self, num_tokens: float) -> float:
-        return float(((5 + num_tokens) / 6) ** self.alpha)
 
 
 def decoding_signature(decoding: DecodingSpec) -> str:
@@ -53,14 +40,23 @@ class Translator:
     def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
         self.model, self.task = load_model(checkpoint_path, data_folder, device=device)
         self.device = device
-        alpha = decoding.length_penalty_alpha
-        self.generator = SequenceGenerator(
+        self.search_as(decoding)
+
+    def search_as(self, decoding: DecodingSpec) -> None:
+        """Search from now on as `decoding` says.
+
+        Raises:
+            ConfigError: if the beam is too large for the vocabulary.
+        """
+        self.generator = make_generator(
             [self.model],
             self.task.target_dictionary,
+            length_penalty_form=decoding.length_penalty_form,
+            search_stop=decoding.stop,
             beam_size=decoding.beam_size,
+            len_penalty=decoding.length_penalty_alpha,
             max_len_a=decoding.max_length_per_source_token,
             max_len_b=decoding.max_extra_tokens,
-            len_penalty=GnmtPenalty(alpha) if decoding.length_penalty_form == "gnmt" else alpha,
         )
 
     def number(self, pieces: str) -> torch.Tensor:
@@ -68,15 +64,20 @@ class Translator:
         encoded: torch.Tensor = self.task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
         return encoded
 
-    def translate(self, sources: list[torch.Tensor]) -> list[Hypothesis]:
-        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut."""
+    def translate(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[Hypothesis]:
+        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut.
+
+        Progress, in lines, is shown by `bar`, or by one of its own.
+        """
+        if bar is None:
+            with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
+                return self.translate(sources, own_bar)
         hypotheses: list[Hypothesis | None] = [None] * len(sources)
-        with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as bar:
-            for line_indices in _batches([_fit(source) for source in sources]):
-                found = self._translate_batch([_fit(sources[index]) for index in line_indices])
-                for index, hypothesis in zip(line_indices, found, strict=True):
-                    hypotheses[index] = hypothesis
-                bar.update(len(line_indices))
+        for line_indices in _batches([_fit(source) for source in sources]):
+            found = self._translate_batch([_fit(sources[index]) for index in line_indices])
+            for index, hypothesis in zip(line_indices, found, strict=True):
+                hypotheses[index] = hypothesis
+            bar.update(len(line_indices))
         return [hypothesis for hypothesis in hypotheses if hypothesis is not None]
 
     def _translate_batch(self, sources: list[torch.Tensor]) -> list[Hypothesis]:

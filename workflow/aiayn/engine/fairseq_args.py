@@ -37,18 +37,11 @@ def training_data(data: BinarizedCorpus) -> TrainingData:
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
-    """Refuse what fairseq's `transformer` cannot train, or not on so many ranks, rather than approximate it.
+    """Refuse what the engine cannot train, or not on so many ranks, rather than approximate it.
 
     Raises:
         ConfigError: naming the system, the value and what the engine can do.
     """
-    per_head = training.d_model // training.num_heads
-    if training.d_model % training.num_heads or (training.d_k, training.d_v) != (per_head, per_head):
-        raise ConfigError(
-            f"{system}: d_k={training.d_k}, d_v={training.d_v} with d_model={training.d_model} and "
-            f"{training.num_heads} heads: this engine fixes d_k = d_v = d_model / num_heads (here {per_head}), so "
-            "Table 3's rows (B) cannot be trained yet; take the system out of `ablation_systems`"
-        )
     if training.patience_epochs is not None and training.save_interval_updates is not None:
         raise ConfigError(
             f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates "
@@ -62,34 +55,87 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
         )
 
 
-def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+def model_flags(training: TrainingSpec, *, is_joint: bool, vectors_path: str | None = None) -> list[str]:
     """Return the flags of the architecture (sections 3.1 to 3.5 and 5.4)."""
+    if training.architecture == "transformer":
+        return _our_flags(training, is_joint=is_joint, vectors_path=vectors_path)
+    make_flags = {"fairseq_transformer": _fairseq_transformer_flags, "lstm": _lstm_flags, "fconv": _fconv_flags}
+    return make_flags[training.architecture](training, is_joint=is_joint)
+
+
+def _our_flags(training: TrainingSpec, *, is_joint: bool, vectors_path: str | None) -> list[str]:
+    values = {
+        "num_layers": training.num_layers, "d_model": training.d_model, "d_ff": training.d_ff,
+        "num_heads": training.num_heads, "d_k": training.d_k, "d_v": training.d_v,
+        "norm_order": training.norm_order, "norm": training.norm, "norm_epsilon": training.norm_epsilon,
+        "attention": training.attention, "positions": training.positions, "max_positions": MAX_POSITIONS,
+        "embeddings": training.embeddings, "initialisation": training.initialisation,
+        "p_drop": training.p_drop, "p_drop_attention": training.p_drop_attention, "p_drop_ffn": training.p_drop_ffn,
+        "share_embeddings": ("all" if is_joint else "decoder") if training.tied_embeddings else "none",
+    }  # fmt: skip
+    flags = ["--arch", "aiayn_transformer"]
+    for name, value in values.items():
+        flags += [f"--{name.replace('_', '-')}", str(value)]
+    flags += ["--attention-biases"] if training.attention_biases else []
+    return flags + (["--embedding-vectors", vectors_path] if vectors_path else [])
+
+
+def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     flags = ["--arch", "transformer"]
     for side in ("encoder", "decoder"):
-        flags += [f"--{side}-layers", str(training.num_layers)]
-        flags += [f"--{side}-embed-dim", str(training.d_model)]
+        flags += [f"--{side}-layers", str(training.num_layers), f"--{side}-embed-dim", str(training.d_model)]
         flags += [f"--{side}-ffn-embed-dim", str(training.d_ff)]
         flags += [f"--{side}-attention-heads", str(training.num_heads)]
-        if training.positions == "learned":
-            flags += [f"--{side}-learned-pos"]
-    flags += ["--dropout", str(training.p_drop), "--attention-dropout", "0.0", "--activation-dropout", "0.0"]
-    flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
+        flags += [f"--{side}-learned-pos"] if training.positions == "learned" else []
+        flags += [f"--{side}-normalize-before"] if training.norm_order == "pre" else []
+    flags += ["--dropout", str(training.p_drop), "--attention-dropout", str(training.p_drop_attention)]
+    flags += ["--activation-dropout", str(training.p_drop_ffn)]
+    if training.tied_embeddings:
+        flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
+    return [*flags, "--max-source-positions", str(MAX_POSITIONS), "--max-target-positions", str(MAX_POSITIONS)]
+
+
+def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    """Return those of fairseq's encoder and decoder of LSTMs with attention (Luong et al. 2015)."""
+    flags = ["--arch", "lstm", "--dropout", str(training.p_drop), "--decoder-out-embed-dim", str(training.d_model)]
+    for side in ("encoder", "decoder"):
+        flags += [f"--{side}-layers", str(training.num_layers), f"--{side}-embed-dim", str(training.d_model)]
+        flags += [f"--{side}-hidden-size", str(training.d_ff)]
+    if training.tied_embeddings:
+        flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
+    return flags
+
+
+def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    """Return those of fairseq's convolutions (ConvS2S, Gehring et al. 2017), kernel 3; the source is never tied."""
+    flags = ["--arch", "fconv", "--dropout", str(training.p_drop), "--decoder-out-embed-dim", str(training.d_model)]
+    for side in ("encoder", "decoder"):
+        flags += [f"--{side}-embed-dim", str(training.d_model)]
+        flags += [f"--{side}-layers", f"[({training.d_ff}, 3)] * {training.num_layers}"]
+    flags += ["--share-input-output-embed"] if training.tied_embeddings else []
     return [*flags, "--max-source-positions", str(MAX_POSITIONS), "--max-target-positions", str(MAX_POSITIONS)]
 
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing)."""
-    flags = ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", str(training.eps_ls)]
-    flags += ["--optimizer", "adam", "--adam-betas", f"({training.adam_beta_1}, {training.adam_beta_2})"]
-    flags += ["--adam-eps", str(training.adam_epsilon), "--weight-decay", "0.0", "--clip-norm", str(training.clip_norm)]
-    flags += ["--warmup-updates", str(training.warmup_steps)]
+    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing); fairseq's models keep fairseq's."""
+    if training.architecture == "transformer":
+        flags = ["--criterion", "aiayn_label_smoothing", "--optimizer", "aiayn_adam"]
+        flags += ["--adam-beta-1", str(training.adam_beta_1), "--adam-beta-2", str(training.adam_beta_2)]
+        flags += ["--adam-epsilon", str(training.adam_epsilon)]
+    else:
+        flags = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--weight-decay", "0.0"]
+        flags += ["--adam-betas", f"({training.adam_beta_1}, {training.adam_beta_2})"]
+        flags += ["--adam-eps", str(training.adam_epsilon)]
+    flags += ["--label-smoothing", str(training.eps_ls), "--clip-norm", str(training.clip_norm)]
     if training.schedule == "equation_3":
         # The schedule ignores --lr, but fairseq wants one; it would stop at a rate of 0.
-        return [*flags, "--lr-scheduler", "equation_3", "--schedule-d-model", str(training.d_model), "--lr", "1.0"]
-    return [
-        *flags, "--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", str(training.initial_learning_rate),
-        "--lr", str(training.peak_learning_rate),
-    ]  # fmt: skip
+        flags += ["--lr-scheduler", "equation_3", "--schedule-d-model", str(training.d_model), "--lr", "1.0"]
+        return [*flags, "--warmup-updates", str(training.warmup_steps)]
+    flags += ["--lr", str(training.peak_learning_rate)]
+    if training.schedule == "constant":
+        return [*flags, "--lr-scheduler", "fixed"]
+    flags += ["--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", str(training.initial_learning_rate)]
+    return [*flags, "--warmup-updates", str(training.warmup_steps)]
 
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int) -> list[str]:
@@ -118,11 +164,18 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
 
 
 def train_flags(
-    training: TrainingSpec, data: TrainingData, *, seed: int, save_folder: str, device: str, num_ranks: int = 1
+    training: TrainingSpec,
+    data: TrainingData,
+    *,
+    seed: int,
+    save_folder: str,
+    device: str,
+    num_ranks: int = 1,
+    vectors_path: str | None = None,
 ) -> list[str]:
     """Return the command line of fairseq-train, without its name.
 
-    `device` is `cpu` or `cuda`, already resolved.
+    `device` is `cpu` or `cuda`, already resolved; `vectors_path` is for `embeddings: vectors`.
 
     Raises:
         ConfigError: as `refuse_untrainable`.
@@ -130,7 +183,8 @@ def train_flags(
     refuse_untrainable("this system", training, num_ranks=num_ranks)
     flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
     flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
-    flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
+    flags += ["--precision", training.precision]
+    flags += model_flags(training, is_joint=data.is_joint, vectors_path=vectors_path) + _optimiser_flags(training)
     flags += _batch_flags(training, num_ranks=num_ranks) + _saving_flags(training)
     flags += ["--save-dir", save_folder, "--seed", str(seed)]
     flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]

@@ -1,8 +1,8 @@
 """All that we register with fairseq, and our patches of it: who imports this module has them."""
 
-from aiayn.engine import compat, equation_3, task
+from aiayn.engine import adam, compat, criterion, equation_3, task, transformer
 
-__all__ = ["compat", "equation_3", "task"]
+__all__ = ["adam", "compat", "criterion", "equation_3", "task", "transformer"]
 
 compat.install()
 compat.install_batching()

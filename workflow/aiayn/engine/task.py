@@ -1,13 +1,17 @@
-"""Our translation task: one that remembers, and computes in the wanted precision."""
+"""Our translation task: one that remembers, computes in the wanted precision, and searches as the paper did."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import fairseq_cli.train
 import torch
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from aiayn.engine.generator import make_generator
+from aiayn.errors import ConfigError
 
 
 def forget_validations() -> None:
@@ -18,9 +22,15 @@ def forget_validations() -> None:
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
-    """fairseq's translation task, and what it computes with."""
+    """fairseq's translation task, what it computes with, and how it searches; the defaults are fairseq's own."""
 
     precision: str = field(default="fp32", metadata={"help": "fp32, tf32, or bf16 (autocast, fp32 weights)"})
+    length_penalty_form: str = field(
+        default="len", metadata={"help": "--lenpen is alpha of n^alpha (len) or of ((5 + n) / 6)^alpha (gnmt)"}
+    )
+    search_stop: str = field(
+        default="fairseq", metadata={"help": "what ends a sentence's search: the rule of fairseq or tensor2tensor"}
+    )
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -41,12 +51,42 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """Return a context in which matrices are multiplied in the wanted precision."""
         return torch.autocast(device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16")
 
+    def build_generator(
+        self,
+        models: list[Any],
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> Any:
+        """Return the generator that the flags ask for; `fairseq-generate` and `fairseq-interactive` call this.
+
+        Raises:
+            ConfigError: as `make_generator`, and for alignments, which fairseq has a generator of its own for.
+        """
+        form, stop = self.cfg.length_penalty_form, self.cfg.search_stop
+        is_aligning = bool(getattr(args, "print_alignment", None))
+        if is_aligning and (form, stop) != ("len", "fairseq"):
+            raise ConfigError(
+                f"--print-alignment with --length-penalty-form {form} --search-stop {stop}; expected len and fairseq, "
+                "as fairseq aligns by a generator of its own; leave one of them away"
+            )
+        if seq_gen_cls is None and not is_aligning:
+            seq_gen_cls = partial(make_generator, length_penalty_form=form, search_stop=stop)
+        return super().build_generator(
+            models,
+            args,
+            seq_gen_cls=seq_gen_cls,
+            extra_gen_cls_kwargs=extra_gen_cls_kwargs,
+            prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
+        )
+
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> tuple[Any, Any, Any]:
         """Do one forward and backward pass.
 
-        fairseq's own would switch autocast off on a GPU, and its `--bf16` asks for a TPU and makes the weights bfloat16.
+        fairseq's own would switch autocast off on a GPU, and its `--bf16` asks for a TPU and for bfloat16 weights.
         """
         model.train()
         model.set_num_updates(update_num)

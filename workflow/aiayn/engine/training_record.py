@@ -38,8 +38,9 @@ def make_record(request: TrainingRequest, started: attempts.Started, *, num_rank
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = attempts.summarise_attempts(attempts.read_events(run_folder), until=until)
+    input_paths = [Path(path) for path in (request.binarized_path, request.vectors_path) if path is not None]
     return TrainRecord(
-        provenance=gather_provenance([Path(request.binarized_path)], command=request.command),
+        provenance=gather_provenance(input_paths, command=request.command),
         run=request.run,
         corpus=request.corpus,
         system=request.system,

@@ -8,6 +8,10 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiayn.training_spec import TrainingSpec
 
 EXAMPLE = (
     "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
@@ -35,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
     parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument(
+        "--vectors", type=Path, metavar="FILE", help="what the embeddings start from, for a system of `vectors`"
+    )
+    parser.add_argument("--updates", type=positive, metavar="N", help="train so many, not the system's own number")
     parser.add_argument("--record", type=Path, required=True, help="where to write the record of the finished training")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
     parser.add_argument(
@@ -54,6 +62,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _vectors_sha256(args: argparse.Namespace, training: "TrainingSpec") -> str | None:
+    """Return the digest of the file that the embeddings start from, None for a system that starts from none.
+
+    Raises:
+        UsageError: if a system gets no file that needs one, or one that it would not read.
+        CorpusError: if the file has other dimensions than the system.
+    """
+    from aiayn.errors import CorpusError, UsageError
+    from aiayn.provenance import file_sha256
+    from aiayn.vectors import read_dimensions
+
+    needs_vectors = training.embeddings == "vectors" and training.architecture == "transformer"
+    if needs_vectors != (args.vectors is not None):
+        advice = "name their file: --vectors FILE" if needs_vectors else "leave --vectors out"
+        raise UsageError(f"{args.system}: embeddings is {training.embeddings!r}, vectors {args.vectors}; {advice}")
+    if args.vectors is None:
+        return None
+    dimensions = read_dimensions(args.vectors)
+    if dimensions != training.d_model:
+        raise CorpusError(
+            f"{args.vectors}: {dimensions} dimensions, expected {args.system}'s d_model, {training.d_model}; "
+            f"make others: `aiayn vectors --dimensions {training.d_model}`"
+        )
+    return file_sha256(args.vectors)
+
+
 def run(args: argparse.Namespace) -> None:
     """Drive the training to its end."""
     from aiayn.attempts import DONE_NAME
@@ -63,11 +97,11 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.launch import TrainingRequest
     from aiayn.provenance import commit_label
     from aiayn.records import BinarizedCorpus, read_record
-    from aiayn.spec import read_system, run_name
+    from aiayn.spec import read_system, run_name, shortened
     from aiayn.stages import STAGE_VERSIONS
     from aiayn.train import drive
 
-    system = read_system(args.system, args.scale)
+    system = shortened(read_system(args.system, args.scale), args.updates)
     refuse_untrainable(args.system, system.training, num_ranks=args.num_ranks)
     data = read_record(args.binarized, BinarizedCorpus)
     require_recorded_data_bin(data)
@@ -78,6 +112,7 @@ def run(args: argparse.Namespace) -> None:
         training=system.training,
         data_digest=data.digest,
         stage_version=STAGE_VERSIONS["train"],
+        vectors_sha256=_vectors_sha256(args, system.training),
     )
     request = TrainingRequest(
         run=run,
@@ -93,6 +128,7 @@ def run(args: argparse.Namespace) -> None:
         threads_per_rank=args.threads_per_rank,
         commit=commit_label(),
         command=shlex.join(["aiayn", *sys.argv[1:]]),
+        vectors_path=str(args.vectors.absolute()) if args.vectors else None,
     )
     if args.fresh or not Path(request.run_folder, DONE_NAME).exists():
         check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)

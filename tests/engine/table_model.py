@@ -1,0 +1,94 @@
+"""A model whose next symbol is looked up in a table by what came before, and all that it can say, in order of score."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+Prefix = tuple[str, ...]
+# What comes next after a prefix of the sentence that begins with a source symbol; `</s>` ends it.
+NextSymbol = Callable[[str, Prefix], Mapping[str, float]]
+END = "</s>"
+WORDS = ("a", "b", "c", "d")
+
+
+def make_dictionary(num_symbols: int = 300) -> Dictionary:
+    """Return a dictionary of the four words, fairseq's four symbols, and others that are never said.
+
+    The others are there because fairseq draws 2 candidates a beam and wants as many symbols.
+    """
+    dictionary = Dictionary()
+    for word in (*WORDS, *(f"unsaid{index}" for index in range(num_symbols - len(dictionary) - len(WORDS)))):
+        dictionary.add_symbol(word)
+    return dictionary
+
+
+class TableModel(nn.Module):
+    """What fairseq's EnsembleModel asks of a model, answered from a table; the source's first symbol names the table."""
+
+    def __init__(self, dictionary: Dictionary, next_symbol: NextSymbol) -> None:
+        super().__init__()
+        self.dictionary, self.next_symbol = dictionary, next_symbol
+        self.num_rows = 0  # that it was asked about, one a beam and step
+        self.encoder = SimpleNamespace(
+            forward_torchscript=lambda net_input: net_input["src_tokens"][:, 0],
+            reorder_encoder_out=lambda encoder_out, new_order: encoder_out.index_select(0, new_order),
+        )
+        self.decoder = SimpleNamespace(forward=self._decode)
+
+    def max_decoder_positions(self) -> int:
+        return 1024
+
+    def get_normalized_probs(self, decoder_out: tuple[Tensor, Any], *, log_probs: bool, sample: Any) -> Tensor:
+        return decoder_out[0]
+
+    def _decode(self, tokens: Tensor, *, encoder_out: Tensor) -> tuple[Tensor, None]:
+        self.num_rows += len(tokens)
+        rows = []
+        for table, prefix in zip(encoder_out.tolist(), tokens.tolist(), strict=True):
+            probability_by_symbol = self.next_symbol(self._name(table), tuple(map(self._name, prefix[1:])))
+            row = torch.zeros(len(self.dictionary))
+            for symbol, probability in probability_by_symbol.items():
+                row[self.dictionary.index(symbol)] = probability
+            rows.append(row.log())
+        return torch.stack(rows)[:, None, :], None
+
+    def _name(self, index: int) -> str:
+        return str(self.dictionary[index])
+
+
+def make_sample(dictionary: Dictionary, tables: Sequence[str], lengths: Sequence[int]) -> dict[str, Any]:
+    """Return a batch of sources of some lengths, end of sentence counted, padded on the right."""
+    source_BS = torch.full((len(tables), max(lengths)), dictionary.pad())
+    for row, (table, length) in enumerate(zip(tables, lengths, strict=True)):
+        source_BS[row, :length] = dictionary.index(table)
+        source_BS[row, length - 1] = dictionary.eos()
+    return {"net_input": {"src_tokens": source_BS, "src_lengths": torch.tensor(lengths)}}
+
+
+def everything_said(
+    next_symbol: NextSymbol, table: str, *, max_length: int, penalty: Callable[[int], float], min_length: int
+) -> list[tuple[Prefix, float]]:
+    """Return each sentence of at most `max_length` words with its score, best first, without any search.
+
+    The score is the log-probability (nats) over `penalty(n)`, n the words and the end of sentence.
+    """
+    said: list[tuple[Prefix, float]] = []
+    prefixes: list[tuple[Prefix, float]] = [((), 0.0)]
+    for length in range(max_length + 1):
+        grown = []
+        for prefix, log_probability in prefixes:
+            for symbol, probability in next_symbol(table, prefix).items():
+                if probability == 0.0:
+                    continue
+                whole = log_probability + math.log(probability)
+                if symbol != END:
+                    grown.append(((*prefix, symbol), whole))
+                elif length >= min_length:
+                    said.append((prefix, whole / penalty(length + 1)))
+        prefixes = grown
+    return sorted(said, key=lambda sentence: -sentence[1])

@@ -1,0 +1,90 @@
+"""Every architecture and variant, built small by fairseq from the flags of a training, has the size that the spec says."""
+
+from pathlib import Path
+from typing import Any
+
+import fairseq.options
+import msgspec
+import pytest
+from fairseq import tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from aiayn.cost import num_parameters
+from aiayn.engine import plugin  # registers what the flags name
+from aiayn.engine.fairseq_args import TrainingData, train_flags
+from aiayn.spec import TrainingSpec
+from tests.engine.tiny_spec import TRAINING
+
+__all__ = ["plugin"]
+
+NUM_SPECIAL_SYMBOLS = 4  # fairseq's <s>, <pad>, </s>, <unk>
+SOURCE_SIZE, TARGET_SIZE = 27, 23
+TINY = msgspec.structs.replace(TRAINING, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=4, d_v=4)
+FAIRSEQ: dict[str, Any] = {
+    "architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
+    "initialisation": "fairseq",
+}  # fmt: skip
+CHANGES: dict[str, dict[str, Any]] = {
+    "base": {},
+    "one_head": {"num_heads": 1, "d_k": 12, "d_v": 12},
+    "narrow_keys": {"d_k": 2},
+    "wide_keys_and_values": {"d_k": 5, "d_v": 7},
+    "three_layers": {"num_layers": 3},
+    "pre_norm": {"norm_order": "pre"},
+    "norm_with_unbiased_deviation": {"norm": "layer_std"},
+    "batch_norm": {"norm": "batch"},
+    "pre_norm_batch_norm": {"norm": "batch", "norm_order": "pre"},
+    "no_attention_biases": {"attention_biases": False},
+    "additive": {"attention": "additive", "d_k": 5},
+    "additive_without_biases": {"attention": "additive", "attention_biases": False},
+    "unscaled": {"attention": "unscaled"},
+    "sqrt_d_model": {"attention": "sqrt_d_model"},
+    "temperature": {"attention": "temperature"},
+    "learned_positions": {"positions": "learned"},
+    "sinusoidal_halves": {"positions": "sinusoidal_halves"},
+    "standard_normal": {"embeddings": "standard_normal"},
+    "torch_nn": {"initialisation": "torch_nn"},
+    "xavier": {"initialisation": "xavier"},
+    "all_dropouts": {"p_drop_attention": 0.1, "p_drop_ffn": 0.1},
+    "fairseq_transformer": FAIRSEQ,
+    "fairseq_transformer_learned": FAIRSEQ | {"positions": "learned"},
+    "fairseq_transformer_pre_norm": FAIRSEQ | {"norm_order": "pre"},
+    "lstm": {"architecture": "lstm"},
+    "lstm_one_layer": {"architecture": "lstm", "num_layers": 1},
+    "lstm_of_one_width": {"architecture": "lstm", "d_ff": 12},
+    "fconv": {"architecture": "fconv"},
+    "fconv_of_one_width": {"architecture": "fconv", "d_ff": 12},
+}
+
+
+def write_dictionaries(folder: Path, *, is_joint: bool) -> TrainingData:
+    """Write a data-bin that has dictionaries only: all that a model is built from."""
+    for language, size in (("en", SOURCE_SIZE), ("de", SOURCE_SIZE if is_joint else TARGET_SIZE)):
+        entries = "".join(f"{'x' if is_joint else language}{index} 1\n" for index in range(size - NUM_SPECIAL_SYMBOLS))
+        (folder / f"dict.{language}.txt").write_text(entries, encoding="utf-8", newline="\n")
+    return TrainingData(folder=str(folder), source_language="en", target_language="de", is_joint=is_joint)
+
+
+def count_built(training: TrainingSpec, data: TrainingData) -> int:
+    """Return how many trained parameters the model has that a training would build."""
+    flags = train_flags(training, data, seed=1, save_folder=data.folder, device="cpu")
+    parser = fairseq.options.get_training_parser()
+    cfg = convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, input_args=flags))
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("is_joint", [True, False], ids=["joint", "separate"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_built_model_has_exactly_the_counted_size(name: str, is_joint: bool, tied: bool, tmp_path: Path) -> None:
+    training = msgspec.structs.replace(TINY, tied_embeddings=tied, **CHANGES[name])
+    built = count_built(training, write_dictionaries(tmp_path, is_joint=is_joint))
+    target_size = SOURCE_SIZE if is_joint else TARGET_SIZE
+    assert built == num_parameters(training, SOURCE_SIZE, is_joint, target_size)
+
+
+def test_a_model_of_another_width_is_noticed(tmp_path: Path) -> None:
+    built = count_built(TINY, write_dictionaries(tmp_path, is_joint=True))
+    wider = msgspec.structs.replace(TINY, d_ff=TINY.d_ff + 1)  # a row, a column and a bias, in 2 x 2 layers
+    assert num_parameters(wider, SOURCE_SIZE, True) - built == 4 * (12 + 12 + 1)

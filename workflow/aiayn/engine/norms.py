@@ -1,0 +1,66 @@
+"""What normalises a sub-layer's output (section 3.1): layer normalisation, and what others have taken for it.
+
+Each is called with x_BTM and with the padding hidden_BT (True there), of which only batch normalisation takes notice.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+RUNNING_FRACTION = 0.1  # of the newest batch in the running mean and variance; torch's default
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer normalisation (Ba et al. 2016): over the M features of a token, epsilon beside the variance."""
+
+    def forward(self, x_BTM: Tensor, hidden_BT: Tensor | None = None) -> Tensor:
+        """Return x normalised; `hidden_BT` changes nothing."""
+        return super().forward(x_BTM)
+
+
+class StdLayerNorm(nn.Module):
+    """Layer normalisation as the Annotated Transformer prints it: unbiased standard deviation, epsilon added to it."""
+
+    def __init__(self, d_model: int, eps: float) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x_BTM: Tensor, hidden_BT: Tensor | None = None) -> Tensor:
+        """Return x normalised; `hidden_BT` changes nothing."""
+        std_BT1, mean_BT1 = torch.std_mean(x_BTM, dim=-1, keepdim=True)
+        return self.weight * (x_BTM - mean_BT1) / (std_BT1 + self.eps) + self.bias
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation: of each feature, over the tokens of the batch that are not padding.
+
+    In training it leaves running statistics, with which it is evaluated. On several ranks each has its own; rank 0's
+    are saved.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, d_model: int, eps: float) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x_BTM: Tensor, hidden_BT: Tensor | None = None) -> Tensor:
+        """Return x normalised, and zeros at padding."""
+        visible_BT = torch.ones_like(x_BTM[..., 0], dtype=torch.bool) if hidden_BT is None else ~hidden_BT
+        normalised_NM = functional.batch_norm(
+            x_BTM[visible_BT], self.running_mean, self.running_var, self.weight, self.bias, self.training,
+            RUNNING_FRACTION, self.eps,
+        )  # fmt: skip
+        return x_BTM.new_zeros(x_BTM.shape, dtype=normalised_NM.dtype).masked_scatter(
+            visible_BT[..., None], normalised_NM
+        )
+
+
+def make_norm(kind: str, d_model: int, eps: float) -> nn.Module:
+    """Return the normalisation that TrainingSpec calls `layer`, `layer_std` or `batch`."""
+    return {"layer": LayerNorm, "layer_std": StdLayerNorm, "batch": BatchNorm}[kind](d_model, eps=eps)

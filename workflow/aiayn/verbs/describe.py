@@ -1,0 +1,33 @@
+"""Say what a system is and costs, from its file alone: no data, no run, no GPU.
+
+Prints the parsed spec, what differs from the system that it inherits from and from the paper's own, the number of
+parameters, the operations of a token and of the whole training, and the command line of fairseq-train. V, the size of
+the vocabulary, is 37,000 for the paper's En-De systems (section 5.1), at other scales that of the corpus's file.
+"""
+
+import argparse
+
+EXAMPLE = "aiayn describe table3_b_dk16 --vocabulary-size 40960"
+SCALE = "paper"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn describe`."""
+    parser.add_argument("system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of config/systems/SCALE")
+    parser.add_argument("--scale", default=SCALE, help=f"demo, multi30k or paper (default: {SCALE})")
+    parser.add_argument("--vocabulary-size", type=int, metavar="V", help="entries, special symbols included")
+    parser.add_argument("--json", action="store_true", help="print one object")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the description."""
+    import msgspec
+
+    from aiayn.describe import describe_system
+    from aiayn.describe_text import render_description
+
+    description = describe_system(args.system, args.scale, vocabulary_size=args.vocabulary_size)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(description), indent=1).decode("utf-8"))
+        return
+    print(render_description(description), end="")

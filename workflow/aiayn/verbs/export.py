@@ -1,0 +1,98 @@
+"""Export a run's averaged checkpoint for programs that know nothing of fairseq.
+
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one.
+FOLDER is made by this command, and holds the tensors, the vocabularies in order of id, the subword models and a JSON file
+with the system, its search, special symbols, ties, run and provenance.
+
+--format safetensors: model.safetensors and config.json, for every system. Tied matrices are stored once; `tied` in
+config.json gives the others. `aiayn.engine.export.load_exported(FOLDER)` makes our model of it again.
+
+--format ctranslate2: model.bin and CTranslate2's config.json, with ours as aiayn.json. Refused, with the reason, for what
+CTranslate2 cannot express. It searches with the length penalty n^alpha and stops when beam_size hypotheses have ended: a
+system that searches otherwise is exported only if --length-penalty-form and --stop say that this is meant, and aiayn.json
+then says so too. For our translations give translate_batch the beam_size, the alpha as length_penalty and, as
+max_decoding_length, what the search of the run allows.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiayn.spec import TrainingSpec
+
+EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safetensors --output exported
+
+  Plain PyTorch then reads it:
+    import json
+    from safetensors.torch import load_file
+    config = json.load(open("exported/config.json", encoding="utf-8"))
+    tensors = load_file("exported/model.safetensors")
+    tensors |= {name: tensors[stored] for name, stored in config["tied"].items()}
+    print(sum(tensor.numel() for name, tensor in tensors.items() if name not in config["tied"]), "parameters")
+
+  CTranslate2 reads the other format; pieces are those of the subword model:
+    import ctranslate2
+    translator = ctranslate2.Translator("exported")
+    translator.translate_batch([pieces], beam_size=4, length_penalty=0.6, max_decoding_length=len(pieces) + 52)"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn export`."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument("--average", help="last1, last5, ...; default: the longest that was made")
+    parser.add_argument("--format", required=True, choices=("safetensors", "ctranslate2"), help="what is to read it")
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a folder that does not exist yet")
+    parser.add_argument(
+        "--length-penalty-form", choices=("len", "gnmt"), help="export with this form; default: the system's own"
+    )
+    parser.add_argument(
+        "--stop", choices=("fairseq", "tensor2tensor"), help="export with this rule; default: the system's own"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Find the run, write the folder and say what it holds."""
+    import msgspec
+
+    from aiayn.errors import UsageError
+    from aiayn.finished import find_finished
+
+    try:
+        from aiayn.engine.export import export_model
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the package {error.name} is not installed; `pip install 'aiayn[train,export]'` installs all that this needs"
+        ) from error
+
+    finished = find_finished(args.results, args.run, args.average)
+    asked = {"length_penalty_form": args.length_penalty_form, "stop": args.stop}
+    decoding = msgspec.structs.replace(finished.decoding, **{key: value for key, value in asked.items() if value})
+    record = export_model(
+        msgspec.structs.replace(finished, decoding=decoding),
+        _training_of(finished.checkpoint.run, args.results),
+        format=args.format,
+        into=args.output,
+    )
+    print(f"{args.output}: {record.run}, {record.average}, tensors {record.tensors_sha256[:16]}, as {record.format}")
+
+
+def _training_of(run: str, results_folder: Path) -> "TrainingSpec":
+    """Return what a run was trained as: its record's own words, which a system file edited since cannot change."""
+    import msgspec
+
+    from aiayn.errors import RecordError
+    from aiayn.records import TrainRecord, read_record
+    from aiayn.spec import TrainingSpec
+
+    for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
+        train = read_record(path, TrainRecord)
+        if train.run == run:
+            try:
+                return msgspec.json.decode(train.training_json, type=TrainingSpec)
+            except msgspec.DecodeError as error:
+                raise RecordError(
+                    f"{path}: its training_json is of another version: {error}; train it again"
+                ) from error
+    raise RecordError(f"{results_folder}: no training record of {run}, whose average is there; train it again")

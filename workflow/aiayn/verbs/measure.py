@@ -1,0 +1,29 @@
+"""Measure what readers of the paper claim of attention, norms and initial weights: no corpus, no training, seconds.
+
+What is expected of each number stands in paper_tables/published/claims.csv; the table `claims` judges it.
+"""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = "aiayn measure --seed 1 --record results/demo/measure/record.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn measure`."""
+    parser.add_argument("--seed", type=int, required=True, help="of all random vectors")
+    parser.add_argument("--record", type=Path, required=True, help="where to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, write the record, and print each number."""
+    from aiayn.engine.measure import measure_all
+    from aiayn.provenance import gather_provenance
+    from aiayn.records import MeasureRecord, write_record
+
+    measurements = measure_all(args.seed)
+    for one in measurements:
+        error = f" +- {one.standard_error:.2g}" if one.standard_error else ""
+        print(f"{one.name} = {one.value:.6g}{error} {one.unit}")
+    record = MeasureRecord(provenance=gather_provenance([]), seed=args.seed, measurements=measurements)
+    write_record(record, args.record)

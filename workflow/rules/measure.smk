@@ -1,0 +1,27 @@
+"""What readers claim of attention and layers, measured without a training.
+
+reads: nothing
+writes: results/<scale>/measure/record.json
+"""
+
+
+rule measure:
+    """Measure dot products, gradients, entropies, norms and initial weights on random vectors."""
+    output:
+        record=STAGE / "measure/record.json",
+    params:
+        seed=1,
+        stage_version=STAGE_VERSIONS["measure"],
+    threads: 1
+    log:
+        f"logs/{SCALE.scale}/measure.log",
+    benchmark:
+        f"benchmarks/{SCALE.scale}/measure.tsv"
+    conda:
+        "../../environment.yml"
+    shell:
+        """
+        aiayn measure \
+            --seed {params.seed:q} \
+            --record {output.record:q} 2>&1 | tee -i {log:q}
+        """
