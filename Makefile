@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	printf '[build_ext]\nparallel = 2\n' > $(VENV)/build.cfg
 	env -u CUDA_HOME DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg CFLAGS="-g0 -O1" CXXFLAGS="-g0 -O1" \
 	    $(PIP) --no-build-isolation $(FAIRSEQ)
-	$(PIP) --no-build-isolation --editable '.[workflow,train,dev]'
+	$(PIP) --no-build-isolation --editable '.[workflow,train,export,dev]'
 	@touch $@
 	@echo "installed in $$(( $$(date +%s) - $$(cat .install-begin) )) s"; rm -f .install-begin
 

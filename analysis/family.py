@@ -1,8 +1,8 @@
 """States what many verdicts together are worth: how likely one of them is wrong, and which survive Holm's correction.
 
-Each verdict is tested at its own alpha. A table of k of them is wrong somewhere more often: if every true difference lay
-on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would stand in it with
-chance 1 - (1 - alpha)^k. The pooled standard deviation, which the cells share, makes it less; nothing makes it more than
+Each verdict is tested at its own alpha, so a table of k of them is wrong somewhere more often: if every true difference
+lay on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would stand in it with
+chance 1 - (1 - alpha)^k. The standard deviation that the cells share makes it less, and nothing makes it more than
 k alpha. Holm's step-down correction (1979) holds that chance at alpha for the whole table, under any dependence.
 """
 

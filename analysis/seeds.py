@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pandas as pd
@@ -64,6 +64,22 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
         sd=sample_sd(values) if has_spread else None,
         half_width=t_half_width(values) if has_spread else None,
     )
+
+
+def summarise_differences(value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]) -> SeedSummary:
+    """Return the summary of value minus reference over the seeds that both have, each seed with itself.
+
+    A seed fixes the order of the training data for both, so what it does to both alike falls out of the difference. One
+    common seed has a difference and no interval.
+
+    Raises:
+        ScoreError: if no seed is common.
+    """
+    common = sorted(value_by_seed.keys() & reference_by_seed.keys())
+    if not common:
+        seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
+        raise ScoreError(f"{seeds}: none is common, expected one or more; train both with the same seeds")
+    return summarise_seeds([value_by_seed[seed] - reference_by_seed[seed] for seed in common])
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:

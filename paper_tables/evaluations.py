@@ -10,14 +10,16 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
-from aiayn.paths import Evaluation, baselines_record, evaluation_record, train_record
+from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, train_record
 from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec, read_corpus, read_system, shortened
 from paper_tables.published import (
-    PublishedReplication,
+    RepeatedRun,
     evaluations_of,
     is_asked_for,
     num_averaged,
     read_replications,
+    read_sentences,
+    run_of,
 )
 
 BASELINE_ROLE = "test"
@@ -94,17 +96,19 @@ def read_corpora(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> dict[
     return corpora
 
 
-def chosen_replications(scale: ScaleSpec) -> list[PublishedReplication]:
-    """Return the published replications that the scale names, in its order.
+def chosen_replications(scale: ScaleSpec) -> list[RepeatedRun]:
+    """Return the runs of others that the scale names under `replications`, in its order.
 
     Raises:
         ConfigError: if it names one that is not published.
     """
-    replication_by_row = {replication.row: replication for replication in read_replications()}
+    published = [*read_replications(), *(sentences[0] for sentences in read_sentences().values())]
+    replication_by_row = {one.row: run_of(one) for one in published}
     for name in scale.replications:
         if name not in replication_by_row:
             raise ConfigError(
-                f"scale {scale.scale}: replications has {name!r}; expected rows of published/replications.csv: "
+                f"scale {scale.scale}: replications has {name!r}; expected rows of published/replications.csv or "
+                "published/sentences.csv: "
                 f"{', '.join(sorted(replication_by_row))}"
             )
     return [replication_by_row[name] for name in scale.replications]
@@ -217,6 +221,12 @@ def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) ->
         )
 
 
+def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations whose translations stand in a table, sentence by sentence: those of sentences.csv."""
+    shown = {(run.corpus, run.system, run.average, run.role) for run, *_ in read_sentences().values()}
+    return [one for one in evaluations if (one.corpus, one.system, one.average, one.role) in shown]
+
+
 def needs_perplexity(evaluation: Evaluation) -> bool:
     """Tell whether Table 3 asks for the perplexity of an evaluation: those on dev, of unaveraged models."""
     return evaluation.role == "dev"
@@ -238,7 +248,9 @@ def required_records(scale: ScaleSpec, results_folder: Path, config_folder: Path
         *_training_records(scale, results_folder),
         *(evaluation_record(results_folder, scale.scale, "score", evaluation) for evaluation in evaluations),
         *_perplexity_records(scale, results_folder, evaluations),
+        *(evaluation_record(results_folder, scale.scale, "decode", one) for one in shown_evaluations(evaluations)),
         *(baselines_record(results_folder, scale.scale, corpus, testset) for corpus, testset in baselines),
+        measure_record(results_folder, scale.scale),
     ]
 
 

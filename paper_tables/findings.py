@@ -1,14 +1,14 @@
 """Gathers all that the tables of one scale are made of: specs, trainings and their states, scores, baselines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from aiayn.errors import TableError
 from aiayn.hardware import HardwareSpec, read_hardware
-from aiayn.paths import Evaluation, baselines_record, corpus_record
-from aiayn.records import BaselineRecords, BinarizedCorpus, TrainRecord, read_record
+from aiayn.paths import Evaluation, baselines_record, corpus_record, measure_record
+from aiayn.records import BaselineRecords, BinarizedCorpus, MeasureRecord, TrainRecord, read_record
 from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec
 from analysis.runs import RunState, find_run_state
 from analysis.scores import TrainingKey, collect_scores, read_trainings, values_by_seed
@@ -20,14 +20,16 @@ from paper_tables.evaluations import (
     read_corpora,
     read_systems,
     required_records,
+    shown_evaluations,
 )
+from paper_tables.translations import Translations, read_translations
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """What was asked for at a scale, and what came of it; `train_by_key` holds what was trained as now asked for.
 
-    The systems are as the scale trains them, `updates` of the scale put in; so a training of another length is outdated.
+    The systems are as the scale trains them, its `updates` put in; so a training of another length is outdated.
     """
 
     scale: ScaleSpec
@@ -40,6 +42,8 @@ class Findings:
     baselines: list[BaselineRecords]
     vocabulary_size_by_corpus: dict[str, dict[str, int]]  # each by language
     hardware: HardwareSpec
+    translations: dict[Evaluation, Translations] = field(default_factory=dict)  # of those shown sentence by sentence
+    measured: MeasureRecord | None = None  # without a training, for the table of claims
 
     def corpus_of(self, language_pair: str) -> str:
         """Return the corpus that the paper's systems of a language pair are trained on at this scale."""
@@ -105,6 +109,10 @@ def gather_findings(
         baselines=_read_baselines(scale, corpora, results_folder, so_far=so_far),
         vocabulary_size_by_corpus=_read_vocabulary_sizes(scale, corpora, results_folder),
         hardware=read_hardware(),
+        translations=read_translations(
+            shown_evaluations(evaluations), train_by_key, results_folder, scale.scale, so_far=so_far
+        ),
+        measured=_read_measured(measure_record(results_folder, scale.scale)),
     )
 
 
@@ -131,6 +139,10 @@ def _read_baselines(
         for corpus, testset in expand_baselines(scale, corpora)
     ]
     return [read_record(path, BaselineRecords) for path in paths if path.exists() or not so_far]
+
+
+def _read_measured(path: Path) -> MeasureRecord | None:
+    return read_record(path, MeasureRecord) if path.exists() else None
 
 
 def _read_vocabulary_sizes(

@@ -1,12 +1,13 @@
 """Joins each printed BLEU to ours and judges it: verdicts.tsv, a line a printed number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import pandas as pd
 
 from aiayn.paths import Evaluation
+from analysis.family import Corrected, Family, judge_family
 from analysis.scores import values_by_seed
 from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
 from paper_tables.evaluations import chosen_replications
@@ -19,6 +20,7 @@ from paper_tables.published import (
     read_cells,
     read_replications,
     read_table,
+    run_of,
 )
 
 PAPER_SCALE = "paper"
@@ -52,6 +54,15 @@ VERDICT_COLUMNS = (
     "smallest_sd",
     "largest_sd",
     "bartlett_p",
+    "p_difference",
+    "p_equivalent",
+    "p_outside",
+    "p_equivalent_holm",
+    "p_outside_holm",
+    "outcome_holm",
+    "num_judged",
+    "chance_wrongly_reproduced",
+    "chance_wrongly_not_reproduced",
 )
 
 
@@ -91,9 +102,23 @@ def judge_cells(findings: Findings) -> list[JudgedCell]:
     return judged + [_judge_replication(findings, replication) for replication in read_replications()]
 
 
-def verdict_frame(cells: Iterable[JudgedCell]) -> pd.DataFrame:
-    """Return verdicts.tsv's frame, columns VERDICT_COLUMNS; what does not apply is empty."""
-    frame = pd.DataFrame([_verdict_line(cell) for cell in cells], columns=list(VERDICT_COLUMNS))
+def family_of(cells: Iterable[JudgedCell]) -> Family:
+    """Return what the verdicts of one scale are worth together; every cell of `judge_cells` is to be there."""
+    return judge_family([cell.verdict for cell in cells])
+
+
+def verdict_frame(cells: Sequence[JudgedCell]) -> pd.DataFrame:
+    """Return verdicts.tsv's frame, columns VERDICT_COLUMNS; what does not apply is empty.
+
+    Its last three columns are the family's, the same in every line.
+    """
+    family = family_of(cells)
+    chances = (family.num_judged, family.chance_wrongly_reproduced, family.chance_wrongly_not_reproduced)
+    lines = [
+        (*_verdict_line(cell), *_corrected_values(corrected), *chances)
+        for cell, corrected in zip(cells, family.corrected, strict=True)
+    ]
+    frame = pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
     return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
 
 
@@ -107,8 +132,14 @@ def _verdict_line(cell: JudgedCell) -> tuple[object, ...]:
         cell.table, cell.row, cell.column, cell.edition, cell.printed, cell.corpus, cell.system, cell.average, testset,
         cell.metric, verdict.num_seeds, verdict.mean, verdict.difference, *(verdict.interval or (None, None)),
         verdict.outcome.value, verdict.reason, verdict.largest_equivalent_difference, verdict.num_seeds_to_decide,
-        *pooled,
+        *pooled, verdict.p_difference, verdict.p_equivalent, verdict.p_outside,
     )  # fmt: skip
+
+
+def _corrected_values(corrected: Corrected | None) -> tuple[object, ...]:
+    if corrected is None:
+        return (None,) * 3
+    return (corrected.p_equivalent, corrected.p_outside, corrected.outcome.value)
 
 
 def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
@@ -144,7 +175,7 @@ def _judge_join(findings: Findings, join: CellJoin, printed: str) -> JudgedCell:
 
 
 def _judge_replication(findings: Findings, replication: PublishedReplication) -> JudgedCell:
-    is_chosen = replication in chosen_replications(findings.scale)
+    is_chosen = run_of(replication) in chosen_replications(findings.scale)
     evaluation = None
     if is_chosen:
         evaluation = findings.evaluation_of(

@@ -157,7 +157,8 @@ def _lead_cell(
     return text_cell(f"{format_difference(min(values) - best)} (lowest seed)", "ours", *marks)
 
 
-def _hardware_words(hardware: Hardware) -> str:
+def hardware_words(hardware: Hardware) -> str:
+    """Return what a training ran on in a few words."""
     if hardware.num_gpus:
         return f"{hardware.num_gpus} x {hardware.gpu}"
     return f"{hardware.cpu}, {hardware.num_ranks * hardware.threads_per_rank} thread(s)"
@@ -178,7 +179,7 @@ def lay_out_runs(findings: Findings) -> Table:
                         f"{format_value(state.update, 'steps')} of {format_value(state.updates, 'steps')}", "ours"
                     ),
                     text_cell("" if train is None else format_value(train.wall_seconds, "wall_seconds"), "ours"),
-                    text_cell("" if train is None else _hardware_words(train.hardware), "label"),
+                    text_cell("" if train is None else hardware_words(train.hardware), "label"),
                     text_cell(state.reason, "label"),
                     text_cell(state.run, "label"),
                 )

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from aiayn.paths import Evaluation
+from analysis.family import Corrected, Family
 from analysis.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome
 from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell
+from paper_tables.judged import JudgedCell, family_of
 from paper_tables.layout import (
     DASH,
     Cell,
@@ -24,6 +25,12 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.published import read_replications
+
+P_DECIMALS = 3
+UNLIKE_SYSTEMS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
+    " The systems do not share one spread: verdicts on those that vary more than the pool are wrong more often than "
+    f"{ALPHA}."
+)
 
 
 def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
@@ -113,32 +120,16 @@ def _verdict_cells(cell: JudgedCell) -> tuple[Cell, ...]:
 
 
 def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
-    """Return the verdict on every printed BLEU whose system is run at this scale."""
-    cells = [cell for cell in judged if cell.evaluation is not None]
-    evaluations = [cell.evaluation for cell in cells if cell.evaluation is not None]
-    rows = []
-    for cell in cells:
-        assert cell.evaluation is not None  # filtered above; for the type checker
-        name = f"Table {cell.table}" if cell.table.isdigit() else cell.table
-        edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
-        rows.append(
-            Row(
-                (
-                    text_cell(f"{name}: {cell.row}, {cell.column}{edition}", "label"),
-                    text_cell(cell.metric, "label"),
-                    text_cell(cell.printed),
-                    metric_cell(findings, cell.evaluation, cell.metric),
-                    _difference(cell),
-                    *_verdict_cells(cell),
-                )
-            )
-        )
+    """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
+    evaluations = [cell.evaluation for cell in judged if cell.evaluation is not None]
+    family = family_of(judged)
     return Table(
         name="verdicts",
         title="Verdicts",
         caption=f"The rule, fixed beforehand: margin {MARGIN_BLEU} BLEU, two one-sided t-tests at {ALPHA}, at least "
         f"{MIN_SEEDS} seeds, standard deviation pooled over the systems of this scale in one definition. The printed "
-        "number is taken as a constant. Differences with 95 % interval.",
+        "number is taken as a constant. Differences with 95 % interval; p-values, and by Holm's correction over all "
+        "judged cells.",
         columns=(
             Column("cell", "printed cell", side="label"),
             Column("metric", "definition", side="label"),
@@ -146,10 +137,76 @@ def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
             Column("ours", "ours", side="ours"),
             Column("difference", "difference", side="ours"),
             *_verdict_columns(),
+            Column("p_equivalent", "p equivalent (Holm)", side="ours"),
+            Column("p_outside", "p outside (Holm)", side="ours"),
         ),
-        rows=tuple(rows),
-        notes=(*mark_note(findings, evaluations), *_spread_notes(cells)),
+        rows=tuple(
+            _verdict_row(findings, cell, corrected) for cell, corrected in zip(judged, family.corrected, strict=True)
+        ),
+        notes=(*mark_note(findings, evaluations), *_family_notes(judged, family), *_spread_notes(judged)),
     )
+
+
+def _verdict_row(findings: Findings, cell: JudgedCell, corrected: Corrected | None) -> Row:
+    is_run = cell.evaluation is not None
+    ours = text_cell("not run", "state")
+    if cell.evaluation is not None:
+        ours = metric_cell(findings, cell.evaluation, cell.metric)
+    return Row(
+        (
+            text_cell(name_of(cell), "label"),
+            text_cell(cell.metric, "label"),
+            text_cell(cell.printed),
+            ours,
+            _difference(cell) if is_run else blank_cell(),
+            *_verdict_cells(cell),
+            _p_cell(cell.verdict.p_equivalent, None if corrected is None else corrected.p_equivalent),
+            _p_cell(cell.verdict.p_outside, None if corrected is None else corrected.p_outside),
+        )
+    )
+
+
+def name_of(cell: JudgedCell) -> str:
+    """Return where a number is printed, as `Table 2: big, bleu_en_fr (arxiv)`."""
+    place = f"Table {cell.table}" if cell.table.isdigit() else cell.table
+    edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
+    return f"{place}: {cell.row}, {cell.column}{edition}"
+
+
+def format_p(p_value: float) -> str:
+    """Return a p-value with three decimals; what would round to zero is below 0.001."""
+    smallest = 10.0**-P_DECIMALS
+    return f"{p_value:.{P_DECIMALS}f}" if p_value >= smallest else f"<{smallest:g}"
+
+
+def _p_cell(p_value: float | None, adjusted: float | None) -> Cell:
+    if p_value is None or adjusted is None:
+        return blank_cell()
+    return text_cell(f"{format_p(p_value)} ({format_p(adjusted)})", "ours")
+
+
+def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
+    """Return what all verdicts together are worth, and which of them Holm's correction would take back."""
+    if family.num_judged == 0:
+        return [Note("", "Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
+    changed = [
+        f"{name_of(cell)} ({cell.verdict.outcome.value} to {corrected.outcome.value})"
+        for cell, corrected in zip(judged, family.corrected, strict=True)
+        if corrected is not None and corrected.outcome is not cell.verdict.outcome
+    ]
+    reproduced, not_reproduced = Outcome.REPRODUCED.value, Outcome.NOT_REPRODUCED.value
+    chance = (
+        f"Family of verdicts: the rule was applied to {family.num_judged} cell(s), each at {ALPHA}. If every true "
+        "difference were the margin itself, the worst case, and the cells independent, the chance of at least one "
+        f"wrong {reproduced} would be {format_p(family.chance_wrongly_reproduced)}, "
+        f"1 - (1 - {ALPHA})^{family.num_judged}, and of at least one wrong {not_reproduced} "
+        f"{format_p(family.chance_wrongly_not_reproduced)}."
+    )
+    correction = (
+        f"Holm's correction holds both chances at {ALPHA} for all cells together, however they depend on one another; "
+        f"it would change: {'; '.join(changed) or 'none'}."
+    )
+    return [Note("", chance), Note("", correction)]
 
 
 def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
@@ -162,9 +219,10 @@ def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
                 format_value(value, cell.metric) for value in (pooled.sd, pooled.smallest_sd, pooled.largest_sd)
             )
             p_value = pooled.bartlett_p
-            test = "" if p_value is None else f", Bartlett's p {format_value(p_value, cell.metric)}"
+            test = "" if p_value is None else f", Bartlett's p {format_p(p_value)}"
+            warning = UNLIKE_SYSTEMS if p_value is not None and p_value < ALPHA else ""
             notes[
                 f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s), {pooled.degrees_of_freedom} "
-                f"degrees of freedom; single sds {smallest} to {largest}{test}."
+                f"degrees of freedom; single sds {smallest} to {largest}{test}.{warning}"
             ] = None
     return [Note("", text) for text in notes]

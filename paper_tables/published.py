@@ -11,16 +11,13 @@ Five kinds of file, described in published/README.md:
 The Snakefile asks this module how each system is evaluated, so it imports csv and msgspec and nothing heavier.
 """
 
-import csv
 import functools
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from aiayn.errors import TableError
+from paper_tables.csv_rows import read_rows
 from paper_tables.published_rows import (
     COLUMNS_BY_TABLE,
     CellJoin,
@@ -55,12 +52,12 @@ __all__ = [
     "read_cells",
     "read_expectations",
     "read_replications",
+    "read_rows",
     "read_sentences",
     "read_table",
 ]
 
 PUBLISHED_FOLDER = Path(__file__).parent / "published"
-_Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
@@ -126,8 +123,9 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
     for place, line in read_rows(folder / "sentences.csv", PublishedSentence):
         others = sentences_by_row.setdefault(line.row, [])
-        if others and run_of(line) != run_of(others[0]):
-            raise TableError(f"{place}: row {line.row!r} is of {run_of(line)}; expected {run_of(others[0])}, as above it")
+        expected_run = run_of(others[0] if others else line)
+        if run_of(line) != expected_run:
+            raise TableError(f"{place}: {run_of(line)}; expected {expected_run}, as further up; name another row")
         if any(other.sentence == line.sentence for other in others):
             raise TableError(f"{place}: {line.sentence!r} stands twice in row {line.row!r}; delete one")
         others.append(line)
@@ -229,37 +227,6 @@ def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]
         key = (asked.language_pair, asked.system)
         evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {(asked.average, asked.role)}
     return evaluations_by_system
-
-
-def read_rows(path: Path, row_type: type[_Row]) -> list[tuple[str, _Row]]:
-    """(place, row) of each line after the header, which must be the fields of `row_type` in their order."""
-    expected_header = list(row_type.__struct_fields__)
-    placed_rows: list[tuple[str, _Row]] = []
-    try:
-        with path.open(encoding="utf-8", newline="\n") as lines:
-            reader = csv.reader(lines, strict=True)
-            header = next(reader, [])
-            if header != expected_header:
-                raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
-            for values in reader:
-                place = f"{path}:{reader.line_num}"
-                placed_rows.append((place, _parsed_row(place, expected_header, values, row_type)))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TableError(f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository") from error
-    if not placed_rows:
-        raise TableError(f"{path}: holds a header and no rows; restore it from the repository")
-    return placed_rows
-
-
-def _parsed_row(place: str, header: list[str], values: list[str], row_type: type[_Row]) -> _Row:
-    """One line as `row_type`; whole numbers are parsed, everything else stays the printed string."""
-    if len(values) != len(header):
-        raise TableError(f"{place}: {len(values)} fields; expected {len(header)}; quote a value that holds a comma")
-    value_by_field = dict(zip(header, values, strict=True))
-    try:
-        return msgspec.convert(value_by_field, row_type, strict=False)  # not strict: a CSV file holds strings only
-    except msgspec.ValidationError as error:
-        raise TableError(f"{place}: {error}, in {value_by_field}; published/README.md says what is allowed") from error
 
 
 def _check_columns(place: str, cell: PublishedCell, number: int) -> None:

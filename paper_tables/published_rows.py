@@ -144,7 +144,7 @@ class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):
 
 
 class PublishedSentence(RepeatedRun, frozen=True, kw_only=True):
-    """A sentence that others translated: what they `reported`, or '', and what their program puts out when it is run."""
+    """A sentence that others translated: what they `reported` ('' if not to be had), what their program puts out."""
 
     sentence: _Name
     reported: str

@@ -10,6 +10,8 @@ from analysis.seeds import summarise_frame
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table
+from paper_tables.layout_architectures import lay_out_architectures
+from paper_tables.layout_claims import lay_out_claims
 from paper_tables.layout_expectations import lay_out_expectations
 from paper_tables.layout_further import (
     lay_out_baselines,
@@ -20,6 +22,8 @@ from paper_tables.layout_parameters import lay_out_parameters
 from paper_tables.layout_reference import lay_out_reference
 from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import lay_out_table3
+from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
+from paper_tables.layout_variants import lay_out_variants
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
 from paper_tables.render import RENDERER_BY_SUFFIX
 from paper_tables.report import Origin, render_report, wrap_page
@@ -31,10 +35,14 @@ WRITTEN_TABLES = (
     "table2",
     "table3",
     "table4",
+    "variants",
+    "architectures",
     "parameters",
     "replications",
+    TOY_NAME,
     "baselines",
     "expectations",
+    "claims",
     "reference_replications",
 )  # the others are in the report only
 
@@ -66,11 +74,15 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
     return [
         lay_out_table2(findings, judged),
         lay_out_table3(findings, judged),
+        lay_out_variants(findings),
+        lay_out_architectures(findings),
         lay_out_parameters(),
         lay_out_expectations(findings),
         lay_out_baselines(findings),
         lay_out_replications(findings, judged),
+        *lay_out_toy(findings),
         lay_out_verdicts(findings, judged),
+        lay_out_claims(findings, judged),
         lay_out_runs(findings),
         lay_out_printed(1),
         lay_out_printed(4),

@@ -7,12 +7,21 @@ import msgspec
 import yaml
 
 from aiayn.attempts import Ended, Event, Started, append_event
-from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, train_record
+from aiayn.paths import (
+    Evaluation,
+    baselines_record,
+    corpus_record,
+    evaluation_record,
+    measure_record,
+    train_record,
+)
 from aiayn.provenance import Provenance
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
     Hardware,
+    Measurement,
+    MeasureRecord,
     PerplexityRecord,
     SavedModel,
     ScoreRecord,
@@ -64,6 +73,8 @@ TRAINING_BY_SYSTEM = {
     "big": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8, p_drop=0.3),
     "big_enfr": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8),
     "table3_c_n2": msgspec.structs.replace(BASE_TRAINING, num_layers=1),
+    "pre_norm": msgspec.structs.replace(BASE_TRAINING, norm_order="pre"),
+    "lstm": msgspec.structs.replace(BASE_TRAINING, architecture="lstm", num_layers=2, d_ff=97),
     "table3_e_learned": msgspec.structs.replace(BASE_TRAINING, positions="learned"),
     "revisit_tiny": msgspec.structs.replace(BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3),
 }
@@ -188,6 +199,16 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
     write_record(record, baselines_record(site.results_folder, site.scale.scale, corpus, testset))
 
 
+def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
+    """Write measurements, each a value and its standard error by name; none by default."""
+    measurements = [
+        Measurement(name=name, value=value, unit="1", standard_error=error, signature=f"draws:100|of:{name}")
+        for name, (value, error) in estimate_by_name.items()
+    ]
+    record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements)
+    write_record(record, measure_record(site.results_folder, site.scale.scale))
+
+
 def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:
     """Write the record of a data-bin of one joint vocabulary."""
     languages = ("en", target_language)
@@ -232,3 +253,4 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
         write_binarized(site, name, corpus.target_language)
     for name, testset in expand_baselines(site.scale, corpora):
         write_baselines(site, name, testset)
+    write_measured(site)

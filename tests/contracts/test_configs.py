@@ -1,6 +1,7 @@
 """The shipped configs against the paper: Tables 2 and 3 at three scales, written down here a second time.
 
-Nothing below is read from the files that it judges: the paper's numbers stand here as printed.
+Nothing below is read from the files that it judges: the paper's numbers stand here as printed, and so does what the
+variants that others print are unlike base in.
 """
 
 import csv
@@ -15,12 +16,19 @@ import msgspec
 import pytest
 import yaml
 
+from aiayn.parameters import num_parameters
 from aiayn.spec import CONFIG_FOLDER, SCALES, ScaleSpec, SystemSpec, TrainingSpec, read_scale, read_system
 
 REPLICATIONS = Path(__file__).resolve().parents[2] / "paper_tables" / "published" / "replications.csv"
 
 PAPER_SIZES = {"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64}
 PAPER_OTHERS = {"p_drop": 0.1, "eps_ls": 0.1, "positions": "sinusoidal"}
+# Section 3 where it speaks, tensor2tensor v1.0.4 where it is silent; section 5.4 names no dropout elsewhere.
+PAPER_MODEL = {
+    "architecture": "transformer", "norm_order": "post", "norm": "layer", "norm_epsilon": 1e-6, "attention": "scaled",
+    "attention_biases": True, "tied_embeddings": True, "embeddings": "d_model", "initialisation": "tensor2tensor",
+    "p_drop_attention": 0.0, "p_drop_ffn": 0.0,
+}  # fmt: skip
 # Table 3: what each row prints; a blank is base's. For big_enfr section 6.1.
 PRINTED_BY_SYSTEM: dict[str, dict[str, Any]] = {
     "base": {},
@@ -45,6 +53,36 @@ PRINTED_BY_SYSTEM: dict[str, dict[str, Any]] = {
     "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "p_drop": 0.3},
     "big_enfr": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "p_drop": 0.1},
 }
+# What others print of the paper's model: each is base but for these, at every scale.
+CHANGES_BY_VARIANT: dict[str, dict[str, Any]] = {
+    "pre_norm": {"norm_order": "pre"},
+    "no_attention_biases": {"attention_biases": False},
+    "untied": {"tied_embeddings": False},
+    "additive_attention": {"attention": "additive"},
+    "unscaled_attention": {"attention": "unscaled"},
+    "sqrt_d_model_attention": {"attention": "sqrt_d_model"},
+    "learned_temperature": {"attention": "temperature"},
+    "ffn_dropout": {"p_drop_ffn": 0.1},
+    "attention_dropout": {"p_drop_attention": 0.1},
+    "standard_normal_embeddings": {"embeddings": "standard_normal"},
+    "pretrained_embeddings": {"embeddings": "vectors"},
+    "t2t_sinusoids": {"positions": "sinusoidal_halves"},
+    "batch_norm": {"norm": "batch"},
+    "seed_annotated": {
+        "norm_order": "pre", "norm": "layer_std", "tied_embeddings": False, "initialisation": "xavier",
+        "p_drop_attention": 0.1, "p_drop_ffn": 0.1,
+    },
+    "seed_jadore": {"attention_biases": False, "initialisation": "xavier", "p_drop_attention": 0.1},
+    "seed_torch_nn": {
+        "norm_epsilon": 1e-5, "initialisation": "torch_nn", "p_drop_attention": 0.1, "p_drop_ffn": 0.1,
+    },
+}  # fmt: skip
+# Layers of each architecture for one of base's; d_ff is what makes it as large as base.
+LAYERS_BY_ARCHITECTURE = {"lstm": Fraction(4, 6), "fconv": Fraction(15, 6)}
+# Entries of the joint vocabulary, special symbols included; of the paper's corpus as printed (section 5.1).
+VOCABULARY_BY_SCALE = {"demo": 402, "multi30k": 7799, "paper": 37000}
+# Whole systems as printed by others, which inherit nothing and stand beside no row of a table.
+SYSTEMS_OF_THEIR_OWN = {"demo": {"seed_waynestalk"}, "multi30k": {"revisit_tiny"}, "paper": set()}
 ABLATIONS = [name for name in PRINTED_BY_SYSTEM if name.startswith("table3_")]
 LONGER = ("updates", "warmup_steps", "save_interval_updates")  # belong to the scale, and big's may differ from base's
 system_of = cache(read_system)  # the shipped ones, each read once
@@ -83,9 +121,16 @@ def runs_of(scale: ScaleSpec) -> list[tuple[str, str, int]]:
         (scale.en_de_corpus, scale.en_de_systems, scale.seeds),
         (scale.en_fr_corpus, scale.en_fr_systems, scale.seeds),
         (scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds),
+        (scale.en_de_corpus, [*scale.variants, *scale.architectures], scale.variant_seeds),
         *((corpus_by_replication[name], [name], scale.seeds) for name in scale.replications),
     ]
     return [(corpus, system, seed) for corpus, systems, seeds in groups for system in systems for seed in seeds]
+
+
+def test_an_architecture_of_another_width_is_noticed() -> None:
+    training = system_of("lstm", "demo").training
+    wider = msgspec.structs.replace(training, d_ff=training.d_ff + 1)
+    assert distance_to_base("demo", wider) > distance_to_base("demo", training)
 
 
 def scale_of(name: str) -> ScaleSpec:
@@ -130,6 +175,7 @@ def test_the_papers_base_is_as_printed() -> None:
     base = system_of("base", "paper").training
     printed = PAPER_SIZES | PAPER_OTHERS
     assert {key: getattr(base, key) for key in printed} == printed
+    assert {key: getattr(base, key) for key in PAPER_MODEL} == PAPER_MODEL
     adam = (base.adam_beta_1, base.adam_beta_2, base.adam_epsilon, base.clip_norm)
     assert adam == (0.9, 0.98, 1e-9, 0.0)
     assert (base.schedule, base.warmup_steps, base.updates) == ("equation_3", 4000, 100000)
@@ -153,22 +199,91 @@ def test_every_base_has_the_papers_proportions_optimizer_and_decoding(scale: str
     assert training.d_ff == 4 * training.d_model
     assert training.num_heads * training.d_k == training.num_heads * training.d_v == training.d_model
     kept = ("p_drop", "eps_ls", "positions", "adam_beta_1", "adam_beta_2", "adam_epsilon", "clip_norm", "schedule")
+    assert {key: getattr(training, key) for key in PAPER_MODEL} == PAPER_MODEL
     assert {key: getattr(training, key) for key in kept} == {key: getattr(paper.training, key) for key in kept}
     decoding = msgspec.structs.asdict(base.decoding)
-    assert decoding == {"beam_size": 4, "length_penalty_alpha": 0.6, "length_penalty_form": "gnmt", "stop": "fairseq",
-                        "max_length_per_source_token": 1.0, "max_extra_tokens": 50}  # fmt: skip
+    assert decoding == {
+        "beam_size": 4, "length_penalty_alpha": 0.6, "length_penalty_form": "gnmt", "stop": "tensor2tensor",
+        "max_length_per_source_token": 1.0, "max_extra_tokens": 50,
+    }  # fmt: skip
 
 
 @every_scale
 def test_no_two_rows_of_a_scale_are_one(scale: str) -> None:
-    digests = {msgspec.json.encode(system_of(name, scale).training) for name in PRINTED_BY_SYSTEM}
-    assert len(digests) == len(PRINTED_BY_SYSTEM) == 21
+    names = [*PRINTED_BY_SYSTEM, *CHANGES_BY_VARIANT, *LAYERS_BY_ARCHITECTURE]
+    digests = {msgspec.json.encode(system_of(name, scale).training) for name in names}
+    assert len(digests) == len(names) == 21 + 16 + 2
 
 
 @every_scale
 def test_every_scale_has_the_same_systems(scale: str) -> None:
     names = {path.stem for path in (CONFIG_FOLDER / "systems" / scale).iterdir()}
-    assert names == set(PRINTED_BY_SYSTEM) | ({"revisit_tiny"} if scale == "multi30k" else set())
+    shared = {*PRINTED_BY_SYSTEM, *CHANGES_BY_VARIANT, *LAYERS_BY_ARCHITECTURE}
+    # What decides a claim of readers is of its own sizes, and at the scale of the demo alone.
+    of_claims = set(scale_of("claims").variants) if scale == "demo" else set()
+    assert names == shared | SYSTEMS_OF_THEIR_OWN[scale] | of_claims
+
+
+def unlike(training: TrainingSpec, base: TrainingSpec) -> dict[str, Any]:
+    """Return the keys in which a training differs from base's, with its own values."""
+    base_value_by_key = msgspec.structs.asdict(base)
+    return {key: value for key, value in msgspec.structs.asdict(training).items() if value != base_value_by_key[key]}
+
+
+@every_scale
+@pytest.mark.parametrize("variant", CHANGES_BY_VARIANT)
+def test_a_variant_is_base_but_for_what_others_print(scale: str, variant: str) -> None:
+    base, spec = system_of("base", scale), system_of(variant, scale)
+    assert unlike(spec.training, base.training) == CHANGES_BY_VARIANT[variant]
+    assert spec.decoding == base.decoding
+    raw = raw_system(scale, variant)
+    assert raw["inherits"] == "base"
+    assert superfluous(raw, spec, base, len(CHANGES_BY_VARIANT[variant])) == []
+
+
+def test_a_variant_with_one_key_more_is_noticed() -> None:
+    base = system_of("base", "demo").training
+    assert unlike(base, base) == {}
+    assert unlike(msgspec.structs.replace(base, norm="batch", p_drop=0.2), base) == {"norm": "batch", "p_drop": 0.2}
+
+
+def distance_to_base(scale: str, training: TrainingSpec) -> int:
+    """Return by how many parameters a training is larger or smaller than its scale's base, both in its vocabulary."""
+    size = VOCABULARY_BY_SCALE[scale]
+    return abs(num_parameters(training, size, True) - num_parameters(system_of("base", scale).training, size, True))
+
+
+@every_scale
+@pytest.mark.parametrize("architecture", LAYERS_BY_ARCHITECTURE)
+def test_an_architecture_is_as_large_as_base_and_trained_alike(scale: str, architecture: str) -> None:
+    base, spec = system_of("base", scale), system_of(architecture, scale)
+    num_layers = rounded(base.training.num_layers * LAYERS_BY_ARCHITECTURE[architecture])
+    changes = unlike(spec.training, base.training)
+    assert changes == {"architecture": architecture, "num_layers": num_layers, "d_ff": spec.training.d_ff}
+    assert spec.decoding == base.decoding
+    one_less, one_more = (msgspec.structs.replace(spec.training, d_ff=spec.training.d_ff + step) for step in (-1, 1))
+    nearest = distance_to_base(scale, spec.training)
+    assert nearest < min(distance_to_base(scale, one_less), distance_to_base(scale, one_more))
+    assert nearest < 0.005 * num_parameters(base.training, VOCABULARY_BY_SCALE[scale], True)
+
+
+@every_scale
+@pytest.mark.parametrize("architecture", LAYERS_BY_ARCHITECTURE)
+def test_an_architectures_file_states_both_counts(scale: str, architecture: str) -> None:
+    size = VOCABULARY_BY_SCALE[scale]
+    path = CONFIG_FOLDER / "systems" / scale / f"{architecture}.yaml"
+    remark = path.read_text(encoding="utf-8").partition("\nname:")[0].replace("\n# ", " ")
+    own, base = (num_parameters(system_of(name, scale).training, size, True) for name in (architecture, "base"))
+    assert f"{own:,}, base {base:,}, both with {size:,} vocabulary entries" in remark
+
+
+@every_scale
+@pytest.mark.parametrize("system", [*CHANGES_BY_VARIANT, *LAYERS_BY_ARCHITECTURE])
+def test_a_variants_file_says_who_printed_it(scale: str, system: str) -> None:
+    text = (CONFIG_FOLDER / "systems" / scale / f"{system}.yaml").read_text(encoding="utf-8")
+    sources = ("Annotated Transformer", "waynestalk", "lecture", "blog", "note page", "authors' own code")
+    assert any(source in text for source in sources)
+    assert "V-" in text  # the claim's number in paper_tables/published/claims.csv
 
 
 def superfluous(raw: dict[str, Any], spec: SystemSpec, base: SystemSpec, max_keys: int) -> list[str]:
@@ -220,8 +335,11 @@ def test_the_warm_up_ends_before_the_training(scale: str) -> None:
 def test_revisit_tiny_is_the_published_recipe_to_the_letter() -> None:
     spec = system_of("revisit_tiny", "multi30k")
     assert msgspec.structs.asdict(spec.training) == {
+        "architecture": "fairseq_transformer", "norm_order": "post", "norm": "layer", "norm_epsilon": 1e-5,
+        "attention": "scaled", "attention_biases": True, "tied_embeddings": True, "embeddings": "d_model",
+        "initialisation": "fairseq", "p_drop_attention": 0.0, "p_drop_ffn": 0.0,
         "num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.3,
-        "eps_ls": 0.1, "positions": "sinusoidal", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-8,
+        "eps_ls": 0.1, "positions": "sinusoidal_halves", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-8,
         "clip_norm": 25.0, "schedule": "inverse_sqrt", "warmup_steps": 2000, "peak_learning_rate": 0.005,
         "initial_learning_rate": 1e-7, "updates": 8000, "max_tokens_per_batch": 4096, "batches_per_update": 2,
         "save_interval_updates": None, "patience_epochs": 10, "device": "auto", "precision": "fp32",
@@ -239,6 +357,17 @@ def test_a_scale_asks_for_its_number_of_trainings(scale: str, num_trainings: int
     assert len(set(runs)) == num_trainings, "a training is asked for twice"
 
 
+def test_the_variants_config_is_the_demo_with_its_lists_filled() -> None:
+    demo, variants = scale_of("demo"), scale_of("variants")
+    smaller = msgspec.structs.replace(variants, variants=[], architectures=[], en_fr_systems=demo.en_fr_systems)
+    assert smaller == demo
+    assert variants.en_fr_systems == []
+    rows = ["table3_d_pdrop0", "table3_d_els0", "table3_e_learned"]  # printed by others, too
+    assert sorted(variants.variants) == sorted([*CHANGES_BY_VARIANT, *rows])
+    assert variants.architectures == list(LAYERS_BY_ARCHITECTURE)
+    assert variants.variant_seeds == [1, 2]
+
+
 def test_one_seed_more_is_counted() -> None:
     demo = scale_of("demo")
     assert len(runs_of(msgspec.structs.replace(demo, ablation_seeds=[1, 2, 3]))) == 14
@@ -248,7 +377,8 @@ def test_one_seed_more_is_counted() -> None:
 def test_a_scale_names_only_systems_that_exist(scale: str) -> None:
     spec = scale_of(scale)
     assert spec.scale == scale
-    for name in (*spec.en_de_systems, *spec.en_fr_systems, *spec.ablation_systems, *spec.replications):
+    systems = (*spec.en_de_systems, *spec.en_fr_systems, *spec.ablation_systems, *spec.replications)
+    for name in (*systems, *spec.variants, *spec.architectures):
         assert system_of(name, scale).name == name
 
 
@@ -281,7 +411,7 @@ def nested_keys(values: dict[str, Any]) -> list[str]:
     ]
 
 
-@every_scale
+@pytest.mark.parametrize("scale", [*SCALES, "variants"])
 def test_a_scale_holds_scalars_and_lists_only(scale: str) -> None:
     values = yaml.safe_load((CONFIG_FOLDER / f"{scale}.yaml").read_text(encoding="utf-8"))
     assert nested_keys(values) == [], "Snakemake unites mappings of two configs"

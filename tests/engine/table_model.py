@@ -1,4 +1,4 @@
-"""A model whose next symbol is looked up in a table by what came before, and all that it can say, in order of score."""
+"""A model whose next symbol is looked up in a table by what came before; all that it can say; a search in lists."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def make_dictionary(num_symbols: int = 300) -> Dictionary:
 
 
 class TableModel(nn.Module):
-    """What fairseq's EnsembleModel asks of a model, answered from a table; the source's first symbol names the table."""
+    """What fairseq's EnsembleModel asks of a model, out of a table; the source's first symbol says which."""
 
     def __init__(self, dictionary: Dictionary, next_symbol: NextSymbol) -> None:
         super().__init__()
@@ -50,7 +50,10 @@ class TableModel(nn.Module):
         self.num_rows += len(tokens)
         rows = []
         for table, prefix in zip(encoder_out.tolist(), tokens.tolist(), strict=True):
-            probability_by_symbol = self.next_symbol(self._name(table), tuple(map(self._name, prefix[1:])))
+            words = tuple(map(self._name, prefix[1:]))
+            # A beam larger than what can be said holds impossible prefixes as well, at minus infinity.
+            is_possible = set(words) <= set(WORDS)
+            probability_by_symbol = self.next_symbol(self._name(table), words) if is_possible else {END: 1.0}
             row = torch.zeros(len(self.dictionary))
             for symbol, probability in probability_by_symbol.items():
                 row[self.dictionary.index(symbol)] = probability
@@ -92,3 +95,29 @@ def everything_said(
                     said.append((prefix, whole / penalty(length + 1)))
         prefixes = grown
     return sorted(said, key=lambda sentence: -sentence[1])
+
+
+def search_in_lists(
+    next_symbol: NextSymbol, table: str, *, beam_size: int, max_length: int, penalty: Callable[[int], float]
+) -> tuple[Prefix, float]:
+    """Return the best that tensor2tensor's search finds, written down as its authors describe it, without tensors.
+
+    Each step: the 2 beam_size best of all continuations, by log-probability; of these what ends joins the finished,
+    of which the beam_size best by score stay, and the beam_size best that do not end go on.
+    """
+    unfinished: list[tuple[Prefix, float]] = [((), 0.0)]
+    finished: list[tuple[Prefix, float]] = []
+    for length in range(max_length + 1):
+        grown = [
+            (prefix, symbol, log_probability + math.log(probability))
+            for prefix, log_probability in unfinished
+            for symbol, probability in next_symbol(table, prefix).items()
+            if symbol == END or length < max_length
+        ]
+        candidates = sorted(grown, key=lambda candidate: -candidate[2])[: 2 * beam_size]
+        finished += [(prefix, whole / penalty(length + 1)) for prefix, symbol, whole in candidates if symbol == END]
+        finished = sorted(finished, key=lambda hypothesis: -hypothesis[1])[:beam_size]
+        unfinished = [((*prefix, symbol), whole) for prefix, symbol, whole in candidates if symbol != END][:beam_size]
+        if not unfinished or (finished and finished[-1][1] > unfinished[0][1] / penalty(max_length + 1)):
+            break
+    return finished[0]

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,12 +15,13 @@ import torch
 import aiayn.engine.decode
 from aiayn.binarize import WordNumberer, binarize_corpus
 from aiayn.engine.average import average_checkpoints
-from aiayn.engine.decode import GnmtPenalty, Translator, decode_split, decoding_signature, load_source_lines
+from aiayn.engine.decode import Translator, decode_split, decoding_signature, load_source_lines
 from aiayn.engine.fairseq_args import USER_FOLDER
 from aiayn.engine.perplexity import perplexity
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, ConfigError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
+from aiayn.spec import SCALES, DecodingSpec, read_system
 from aiayn.text import read_lines, text_pair, write_lines
 from tests.engine.tiny_spec import CORPUS, DECODING
 
@@ -45,24 +47,56 @@ def hypotheses_of_fairseq(printed: str) -> dict[int, tuple[str, float, float]]:
     return {line: (*scores[line], steps[line]) for line in scores}
 
 
-def test_fairseqs_own_command_gives_the_same_text_and_scores(
-    average: CheckpointRecord, data: BinarizedCorpus, translator: Translator
-) -> None:
-    """A stock fairseq-generate, told of our plugin, loads our average; it prints logarithms to base 2, four digits."""
+def printed_by_fairseq(average: CheckpointRecord, data: BinarizedCorpus, *flags: str) -> str:
+    """Return what a fairseq-generate that is told of our plugin prints of the test set."""
     command = [sys.executable, "-m", "fairseq_cli.generate", data.folder, "--user-dir", str(USER_FOLDER), "--cpu"]
     command += ["--path", average.path, "--gen-subset", "test", "--beam", "4", "--lenpen", "0.6"]
-    command += ["--max-len-a", "1", "--max-len-b", "10", "--batch-size", "1"]
+    command += ["--max-len-a", "1", "--max-len-b", "10", *flags]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     generated = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert generated.returncode == 0, generated.stderr
-    theirs = hypotheses_of_fairseq(generated.stdout)
-    ours, _ = decode_split(translator, "test")
+    return generated.stdout
+
+
+# The task of the stock command, one line at a time; and all that is ours, in batches of lines of all lengths.
+PAPERS_FLAGS = ["--task", "aiayn_translation", "--length-penalty-form", "gnmt", "--search-stop", "tensor2tensor"]
+
+
+@pytest.mark.parametrize(
+    ("form", "stop", "flags"),
+    [("len", "fairseq", ["--batch-size", "1"]), ("gnmt", "tensor2tensor", [*PAPERS_FLAGS, "--batch-size", "8"])],
+)
+def test_fairseqs_own_command_gives_the_same_text_and_scores(
+    average: CheckpointRecord, data: BinarizedCorpus, translator: Translator, form: Any, stop: Any, flags: list[str]
+) -> None:
+    """It loads our average, and prints logarithms to base 2, four digits."""
+    theirs = hypotheses_of_fairseq(printed_by_fairseq(average, data, *flags))
+    decoding = msgspec.structs.replace(DECODING, length_penalty_form=form, stop=stop)
+    ours, _ = decode_split(Translator(Path(average.path), Path(data.folder), decoding, device="cpu"), "test")
     assert sorted(theirs) == list(range(len(ours))) == list(range(21))
     for line, hypothesis in enumerate(ours):
         pieces, score, log_probability_nats = theirs[line]
         assert " ".join(hypothesis.pieces) == pieces
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
         assert hypothesis.log_probability_nats == pytest.approx(log_probability_nats, abs=1e-4 * (len(pieces) + 1))
+
+
+def test_the_search_is_changed_without_loading_the_model_again(translator: Translator) -> None:
+    """Beam 1 finds what is likeliest symbol by symbol; back with the first search, its hypotheses come back."""
+    sources = load_source_lines(translator.task, "test")
+    first = translator.translate(sources)
+    translator.search_as(msgspec.structs.replace(DECODING, beam_size=1))
+    narrow = translator.translate(sources)
+    translator.search_as(DECODING)
+    assert translator.translate(sources) == first
+    assert narrow != first
+
+
+def test_a_beam_beyond_the_vocabulary_is_refused(translator: Translator, data: BinarizedCorpus) -> None:
+    size = data.vocabulary_size_by_language["de"]
+    message = rf"--beam is 500; expected 1 to {(size - 1) // 2}, .* vocabulary of {size}; correct the command line"
+    with pytest.raises(ConfigError, match=message):
+        translator.search_as(msgspec.structs.replace(DECODING, beam_size=500))
 
 
 def test_scores_are_log_probabilities_over_the_length_penalty(
@@ -82,15 +116,22 @@ def test_scores_are_log_probabilities_over_the_length_penalty(
     assert len(lengths) > 1
 
 
-def test_the_penalty_by_hand() -> None:
-    """7 tokens: (12 / 6)^1 = 2; alpha 0 is no penalty; 1 token costs nothing."""
-    assert 7 ** GnmtPenalty(1.0) == 2.0
-    assert 7 ** GnmtPenalty(0.0) == 1.0
-    assert 1 ** GnmtPenalty(0.6) == 1.0
-
-
 def test_the_signature_tells_all_of_the_search() -> None:
     assert decoding_signature(DECODING) == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
+    changes = {"beam_size": 5, "length_penalty_alpha": 0.7, "length_penalty_form": "gnmt", "stop": "tensor2tensor",
+               "max_length_per_source_token": 2.0, "max_extra_tokens": 11}  # fmt: skip
+    assert set(changes) == set(DecodingSpec.__struct_fields__)
+    changed = [msgspec.structs.replace(DECODING, **{key: value}) for key, value in changes.items()]
+    signatures = {decoding_signature(decoding) for decoding in [DECODING, *changed]}
+    assert len(signatures) == 1 + len(changes)
+
+
+def test_every_scale_decodes_as_the_paper_did() -> None:
+    """Section 6.1 with tensor2tensor's search, the authors' own; a row of Table 3 as base."""
+    for scale in SCALES:
+        for system in ("base", "big", "table3_c_n2"):
+            signature = decoding_signature(read_system(system, scale).decoding)
+            assert signature == "beam:4|lenpen:gnmt|alpha:0.6|stop:tensor2tensor|maxlen:1x+50"
 
 
 ODD_LINES = [

@@ -5,10 +5,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from aiayn.__main__ import main
 from aiayn.cost import num_parameters
-from aiayn.engine.fairseq_args import TrainingData, log_interval, refuse_untrainable, train_flags, training_data
+from aiayn.engine.fairseq_args import (
+    TrainingData,
+    log_interval,
+    model_flags,
+    refuse_untrainable,
+    train_flags,
+    training_data,
+)
 from aiayn.errors import ConfigError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.spec import read_system
@@ -29,15 +37,18 @@ def test_the_papers_base_is_trained_as_section_5_says() -> None:
         read_system("base", "paper").training, DATA, seed=3, save_folder="run", device="cuda", num_ranks=8
     )
     expected = {
-        "--encoder-layers": "6", "--decoder-layers": "6", "--encoder-embed-dim": "512",
-        "--decoder-ffn-embed-dim": "2048", "--encoder-attention-heads": "8",
-        "--dropout": "0.1", "--attention-dropout": "0.0", "--activation-dropout": "0.0", "--label-smoothing": "0.1",
-        "--adam-betas": "(0.9, 0.98)", "--adam-eps": "1e-09", "--clip-norm": "0.0", "--weight-decay": "0.0",
+        "--arch": "aiayn_transformer", "--num-layers": "6", "--d-model": "512", "--d-ff": "2048", "--num-heads": "8",
+        "--d-k": "64", "--d-v": "64", "--norm-order": "post", "--norm": "layer", "--norm-epsilon": "1e-06",
+        "--attention": "scaled", "--positions": "sinusoidal", "--share-embeddings": "all", "--embeddings": "d_model",
+        "--initialisation": "tensor2tensor", "--p-drop": "0.1", "--p-drop-attention": "0.0", "--p-drop-ffn": "0.0",
+        "--criterion": "aiayn_label_smoothing", "--label-smoothing": "0.1", "--optimizer": "aiayn_adam",
+        "--adam-beta-1": "0.9", "--adam-beta-2": "0.98", "--adam-epsilon": "1e-09", "--clip-norm": "0.0",
         "--lr-scheduler": "equation_3", "--warmup-updates": "4000", "--schedule-d-model": "512",
         "--max-update": "100000", "--update-freq": "1", "--seed": "3", "--update-epoch-batch-itr": "True",
+        "--precision": "fp32",
     }  # fmt: skip
     assert {flag: value_of(flags, flag) for flag in expected} == expected
-    assert "--share-all-embeddings" in flags
+    assert "--attention-biases" in flags
     assert "--cpu" not in flags
 
 
@@ -50,38 +61,65 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
         refuse_untrainable("base", training, num_ranks=3)
 
 
-def test_separate_vocabularies_share_the_targets_two_matrices() -> None:
-    separate = TrainingData(folder="data-bin", source_language="en", target_language="fr", is_joint=False)
-    flags = train_flags(TRAINING, separate, seed=1, save_folder="run", device="cpu")
-    assert "--share-decoder-input-output-embed" in flags
-    assert "--share-all-embeddings" not in flags
+def flags_of(system: str, scale: str = "multi30k", *, is_joint: bool = True, **changes: object) -> list[str]:
+    """Return the flags of a system's model."""
+    return model_flags(replace(read_system(system, scale).training, **changes), is_joint=is_joint)
 
 
-def test_learned_positions_are_asked_for_on_both_sides() -> None:
-    flags = train_flags(read_system("table3_e_learned", "demo").training, DATA, seed=1, save_folder="run", device="cpu")
-    assert {"--encoder-learned-pos", "--decoder-learned-pos"} <= set(flags)
+def test_what_is_tied_follows_from_the_spec_and_the_dictionaries() -> None:
+    shared = {
+        (is_tied, is_joint): value_of(
+            flags_of("base", tied_embeddings=is_tied, is_joint=is_joint), "--share-embeddings"
+        )
+        for is_tied in (True, False)
+        for is_joint in (True, False)
+    }
+    assert shared == {(True, True): "all", (True, False): "decoder", (False, True): "none", (False, False): "none"}
 
 
-@pytest.mark.parametrize("scale", ["demo", "multi30k", "paper"])
-@pytest.mark.parametrize("system", ["table3_b_dk16", "table3_b_dk32"])
-def test_rows_b_are_refused_never_approximated(scale: str, system: str) -> None:
-    training = read_system(system, scale).training
-    with pytest.raises(
-        ConfigError, match=rf"{system}: d_k={training.d_k}, d_v=.* take the system out of `ablation_systems`"
-    ):
-        refuse_untrainable(system, training)
-    with pytest.raises(ConfigError, match="d_k"):
-        train_flags(training, DATA, seed=1, save_folder="run", device="cpu")
+def test_rows_b_change_d_k_alone() -> None:
+    """Table 3 (B): d_k 16, d_v stays 64."""
+    flags = flags_of("table3_b_dk16", "paper")
+    assert (value_of(flags, "--d-k"), value_of(flags, "--d-v"), value_of(flags, "--num-heads")) == ("16", "64", "8")
 
 
-def test_the_command_refuses_rows_b_before_it_reads_anything(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    places = ["--binarized", str(tmp_path / "none.json"), "--record", str(tmp_path / "seed1.json")]
-    arguments = ["train", "--scale", "demo", "--corpus", "demo_en_de", "--system", "table3_b_dk16", "--seed", "1"]
-    assert main([*arguments, *places, "--runs-folder", str(tmp_path / "runs")]) == 1
-    assert "Table 3's rows (B) cannot be trained yet" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
+    flags = flags_of("revisit_tiny")
+    assert value_of(flags, "--arch") == "transformer"
+    assert (value_of(flags, "--encoder-layers"), value_of(flags, "--decoder-ffn-embed-dim")) == ("4", "256")
+    assert (value_of(flags, "--dropout"), value_of(flags, "--activation-dropout")) == ("0.3", "0.0")
+    assert "--share-all-embeddings" in flags
+    assert {"--encoder-normalize-before", "--encoder-learned-pos"} & set(flags) == set()
+    changed = flags_of("revisit_tiny", norm_order="pre", positions="learned", is_joint=False)
+    assert {"--encoder-normalize-before", "--decoder-normalize-before", "--decoder-learned-pos"} <= set(changed)
+    assert "--share-decoder-input-output-embed" in changed
+    optimiser = train_flags(
+        read_system("revisit_tiny", "multi30k").training, DATA, seed=1, save_folder="r", device="cpu"
+    )
+    assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == ("adam", "(0.9, 0.98)")
+    assert value_of(optimiser, "--criterion") == "label_smoothed_cross_entropy"
+
+
+def test_recurrence_and_convolution_have_d_ff_wide_states() -> None:
+    lstm = flags_of("base", architecture="lstm", num_layers=3, d_ff=96)
+    assert (value_of(lstm, "--arch"), value_of(lstm, "--encoder-layers")) == ("lstm", "3")
+    assert (value_of(lstm, "--decoder-hidden-size"), value_of(lstm, "--decoder-out-embed-dim")) == ("96", "128")
+    fconv = flags_of("base", architecture="fconv", num_layers=3, d_ff=96)
+    assert value_of(fconv, "--encoder-layers") == "[(96, 3)] * 3"
+    assert "--share-input-output-embed" in fconv
+
+
+def test_a_constant_rate_has_no_warm_up() -> None:
+    training = replace(TRAINING, schedule="constant", peak_learning_rate=1e-4)
+    flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu")
+    assert (value_of(flags, "--lr-scheduler"), value_of(flags, "--lr")) == ("fixed", "0.0001")
+    assert "--warmup-updates" not in flags
+
+
+def test_a_file_of_vectors_is_named_where_there_is_one() -> None:
+    training = replace(TRAINING, embeddings="vectors")
+    flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", vectors_path="pieces.txt")
+    assert value_of(flags, "--embedding-vectors") == "pieces.txt"
 
 
 @pytest.mark.parametrize("flag", ["--num-ranks", "--num-models", "--threads-per-rank"])
@@ -92,23 +130,17 @@ def test_counts_below_one_are_a_usage_error(flag: str, capsys: pytest.CaptureFix
 
 
 def test_patience_needs_checkpoints_by_epochs() -> None:
-    from msgspec.structs import replace
-
     refuse_untrainable("tiny", replace(TRAINING, save_interval_updates=None, patience_epochs=2))
     with pytest.raises(ConfigError, match="patience_epochs 2 with save_interval_updates 10"):
         refuse_untrainable("tiny", replace(TRAINING, patience_epochs=2))
 
 
 def test_a_data_bin_is_joint_if_its_dictionaries_are_one(data: BinarizedCorpus) -> None:
-    from msgspec.structs import replace
-
     assert training_data(data).is_joint
     assert not training_data(replace(data, dictionary_sha256_by_language={"en": "0", "de": "1"})).is_joint
 
 
 def test_a_run_logs_a_hundred_lines_but_at_least_one_a_hundred_updates() -> None:
-    from msgspec.structs import replace
-
     assert [log_interval(replace(TRAINING, updates=n)) for n in (40, 5_000, 100_000)] == [1, 50, 100]
 
 
@@ -131,8 +163,6 @@ def test_the_finished_training_counted_every_target_token(finished: TrainRecord,
 
 
 def test_a_training_of_learned_positions_is_of_the_predicted_size(tmp_path: Path, data: BinarizedCorpus) -> None:
-    from msgspec.structs import replace
-
     from tests.engine.tiny_training import train
 
     request = make_request(tmp_path / "run", data, positions="learned", updates=1, save_interval_updates=1)

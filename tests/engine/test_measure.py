@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.autograd import functional
 
 from aiayn.__main__ import main
 from aiayn.engine.measure import measure_all
@@ -20,7 +21,8 @@ from aiayn.engine.measured_attention import (
 from aiayn.engine.measured_layers import FORMS, Stack, companion_effect, layer_gradients, wavelength
 from aiayn.engine.norms import BatchNorm, LayerNorm
 from aiayn.engine.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
-from aiayn.records import MeasureRecord, Measurement, read_record
+from aiayn.records import Measurement, MeasureRecord, read_record
+from paper_tables.claims import read_claims
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +97,10 @@ def test_the_gradient_of_an_even_softmax_over_two_keys_is_a_half() -> None:
 def test_gradients_are_what_autograd_finds() -> None:
     rng = generator_of(1, "x")
     q, keys = (torch.randn(shape, generator=rng, dtype=torch.float64) for shape in ((3,), (5, 3)))
-    jacobian = torch.autograd.functional.jacobian(lambda scores: scores.softmax(-1), keys @ q)
+    jacobian = functional.jacobian(lambda scores: scores.softmax(-1), keys @ q)  # type: ignore[no-untyped-call]
     weights = (keys @ q).softmax(-1)[None]
     assert softmax_gradient_norms(weights).item() == pytest.approx(jacobian.norm().item())
-    in_query = torch.autograd.functional.jacobian(lambda one: (0.25 * keys @ one).softmax(-1), q)
+    in_query = functional.jacobian(lambda one: (0.25 * keys @ one).softmax(-1), q)  # type: ignore[no-untyped-call]
     weights = (0.25 * keys @ q).softmax(-1)[None]
     assert query_gradient_norms(weights, keys[None], 0.25).item() == pytest.approx(in_query.norm().item())
 
@@ -125,7 +127,7 @@ def test_layers_to_connect_by_hand(measured: dict[str, Measurement]) -> None:
 
 def _across_tokens(layer: nn.Module) -> None:
     """Make a linear layer act on the tokens of (1, T, 1) instead of their features."""
-    layer.forward = lambda x, weight=layer.weight: weight @ x  # type: ignore[method-assign, assignment, misc]
+    layer.forward = lambda x, weight=layer.weight: weight @ x
 
 
 def test_weights_are_distributions_that_see_nothing_hidden(measured: dict[str, Measurement]) -> None:
@@ -185,3 +187,9 @@ def test_the_verb_writes_the_record_and_prints_each_number(tmp_path: Path, capsy
     printed = [line.split(" = ")[0] for line in capsys.readouterr().out.splitlines()]
     assert printed == [one.name for one in record.measurements]
     assert "seed:2" in record.measurements[0].signature
+
+
+def test_every_measurement_that_a_claim_names_is_made(measured: dict[str, Measurement]) -> None:
+    named = {claim.evidence for claim in read_claims() if claim.decided_by == "measurement"}
+    assert named <= measured.keys()
+    assert len(named) > 20

@@ -49,7 +49,7 @@ def test_each_line_becomes_a_score_and_a_line(
     assert len(translations) == 4
     for line in translations:
         assert re.fullmatch(r"-?\d+\.\d{4}\t[^\n]*", line)
-    assert "uninterrupted, last2, beam:4|lenpen:gnmt|alpha:0.6|stop:fairseq|maxlen:1x+50" in printed.err
+    assert "uninterrupted, last2, beam:4|lenpen:gnmt|alpha:0.6|stop:tensor2tensor|maxlen:1x+50" in printed.err
 
 
 def test_without_a_name_it_is_the_newest_run(

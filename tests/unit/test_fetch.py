@@ -239,6 +239,19 @@ def test_generated_text_is_the_same_each_time(tmp_path: Path) -> None:
     assert all(list(read_lines(tmp_path / "a" / "train.de")))
 
 
+def test_listed_pairs_are_written_line_by_line(record_path: Path) -> None:
+    record = fetch_corpus(read_corpus("toy_en_es"), mirror=None, record_path=record_path)
+    assert sorted(path.name for path in record_path.parent.iterdir()) == [
+        f"{split}.{language}" for split in ("toy_eight", "toy_six", "train") for language in ("en", "es")
+    ]
+    assert [pair.num_lines for pair in record.pair_by_split.values()] == [6, 6, 8]
+    lines = [list(read_lines(record_path.parent / f"toy_eight.{language}")) for language in ("en", "es")]
+    assert list(zip(*lines, strict=True))[1] == ("the cat is black", "el gato es negro")
+    assert (record_path.parent / "train.es").read_bytes() == (
+        b"hola mundo\nte amo\nel gato es negro\nbuenos dias\neste es un libro\ncomo te llamas\n"
+    )
+
+
 def test_archives_are_refused_with_the_next_step(record_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fetch", "--corpus", "wmt14_en_de", "--record", str(record_path)]) == 1
     assert "archives (europarl_v7, commoncrawl, news_commentary_v9) are not fetched yet" in capsys.readouterr().err

@@ -32,10 +32,13 @@ TABLE_FILES = {
         "table2",
         "table3",
         "table4",
+        "variants",
+        "architectures",
         "parameters",
         "replications",
         "baselines",
         "expectations",
+        "claims",
         "reference_replications",
     )
     for suffix in ("md", "tex", "csv", "html")

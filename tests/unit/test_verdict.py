@@ -120,3 +120,73 @@ def test_each_unlike_condition_is_named(key: str, value: str, words: str) -> Non
 
 def test_like_conditions_are_like() -> None:
     assert find_unlikeness(PAPER, PAPER) is None
+
+
+def test_the_p_values_of_three_seeds_can_be_looked_up_in_a_table() -> None:
+    verdict = judge(27.3, [27.3, 28.3, 29.3], None)  # d = 1, sd 1, e = 1 / 3^0.5, 2 degrees of freedom
+    assert verdict.p_difference == pytest.approx(0.2254, abs=0.0001)  # 2 P(t > 1.732)
+    assert verdict.p_equivalent == pytest.approx(0.7622, abs=0.0001)  # P(t > -0.866)
+    assert verdict.p_outside == pytest.approx(2 * (1 - 0.7622), abs=0.0001)  # 2 P(t > 0.866)
+
+
+@pytest.mark.parametrize("hundredths", range(-120, 121, 7))
+def test_each_verdict_is_what_its_p_value_says(hundredths: int) -> None:
+    verdict = judge(27.3, three_around(27.3 + hundredths / 100), pooled_over(4))
+    assert verdict.p_equivalent is not None
+    assert verdict.p_outside is not None
+    assert verdict.p_difference is not None
+    assert (verdict.outcome is Outcome.REPRODUCED) == (verdict.p_equivalent < 0.05)
+    assert (verdict.outcome is Outcome.NOT_REPRODUCED) == (verdict.p_outside < 0.05)
+    assert verdict.interval is not None
+    low, high = verdict.interval
+    assert (verdict.p_difference < 0.05) == (not low <= 0 <= high)
+
+
+def test_a_difference_that_is_surely_there_may_still_be_no_difference_that_matters() -> None:
+    verdict = judge(27.3, [27.39, 27.40, 27.41], None)
+    assert verdict.p_difference is not None
+    assert verdict.p_difference < 0.01  # 0.1 / (0.01 / 3^0.5) = 17.3 standard errors
+    assert verdict.outcome is Outcome.REPRODUCED
+
+
+def test_seeds_without_any_spread_are_certain_except_on_the_margin() -> None:
+    verdicts = [judge(27.0, [mean] * 3, None) for mean in (27.25, 27.5, 27.75)]
+    assert [verdict.p_equivalent for verdict in verdicts] == [0.0, 0.5, 1.0]
+    assert [verdict.p_outside for verdict in verdicts] == [1.0, 1.0, 0.0]
+    outcomes = [verdict.outcome for verdict in verdicts]
+    assert outcomes == [Outcome.REPRODUCED, Outcome.UNDECIDED, Outcome.NOT_REPRODUCED]
+
+
+def test_two_seeds_have_no_p_value() -> None:
+    verdict = judge(27.3, [27.3, 27.4], pooled_over(4))
+    assert (verdict.p_difference, verdict.p_equivalent, verdict.p_outside) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ([27.3] * 3, "Equivalent: both one-sided tests reject a difference of 0.5 BLEU or more."),
+        ([25.3, 25.4, 25.5], "The 95 % interval of the difference lies outside the margin of 0.5 BLEU."),
+        ([26.8, 27.3, 27.8], "Neither equivalent within 0.5 BLEU nor outside it: the seeds leave both open."),
+        ([27.3], "Too few seeds: the rule asks for 3 or more."),
+    ],
+)
+def test_each_verdict_says_its_reason_in_a_sentence(values: list[float], outcome: str) -> None:
+    assert judge(27.3, values, None).reason == outcome
+
+
+def test_the_number_of_seeds_that_would_decide_is_the_least() -> None:
+    verdict = judge(27.3, three_around(27.2), None)
+    assert verdict.num_seeds_to_decide == 4
+    four = judge(27.3, three_around(27.2), pooled_over(1))  # the same df of 2
+    assert four.num_seeds_to_decide == 4
+    reach_of_three, reach_of_four = 2.920 * SEED_SD / 3**0.5, 2.353 * SEED_SD / 4**0.5
+    assert 0.1 + reach_of_four < 0.5 < 0.1 + reach_of_three
+
+
+def test_bartletts_test_decides_nothing_and_can_be_left_out() -> None:
+    values = {"a": [0.0, 2.0, 1.0], "b": [0.0, 1.0, 2.5]}
+    with_test, without = pool_sd(values), pool_sd(values, with_bartlett=False)
+    assert with_test is not None
+    assert without is not None
+    assert (without.sd, without.degrees_of_freedom, without.bartlett_p) == (with_test.sd, 4, None)

@@ -1,6 +1,7 @@
 """What Snakemake plans at each scale, where it may work, and how it refuses a wrong config: all with a fake `aiayn`."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,19 +13,20 @@ from tests.pipeline_copy import Pipeline, make_pipeline
 ONE_SEED = ("--config", "en_fr_systems=[]", "ablation_systems=[]", "seeds=[1]", "has_baselines=false")
 # base, big: 2 systems x 1 seed, each at last1 on dev (Table 3) and at its own average on test (Table 2).
 RECORDS_OF_ONE_SEED = {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 2, "average": 4, "decode": 4,
-                       "perplexity": 2, "score": 4, "tables": 1}  # fmt: skip
+                       "perplexity": 2, "score": 4, "measure": 1, "tables": 1}  # fmt: skip
 
 # En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test); perplexity is on dev.
 # paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x 2 + 18.
 # multi30k: the same, and 3 trainings of a published replication on a corpus that comes in pieces, scored on test.
+# What is measured without a training is one record a scale.
 # demo: 12 = 2 seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2).
 NUM_BY_VERB_BY_SCALE = {
     "paper": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
-              "perplexity": 24, "score": 36, "tables": 1},
+              "perplexity": 24, "score": 36, "measure": 1, "tables": 1},
     "multi30k": {"fetch": 3, "clean": 2, "segment": 2, "binarize": 3, "train": 33, "average": 39, "decode": 39,
-                 "perplexity": 24, "score": 39, "tables": 1},
+                 "perplexity": 24, "score": 39, "measure": 1, "tables": 1},
     "demo": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 12, "average": 16, "decode": 16,
-             "perplexity": 8, "score": 16, "baselines": 2, "tables": 1},
+             "perplexity": 8, "score": 16, "baselines": 2, "measure": 1, "tables": 1},
 }  # fmt: skip
 
 
@@ -52,6 +54,48 @@ def test_the_demo_asks_for_its_stages_and_these_twelve_trainings(untouched: Pipe
                "demo_en_fr/base", "demo_en_fr/big_enfr"]  # fmt: skip
     trainings = {name for name in planned if name.startswith("train/")}
     assert trainings == {f"train/{system}/seed{seed}" for system in systems for seed in (1, 2)}
+
+
+def test_variants_are_the_demos_trainings_and_one_file_of_vectors(untouched: Pipeline) -> None:
+    """48 = 2 seeds x (base, big, 2 rows, 18 more variants, 2 architectures); base and big are on test, too."""
+    planned = with_config(untouched, "--configfile", "workflow/config/variants.yaml").planned()
+    assert count_verbs(planned) == {
+        "fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "vectors": 1, "train": 48, "average": 52, "decode": 52,
+        "perplexity": 48, "score": 52, "baselines": 1, "measure": 1, "tables": 1,
+    }  # fmt: skip
+    assert "vectors/demo_en_de/64" in planned
+    assert {"train/demo_en_de/lstm/seed2", "perplexity/demo_en_de/lstm/seed2/last1/demo_dev"} <= planned
+
+
+def test_vectors_go_to_the_system_that_starts_from_them_and_to_no_other(untouched: Pipeline) -> None:
+    variants = ("variants=[pretrained_embeddings,pre_norm]", "variant_seeds=[1]")
+    text = untouched.run("--dry-run", "--printshellcmds", *ONE_SEED, *variants).stdout
+    commands = re.findall(r"^ *aiayn train .*$", text, flags=re.MULTILINE)
+    assert len(commands) == 4  # base, big and two variants
+    with_vectors = [command for command in commands if "--vectors results/demo/vectors/demo_en_de/64.txt" in command]
+    assert len(with_vectors) == 1
+    assert "--system pretrained_embeddings" in with_vectors[0]
+    assert not any("--updates" in command for command in commands)
+
+
+def test_updates_of_the_config_reach_every_training_and_repeat_it(finished_demo: Pipeline) -> None:
+    shorter = ("--config", "updates=399")
+    planned = finished_demo.planned(*shorter)
+    made = {name for name in finished_demo.made() if name.split("/")[0] in ("train", "average", "decode", "score")}
+    assert made <= planned
+    assert "tables" in planned
+    assert not any(name.split("/")[0] in ("fetch", "clean", "segment", "binarize") for name in planned)
+    text = finished_demo.run("--dry-run", "--printshellcmds", *shorter).stdout
+    commands = re.findall(r"^ *aiayn train .*$", text, flags=re.MULTILINE)
+    assert len(commands) == 12
+    assert all(" --updates 399 " in command for command in commands)
+
+
+def test_updates_that_leave_too_few_checkpoints_end_with_one_message(untouched: Pipeline) -> None:
+    outcome = untouched.run("--dry-run", "--config", "updates=50")
+    assert outcome.returncode == 1
+    assert "base writes 3 checkpoint(s) in 50 updates, one every 20, expected 5" in outcome.stdout
+    assert "Traceback" not in outcome.stdout
 
 
 def test_the_target_data_ends_before_any_training(untouched: Pipeline) -> None:

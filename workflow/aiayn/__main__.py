@@ -23,12 +23,16 @@ SUMMARY_BY_VERB = {
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity a subword on a test set (Table 3)",
     "score": "score translations, each number with its signature",
+    "compare": "test whether two systems differ by more than the choice of sentences explains",
+    "search": "try beam sizes and length penalties on the dev set (section 6.1)",
     "measure": "measure what readers claim of attention and layers, without training",
     "baselines": "score what needs no training: copying, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with ours beside them",
+    "where": "follow a cell of a table back to its runs, digests, commit and commands",
     "describe": "say what a system is and costs, from its file alone",
     "explain": "say what a BLEU means beside the paper's, with no run at all",
     "translate": "translate sentences from standard input with a trained run",
+    "export": "export a run's averaged model to safetensors or CTranslate2",
 }
 EXIT_INTERRUPTED = 130
 

@@ -189,7 +189,7 @@ def _vocabulary(corpus: CorpusSpec, vocabulary_size: int | None) -> tuple[int, s
         return vocabulary_size, "as asked for"
     if corpus.subword is None:
         raise UsageError(f"corpus {corpus.name} names no vocabulary size; give one with --vocabulary-size")
-    return corpus.subword.vocabulary_size, f"as {corpus.name} asks for; another: --vocabulary-size"
+    return corpus.subword.vocabulary_size, f"as {corpus.name} has it"
 
 
 def _staying_differences(training: TrainingSpec) -> list[str]:

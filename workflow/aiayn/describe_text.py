@@ -43,6 +43,9 @@ def format_setting(value: Any) -> str:
 def _difference_lines(found: SystemDescription) -> list[str]:
     """Return what the system changes, and what it has unlike the paper's, each as an aligned block."""
     lines = []
+    if found.scale == PAPER_SCALE and found.inherits == found.paper_system:
+        heading = f"Unlike {found.inherits}, the paper's, which it inherits from"
+        return _differences_of(heading, found.differences_from_inherited)
     if found.inherits:
         heading = f"Unlike {found.inherits}, which it inherits from"
         lines += [*_differences_of(heading, found.differences_from_inherited), ""]

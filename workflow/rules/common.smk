@@ -10,13 +10,7 @@ from aiayn import paths
 from aiayn.errors import AiaynError
 from aiayn.spec import CONFIG_FOLDER, convert_scale, spec_digest
 from aiayn.stages import STAGE_VERSIONS
-from paper_tables.evaluations import (
-    largest_asked_average,
-    read_corpora,
-    read_systems,
-    required_records,
-    used_corpora,
-)
+from paper_tables.evaluations import read_corpora, read_systems, required_records, used_corpora
 from snakemake.exceptions import WorkflowError
 
 RESULTS = Path("results")

@@ -1,6 +1,6 @@
 """From all records of a scale to the paper's tables and one page.
 
-reads: results/<scale>/{train,score,perplexity,baselines}/...
+reads: results/<scale>/{train,score,perplexity,baselines,measure}/...
 writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/tables/, results/<scale>/report.html
 """
 

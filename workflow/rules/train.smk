@@ -7,6 +7,8 @@ writes: results/<scale>/vectors/<corpus>/<dimensions>.{json,txt}, results/<scale
     checkpoints, log and attempts.jsonl in the runs folder
 """
 
+from paper_tables.evaluations import largest_asked_average
+
 
 def vectors_path(wildcards):
     """Return the file of vectors that a system's embeddings start from as a list, which is empty for most systems."""

@@ -1,4 +1,4 @@
-"""An averaged checkpoint, written for programs that know nothing of fairseq: safetensors with a JSON beside, CTranslate2.
+"""An averaged checkpoint for programs that know nothing of fairseq: as safetensors and JSON, or as CTranslate2's.
 
 An export is a folder of its own, whole or absent: the tensors, the vocabularies as JSON lists in order of id, the
 subword models with which text is split in pieces, and an `ExportRecord` (`config.json`; `aiayn.json` beside
@@ -178,7 +178,7 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     try:
         safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})  # "pt" is what its readers ask for
     except safetensors.SafetensorError as error:  # what it says of a full disk
-        raise SpaceError(f"{path}: {error}; nothing half-written is left; make room, then repeat the command") from error
+        raise SpaceError(f"{path}: {error}; nothing half-written is left; make room, and export again") from error
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
@@ -192,7 +192,9 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     """
     record = read_record(folder / RECORD_NAME_BY_FORMAT["safetensors"], ExportRecord)
     tensors = read_tensors(folder, record)
-    dictionary_by_side = {side: _read_dictionary(folder / name) for side, name in record.vocabulary_file_by_side.items()}
+    source_dictionary, target_dictionary = (
+        _read_dictionary(folder / record.vocabulary_file_by_side[side]) for side in ("source", "target")
+    )
     data = TrainingData(
         folder=str(folder),
         source_language=record.source_language,
@@ -202,7 +204,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     flags = train_flags(record.training, data, seed=1, save_folder=str(folder), device="cpu")
     parser = fairseq.options.get_training_parser()
     cfg = convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, input_args=flags))
-    task = AiaynTranslationTask(cfg.task, dictionary_by_side["source"], dictionary_by_side["target"])
+    task = AiaynTranslationTask(cfg.task, source_dictionary, target_dictionary)
     model = task.build_model(cfg.model)
     model.load_state_dict(tensors, strict=True)
     return model.to(device).eval(), task
@@ -226,7 +228,7 @@ def read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
     found = tensors_sha256(tensors)
     if found != record.tensors_sha256:
         raise CheckpointError(
-            f"{path}: digest {found[:16]} of its tensors, config.json says {record.tensors_sha256[:16]}; the two are of "
+            f"{path}: its tensors' digest is {found[:16]}, in config.json {record.tensors_sha256[:16]}; the two are of "
             "different exports, or a byte has changed: export the run again"
         )
     return tensors

@@ -1,15 +1,16 @@
-"""A model as CTranslate2 reads it: built from our tensors, directly; fairseq's converter there reads stock models alone.
+"""A model as CTranslate2 reads it, built from our tensors directly: fairseq's converter there reads stock models alone.
 
 CTranslate2 has post- and pre-norm, any epsilon beside the variance, biases or none, any factor before the softmax
-(`queries_scale`), and positions as a table, so that either form of sinusoids and learned positions are the same to it. It
-has one width of heads, d_model / h, for queries, keys and values; layer normalisation; `n^alpha`; and a search that ends a
-sentence when beam_size hypotheses have ended. What is not among these is refused.
+(`queries_scale`), and positions as a table, so that either form of sinusoids and learned positions are alike to it. It
+has one width of heads, d_model / h, for queries, keys and values; layer normalisation; `n^alpha`; and a search that
+ends a sentence when beam_size hypotheses have ended. What is not among these is refused.
 
 Scores and translations are those of `aiayn translate`, but at three edges: our search never chooses <pad>; it forbids
-a translation of no tokens after the softmax, CTranslate2 before it; and at the limit of length it ends a translation with
-</s>, where CTranslate2 cuts it.
+a translation of no tokens after the softmax, CTranslate2 (`min_decoding_length`, 1 unless given) before it, which
+raises all scores of a sentence a little; and at the limit of length ours ends with </s>, where CTranslate2's is cut.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def build_spec(model: Any, training: TrainingSpec, *, end_of_sentence: int) -> T
     for side, stack_spec in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         embeddings = stack_spec.embeddings[0] if side == "encoder" else stack_spec.embeddings
         embeddings.weight = tensors[f"{side}.embed_tokens.weight"]
-        stack_spec.scale_embeddings = float(training.d_model**0.5)  # section 3.4
+        stack_spec.scale_embeddings = math.sqrt(training.d_model)  # section 3.4
         stack_spec.position_encodings.encodings = position_table(getattr(model, side), end_of_sentence)
         if training.norm_order == "pre":
             _set_norm(stack_spec.layer_norm, tensors, f"{side}.layer_norm")
@@ -134,7 +135,8 @@ def queries_scale(training: TrainingSpec, tensors: Tensors, attention: str) -> f
     """Return the factor of q.k in the softmax: equation (1)'s, or what a variant has in its place."""
     if training.attention == "temperature":
         return 1.0 / float(tensors[f"{attention}.temperature"])
-    return {"scaled": training.d_k**-0.5, "sqrt_d_model": training.d_model**-0.5, "unscaled": 1.0}[training.attention]
+    width = {"scaled": training.d_k, "sqrt_d_model": training.d_model, "unscaled": 1}[training.attention]
+    return 1.0 / math.sqrt(width)
 
 
 def _set_norm(norm_spec: Any, tensors: Tensors, name: str) -> None:

@@ -1,7 +1,8 @@
 """The output projection and the label-smoothed loss (sections 3.4 and 5.4) in one, a few tokens at a time.
 
 All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, of which a loss makes several copies. Here each chunk's
-logits are turned into its gradients at once. torch's own `linear_cross_entropy` does so too, but not with label smoothing.
+logits are turned into its gradients at once. torch's own `linear_cross_entropy` does so too, but not with label
+smoothing.
 
 Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V symbols.
 """
@@ -23,7 +24,8 @@ def label_smoothed_nll(
     et al. 2015 in tensor2tensor's form). Only the loss has a gradient.
     """
     counts_BT = target_BT.ne(padding_index)
-    loss, nll = _FusedLoss.apply(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls)
+    needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
+    loss, nll = _FusedLoss.apply(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls, needs_gradient)
     return loss, nll
 
 
@@ -38,9 +40,8 @@ class _FusedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float
+        ctx: Any, features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, needs_gradient: bool
     ) -> tuple[Tensor, Tensor]:
-        needs_gradient = any(ctx.needs_input_grad[:2])
         device = features_NM.device.type
         dtype = _compute_dtype(device, weight_VM)
         with torch.autocast(device, enabled=False):
@@ -53,9 +54,10 @@ class _FusedLoss(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor | None, ...]:
         features_gradient_NM, weight_gradient_VM = ctx.saved_tensors
-        return features_gradient_NM * gradients_of_outputs[0], weight_gradient_VM * gradients_of_outputs[0], None, None
+        of_loss = gradients_of_outputs[0]
+        return features_gradient_NM * of_loss, weight_gradient_VM * of_loss, None, None, None
 
 
 def _chunked_loss(

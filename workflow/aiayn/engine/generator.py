@@ -13,9 +13,9 @@ differ in what may end, what is kept of it, and when a sentence is done:
 | beam 1 | greedy | greedy, by a function of its own |
 
 What an unfinished hypothesis can still reach is bounded by its log-probability over the penalty of the maximal length.
-Lengths are fairseq's: at most `max_len_a` * source length (its end of sentence counted) + `max_len_b` tokens and then an
-end of sentence, which every hypothesis of that length gets, at the price that the model asks. tensor2tensor drops these,
-unless none has ended before.
+Lengths are fairseq's: at most `max_len_a` * source length (its end of sentence counted) + `max_len_b` tokens and then
+an end of sentence, which every hypothesis of that length gets, at the price that the model asks. tensor2tensor drops
+these, unless none has ended before.
 """
 
 from typing import Any
@@ -91,9 +91,9 @@ class EndingsFirst(BeamSearch):  # type: ignore[misc]
 class Tensor2TensorGenerator(SequenceGenerator):  # type: ignore[misc]
     """fairseq's generator with tensor2tensor's way of ending; see the module's table.
 
-    tensor2tensor ends a batch when all its sentences are done; here each ends by itself. What it would still find for a
-    sentence that is done is worse than all that the sentence has, so the best hypothesis is the same. A sentence may be
-    done with fewer than beam_size hypotheses, in both.
+    tensor2tensor ends a batch when all its sentences are done. Here each ends by itself, at the first step at which it
+    is done and something of the batch ends. What would still be found for a sentence that is done is worse than all
+    that it has, so the best hypothesis is the same. It may be done with fewer than beam_size of them, in both.
     """
 
     def __init__(self, models: Any, dictionary: Any, **keywords: Any) -> None:

@@ -1,4 +1,4 @@
-"""What readers say of attention, measured on random vectors: dot products, the softmax's gradient, entropy, order, reach.
+"""What readers say of attention, measured on random vectors: dot products, gradients, entropy, order, reach.
 
 Shapes are in the names: N draws, K keys, D = d_k, T tokens, M = d_model, H heads.
 """
@@ -60,13 +60,15 @@ def _measure_variances(seed: int) -> Iterator[Measurement]:
 def softmax_gradient_norms(weights_NK: Tensor) -> Tensor:
     """Return the Frobenius norm of the Jacobian diag(p) - p p^T of each row's softmax: (N,)."""
     squares_N = weights_NK.square().sum(dim=-1)
-    return (squares_N - 2 * weights_NK.pow(3).sum(dim=-1) + squares_N.square()).clamp(min=0).sqrt()
+    norms_N: Tensor = (squares_N - 2 * weights_NK.pow(3).sum(dim=-1) + squares_N.square()).clamp(min=0).sqrt()
+    return norms_N
 
 
 def query_gradient_norms(weights_NK: Tensor, k_NKD: Tensor, scale: float) -> Tensor:
     """Return the Frobenius norm of the gradient of softmax(scale * K q) in q, scale * (diag(p) - p p^T) K: (N,)."""
     centred_NKD = k_NKD - (weights_NK[..., None] * k_NKD).sum(dim=1, keepdim=True)
-    return scale * (weights_NK[..., None] * centred_NKD).flatten(1).norm(dim=1)
+    norms_N: Tensor = torch.linalg.vector_norm(weights_NK[..., None] * centred_NKD, dim=(1, 2))
+    return scale * norms_N
 
 
 def _measure_gradients(seed: int) -> Iterator[Measurement]:
@@ -85,14 +87,16 @@ def _measure_gradients(seed: int) -> Iterator[Measurement]:
         below = f"{conditions}|below:{SATURATED_BELOW}"
         yield fraction(f"softmax_saturated_scaled_{d_k}", scaled_N < SATURATED_BELOW, below, seed)
         yield fraction(f"softmax_saturated_unscaled_{d_k}", unscaled_N < SATURATED_BELOW, below, seed)
-        in_query_N = [query_gradient_norms(unscaled_NK, k_NKD, 1.0), query_gradient_norms(scaled_NK, k_NKD, d_k**-0.5)]
-        yield ratio_of(f"query_gradient_unscaled_over_scaled_{d_k}", *in_query_N, conditions, seed)
+        unscaled_N = query_gradient_norms(unscaled_NK, k_NKD, 1.0)
+        scaled_N = query_gradient_norms(scaled_NK, k_NKD, d_k**-0.5)
+        yield ratio_of(f"query_gradient_unscaled_over_scaled_{d_k}", unscaled_N, scaled_N, conditions, seed)
 
 
 def entropies(scores_NK: Tensor, temperature: float) -> Tensor:
     """Return the entropy in nats of softmax(scores / temperature), between 0 and log K: (N,)."""
     weights_NK = (scores_NK / temperature).softmax(dim=-1)
-    return -torch.special.xlogy(weights_NK, weights_NK).sum(dim=-1)
+    entropies_N: Tensor = -torch.special.xlogy(weights_NK, weights_NK).sum(dim=-1)
+    return entropies_N
 
 
 def _measure_entropy(seed: int) -> Iterator[Measurement]:

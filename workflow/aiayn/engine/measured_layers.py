@@ -23,7 +23,7 @@ NUM_PAPER_SYMBOLS = 37_000  # section 5.1
 NUM_HIDDEN_STATES = 1_000
 NUM_PAIRS, CORRELATION = 20_000, 0.8
 FIGURE_WIDTH = 64  # the curves of the figure have j from 0 to 64
-FIGURE_CURVES = (0, 1, 5, 10, 15)
+FIGURE_CURVES = (0, 1, 5, 10, 15)  # positions, and pairs of channels
 DEEP = 24  # sub-layers in a row, as in an encoder of 12 layers
 NARROW, NUM_TOKENS, NUM_STACKS = 64, 16, 20
 FORMS = ("bare", "plain", "post", "pre")  # of a stack of sub-layers
@@ -35,7 +35,7 @@ def measure_layers(seed: int) -> Iterator[Measurement]:
     yield from _measure_correlation(seed)
     yield from _measure_embeddings(seed)
     yield from _measure_residuals(seed)
-    yield from _measure_wavelengths()
+    yield from _measure_sinusoids()
 
 
 @torch.no_grad()
@@ -175,6 +175,17 @@ def wavelength(pair_index: int, d_model: int) -> float:
     return 2 * math.pi / math.atan2(float(sine), float(cosine))
 
 
-def _measure_wavelengths() -> Iterator[Measurement]:
+def figure_error(d_model: int) -> float:
+    """Return how far the encodings are, at the figure's positions, from sin and cos of i 10^(-4j / d), j = 0, 2, ..."""
+    table_PM = sinusoids(max(FIGURE_CURVES) + 1, d_model).double()[list(FIGURE_CURVES)]
+    position_P1 = torch.tensor(FIGURE_CURVES, dtype=torch.float64)[:, None]
+    angle_PI = position_P1 * 10.0 ** (-4 * torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    errors_PI = torch.cat([table_PM[:, 0::2] - angle_PI.sin(), table_PM[:, 1::2] - angle_PI.cos()])
+    return float(errors_PI.abs().max())
+
+
+def _measure_sinusoids() -> Iterator[Measurement]:
+    curves = ",".join(map(str, FIGURE_CURVES))
+    yield exact("sinusoid_figure_error", figure_error(FIGURE_WIDTH), f"d:{FIGURE_WIDTH}|positions:{curves}")
     for index in FIGURE_CURVES:
         yield exact(f"sinusoid_wavelength_{index}", wavelength(index, FIGURE_WIDTH), f"d:{FIGURE_WIDTH}", unit="tokens")

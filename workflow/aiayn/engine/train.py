@@ -220,6 +220,7 @@ def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, st
         save_folder=str(folder),
         device=device,
         num_ranks=rank.num_ranks,
+        vectors_path=request.vectors_path,
     )
     flags += rank_flags(rank, device) + (["--restore-file", start.full_path] if start.full_path else [])
     parser = fairseq.options.get_training_parser()

@@ -1,17 +1,17 @@
-"""Export a run's averaged checkpoint for programs that know nothing of fairseq.
+"""Export a run's averaged model for programs that know nothing of fairseq.
 
-RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one.
-FOLDER is made by this command, and holds the tensors, the vocabularies in order of id, the subword models and a JSON file
-with the system, its search, special symbols, ties, run and provenance.
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. FOLDER
+is made by this command. It holds the tensors, the vocabularies in order of id, the subword models and a JSON file with
+the system, its search, special symbols, ties, run and provenance.
 
 --format safetensors: model.safetensors and config.json, for every system. Tied matrices are stored once; `tied` in
-config.json gives the others. `aiayn.engine.export.load_exported(FOLDER)` makes our model of it again.
+config.json names the others. `aiayn.engine.export.load_exported(FOLDER)` makes our model of it again.
 
---format ctranslate2: model.bin and CTranslate2's config.json, with ours as aiayn.json. Refused, with the reason, for what
-CTranslate2 cannot express. It searches with the length penalty n^alpha and stops when beam_size hypotheses have ended: a
-system that searches otherwise is exported only if --length-penalty-form and --stop say that this is meant, and aiayn.json
-then says so too. For our translations give translate_batch the beam_size, the alpha as length_penalty and, as
-max_decoding_length, what the search of the run allows.
+--format ctranslate2: model.bin and CTranslate2's config.json, with ours as aiayn.json. What CTranslate2 cannot express
+is refused, with the reason. It searches with the length penalty n^alpha and ends a sentence when beam_size hypotheses
+have ended: a system that searches otherwise is exported only if --length-penalty-form and --stop say that the change
+is meant, and aiayn.json then says so too. Its translations are ours, if translate_batch is given the system's
+beam_size, alpha as length_penalty, and room for the longest translation that our search allows.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
         from aiayn.engine.export import export_model
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"the package {error.name} is not installed; `pip install 'aiayn[train,export]'` installs all that this needs"
+            f"the package {error.name} is not installed; `pip install 'aiayn[train,export]'` has all that this needs"
         ) from error
 
     finished = find_finished(args.results, args.run, args.average)

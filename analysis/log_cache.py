@@ -1,0 +1,165 @@
+"""Reads a folder of logs, on several processes, and keeps what was read: the second time only changed files are read.
+
+The cache is one file for a log folder, written whole or not at all, below a folder of the user's choice
+($XDG_CACHE_HOME/aiayn/logs unless another is named). An entry stands for the bytes of a file, by their BLAKE2 digest,
+which is worked out anew each time: a file that has other bytes is read again, even if its name, size and time are the
+same; a copy or a moved file is not. What was kept by another version of the reader is not taken. A cache that cannot be
+read is no cache, one that cannot be written is reported and left.
+"""
+
+import hashlib
+import logging
+import multiprocessing
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from aiayn.attempts import ATTEMPTS_NAME, LOG_NAME
+from aiayn.errors import RecordError
+from aiayn.provenance import replace_on_success
+from analysis.log_reader import read_log
+from analysis.log_types import LogFile
+
+logger = logging.getLogger(__name__)
+LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
+READER_MODULES = ("arguments", "generation", "joining", "lines", "reader", "statistics", "training", "types")
+MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
+_BLOCK_BYTES = 1 << 20
+
+
+class CachedFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of the cache: what was read, by the digest of the bytes; `reader` is the version that read it."""
+
+    reader: str
+    file_by_digest: dict[str, LogFile]
+
+
+def default_cache_folder() -> Path:
+    """Return the user's cache folder by the XDG rules."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "aiayn" / "logs"
+
+
+@cache
+def reader_version() -> str:
+    """Return a digest of the reader's own code: whatever changes in it, nothing older is taken for its work."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in READER_MODULES:
+        digest.update((Path(__file__).parent / f"log_{name}.py").read_bytes())
+    return digest.hexdigest()
+
+
+def list_logs(folder: Path) -> list[str]:
+    """Return the paths, below a folder, of all files that may be logs, in order of name; hidden ones are left out.
+
+    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone.
+
+    Raises:
+        RecordError: if there is no such folder.
+    """
+    if not folder.is_dir():
+        raise RecordError(f"{folder}: no such folder; name one that holds logs of trainings")
+    paths = []
+    for parent, names, files in os.walk(folder):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        if ATTEMPTS_NAME in files:  # a run of ours: what else lies there are its launcher's logs, of one attempt each
+            names[:], files = [], [name for name in files if name == LOG_NAME]
+        inside = Path(parent).relative_to(folder)
+        paths += [
+            (inside / name).as_posix()
+            for name in sorted(files)
+            if not name.startswith(".") and Path(name).suffix in LOG_SUFFIXES
+        ]
+    return sorted(paths)
+
+
+def read_folder(folder: Path, cache_folder: Path | None, *, num_processes: int | None = None) -> dict[str, LogFile]:
+    """Return what each log below a folder holds, by its path there; without `cache_folder` everything is read.
+
+    Raises:
+        RecordError: if there is no such folder.
+        OSError: if a file cannot be read.
+    """
+    paths = list_logs(folder)
+    num_processes = num_processes or _num_cpus()
+    if cache_folder is None:
+        return {path: found for path, (found, _) in _read(folder, paths, num_processes).items()}
+    cache_path = cache_folder / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()}.msgpack"
+    known = _load(cache_path)
+    with ThreadPoolExecutor(num_processes) as threads:
+        digests = dict(zip(paths, threads.map(_digest, [folder / path for path in paths]), strict=True))
+    found = {path: known[digest] for path, digest in digests.items() if digest in known}
+    missing = [path for path in paths if path not in found]
+    read = _read(folder, missing, num_processes)
+    found |= {path: log_file for path, (log_file, _) in read.items()}
+    kept = {digests[path]: found[path] for path in paths if path not in read}
+    kept |= {digest: log_file for log_file, digest in read.values() if digest}
+    if kept.keys() != known.keys():
+        _store(cache_path, kept)
+    return {path: found[path] for path in paths}
+
+
+def _num_cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as blocks:
+        while block := blocks.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:
+    """Read files, on several processes if they are worth it."""
+    num_bytes = sum((folder / path).stat().st_size for path in paths)
+    num_processes = min(num_processes, num_bytes // MIN_BYTES_PER_PROCESS, len(paths))
+    whole_paths = [str(folder / path) for path in paths]
+    if num_processes <= 1:
+        return dict(zip(paths, (_read_one(path) for path in whole_paths), strict=True))
+    executor: Executor = ProcessPoolExecutor(num_processes, mp_context=multiprocessing.get_context("spawn"))
+    with executor:
+        packed = executor.map(_read_packed, whole_paths, chunksize=max(1, len(paths) // (num_processes * 8)))
+        return dict(zip(paths, _unpacked(packed), strict=True))
+
+
+def _read_one(path: str) -> tuple[LogFile, str]:
+    return read_log(Path(path))
+
+
+def _read_packed(path: str) -> tuple[bytes, str]:
+    """Read one file in a process of its own; packed, as pickling so many small objects takes longer than reading."""
+    log_file, digest = read_log(Path(path))
+    return msgspec.msgpack.encode(log_file), digest
+
+
+def _unpacked(packed: Iterable[tuple[bytes, str]]) -> Iterable[tuple[LogFile, str]]:
+    decoder = msgspec.msgpack.Decoder(LogFile)
+    for content, digest in packed:
+        yield decoder.decode(content), digest
+
+
+def _load(path: Path) -> dict[str, LogFile]:
+    try:
+        stored = path.read_bytes()
+        content, checksum = stored[:-16], stored[-16:]
+        if hashlib.blake2b(content, digest_size=16).digest() != checksum:
+            return {}
+        cached = msgspec.msgpack.decode(content, type=CachedFolder)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return {}
+    return cached.file_by_digest if cached.reader == reader_version() else {}
+
+
+def _store(path: Path, file_by_digest: dict[str, LogFile]) -> None:
+    content = msgspec.msgpack.encode(CachedFolder(reader=reader_version(), file_by_digest=file_by_digest))
+    try:
+        with replace_on_success(path) as partial_path:
+            partial_path.write_bytes(content + hashlib.blake2b(content, digest_size=16).digest())
+    except OSError as error:
+        logger.warning(f"{path}: the cache of logs cannot be written ({error.strerror}); all is read again next time")

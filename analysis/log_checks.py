@@ -1,0 +1,235 @@
+"""Judges logs by the rules of `log_rules/*.yaml`, after MLPerf's compliance checker: a check, a message, a next step.
+
+A rule is `of` one training, one generation, or all trainings of one line of a table. Severity `error` keeps a number
+out of the tables, `apart` gives it a line of its own, on which nothing else is averaged, `note` is said beside it.
+Messages are filled with facts by name, and with `found` and `expected`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.strict_yaml import convert, read_document
+from analysis.log_facts import Fact, Facts
+from analysis.log_symbols import Symbol, Symbols, are_equal
+
+RULES_FOLDER = Path(__file__).parent / "log_rules"
+Severity = Literal["error", "apart", "note"]
+Subject = Literal["training", "generation", "line"]
+
+
+Fault = tuple[Fact, Fact] | None  # (found, expected), or nothing
+
+
+class Evidence(NamedTuple):
+    """What a check looks at: facts, the symbols of the log, and those of its row ({} without one)."""
+
+    facts: Mapping[str, Fact]
+    found: Symbols
+    expected: Symbols
+
+
+class _Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all checks."""
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """Return what was found and what expected, if the check fails; nothing if it holds or does not apply."""
+        raise NotImplementedError
+
+
+class Holds(_Check, frozen=True, kw_only=True, tag="holds"):
+    """The fact is there and true, or above 0; unknown is a fault, unless `if_known`."""
+
+    fact: str
+    if_known: bool = False
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """As `_Check.fault`."""
+        value = evidence.facts[self.fact]
+        return None if value or (value is None and self.if_known) else (value, True)
+
+
+class IsZero(_Check, frozen=True, kw_only=True, tag="is_zero"):
+    """The fact is 0."""
+
+    fact: str
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """As `_Check.fault`."""
+        value = evidence.facts[self.fact]
+        return (value, 0) if value else None
+
+
+class AtLeast(_Check, frozen=True, kw_only=True, tag="at_least"):
+    """The fact is not below another; where either is unknown, nothing is said."""
+
+    fact: str
+    than: str
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """As `_Check.fault`."""
+        value, other = evidence.facts[self.fact], evidence.facts[self.than]
+        if not isinstance(value, int | float) or not isinstance(other, int | float) or value >= other:
+            return None
+        return value, other
+
+
+class Near(_Check, frozen=True, kw_only=True, tag="near"):
+    """The fact is another's value, within a relative tolerance; where either is unknown, nothing is said."""
+
+    fact: str
+    to: str
+    tolerance: float = 0.0
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """As `_Check.fault`."""
+        value, other = evidence.facts[self.fact], evidence.facts[self.to]
+        return None if value is None or other is None or are_equal(value, other, self.tolerance) else (value, other)
+
+
+class AsInRow(_Check, frozen=True, kw_only=True, tag="as_in_row"):
+    """A symbol is that of the row's system (workflow/config/systems/), within a tolerance; unknown says nothing."""
+
+    symbol: str
+    tolerance: float = 0.0
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """As `_Check.fault`."""
+        found, expected = evidence.found.get(self.symbol), evidence.expected.get(self.symbol)
+        if found is None or expected is None or are_equal(found, expected, self.tolerance):
+            return None
+        return found, expected
+
+
+class OneValue(_Check, frozen=True, kw_only=True, tag="one_value"):
+    """All trainings of a line have the same value of a fact; `broken_together` looks."""
+
+    fact: str
+
+
+class Distinct(_Check, frozen=True, kw_only=True, tag="distinct"):
+    """No two trainings of a line have the same value of a fact; `broken_together` looks."""
+
+    fact: str
+
+
+Check = Holds | IsZero | AtLeast | Near | AsInRow | OneValue | Distinct
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule. `scales` are those at which it applies."""
+
+    id: str
+    of: Subject
+    severity: Severity
+    check: Check
+    message: str
+    next_step: str
+    scales: list[str] = msgspec.field(default_factory=lambda: ["paper", "multi30k", "demo"])
+
+
+class RuleFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of rules."""
+
+    rules: list[Rule]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that is broken: by which line of the file (0: by none), and what is to be said."""
+
+    rule: str
+    severity: Severity
+    line: int
+    message: str
+    next_step: str
+    label: str = ""  # what sets a line apart, in a few words
+
+    def text(self, path: str) -> str:
+        """Return the whole message: place, what is wrong, next step."""
+        place = f"{path}:{self.line}" if self.line else path
+        return f"{place}: {self.message} [{self.rule}]; {self.next_step}"
+
+
+def read_rules(folder: Path = RULES_FOLDER) -> list[Rule]:
+    """Return all rules, files in order of name.
+
+    Raises:
+        ConfigError: with file and line, if a key or value is wrong; or naming a rule that stands twice.
+    """
+    rules: list[Rule] = []
+    for path in sorted(folder.glob("*.yaml")):
+        for rule in convert(read_document(path), RuleFile).rules:
+            if rule.id in (known.id for known in rules):
+                raise ConfigError(f"{path}: rule {rule.id!r} stands twice; give one of them another id")
+            rules.append(rule)
+    if not rules:
+        raise ConfigError(f"{folder}: no rules; restore them from the repository")
+    return rules
+
+
+def broken_rules(
+    rules: list[Rule], of: Subject, facts: Facts, *, scale: str, found: Symbols, expected: Symbols
+) -> list[Finding]:
+    """Return the rules that one training or generation breaks; `expected` are its row's symbols, {} without a row."""
+    findings = []
+    evidence = Evidence(facts.value_by_name, found, expected)
+    for rule in rules:
+        if rule.of == of and scale in rule.scales:
+            fault = rule.check.fault(evidence)
+            if fault is not None:
+                findings.append(_finding(rule, facts, *fault))
+    return findings
+
+
+def broken_together(rule: Rule, facts_by_path: Mapping[str, Facts]) -> dict[str, Finding]:
+    """Return the trainings (by path) that break a rule of a whole line together, each with its finding.
+
+    Of those that are one training (severity error) the first counts, and is not at fault.
+    """
+    check = rule.check
+    if not isinstance(check, OneValue | Distinct):
+        raise ConfigError(f"rule {rule.id!r}: check {check} is of one training; a line takes one_value or distinct")
+    value_by_path = {
+        path: value
+        for path, facts in facts_by_path.items()
+        if (value := facts.value_by_name.get(check.fact)) is not None
+    }
+    values = list(value_by_path.values())
+    findings = {}
+    for index, (path, value) in enumerate(value_by_path.items()):
+        is_odd = len(set(values)) > 1 if isinstance(check, OneValue) else values.count(value) > 1
+        if not is_odd or (rule.severity == "error" and value not in values[:index]):
+            continue
+        is_same = isinstance(check, Distinct)
+        others = [other for other, its in value_by_path.items() if other != path and (its == value) == is_same]
+        findings[path] = _finding(rule, facts_by_path[path], value, ", ".join(others))
+    return findings
+
+
+def _finding(rule: Rule, facts: Facts, found: Fact, expected: Fact) -> Finding:
+    words = {name: show(value) for name, value in facts.value_by_name.items()}
+    words |= {"found": show(found), "expected": show(expected)}
+    fact = getattr(rule.check, "fact", "")
+    name = getattr(rule.check, "symbol", rule.id)
+    return Finding(
+        rule=rule.id,
+        severity=rule.severity,
+        line=facts.line_by_name.get(fact, 0),
+        message=rule.message.format_map(words),
+        next_step=rule.next_step.format_map(words),
+        label=f"{name} {show(found)}",
+    )
+
+
+def show(value: Symbol | None) -> str:
+    """Return a value as it is read: thousands with commas, a rate with three digits."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:g}"

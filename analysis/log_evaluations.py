@@ -1,0 +1,152 @@
+"""Whose a logged BLEU is, and what it is: fairseq-generate's, or that of a training's own validations.
+
+A generation belongs to the training that saved into its checkpoint's folder, or to the only training whose log lies
+beside it. A number enters with the name of what it is: the BLEU of fairseq-generate is `bleu_as_given`, fairseq's
+arithmetic on the tokens as they stand, whichever they are; that of `--eval-bleu` is sacreBLEU's on detokenised tokens.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Sequence
+
+from analysis.log_checks import AsInRow, Rule, broken_rules
+from analysis.log_facts import Facts, facts_of_generation, final_validation
+from analysis.log_judged import LoggedEvaluation, LoggedGeneration, LoggedTraining
+from analysis.log_rows import PaperRow
+from analysis.log_symbols import Symbols
+from analysis.log_types import AveragingLog, GenerationLog
+
+NO_FACTS = Facts({}, {})
+_CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")
+_AVERAGE_IN_NAME = re.compile(r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d+)|last[._-]?(\d+)")
+
+
+def training_of(name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]) -> LoggedTraining | None:
+    """Return the training that a generation is of: by its checkpoint's folder, else the only one beside its log."""
+    model_folder = posixpath.normpath(posixpath.dirname(generation.model_path.split(":")[0]) or ".")
+    beside = [one for one in trainings if posixpath.dirname(one.path) == posixpath.dirname(name)]
+    if generation.model_path:
+        saved = [one for one in trainings if _is_same_folder(str(one.log.arguments.get("save_dir")), model_folder)]
+        near = [one for one in saved if one in beside]
+        if len(saved) == 1 or len(near) == 1:
+            return (near or saved)[0]
+        if saved:
+            return None
+    return beside[0] if len(beside) == 1 else None
+
+
+def _is_same_folder(save_folder: str, model_folder: str) -> bool:
+    """Tell whether one path is the other, or its end: logs name folders from wherever they were started."""
+    first, second = posixpath.normpath(save_folder), model_folder
+    if "." in (first, second):
+        return first == second
+    return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
+
+
+def average_of(generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None) -> str:
+    """Return `last5` and so on, from the log of averaging or the checkpoint's name; else what the name says."""
+    name = posixpath.basename(generation.model_path)
+    averaging = [one for one in averagings if posixpath.basename(one.output_path) == name and name]
+    if len(averaging) == 1:
+        return f"last{len(averaging[0].input_paths)}"
+    if found := _AVERAGE_IN_NAME.search(name):
+        return f"last{found[1] or found[2]}"
+    number = _CHECKPOINT_NUMBER.fullmatch(name)
+    if name == "checkpoint_last.pt":
+        return "last1"
+    if number is not None and training is not None and training.log.epochs:
+        last = {str(training.log.epochs[-1].epoch), str(training.log.last_update)}
+        return "last1" if (number[2] or number[1]) in last else name
+    return name or "unknown"
+
+
+def judge_generation(
+    name: str, log: GenerationLog, training: LoggedTraining | None, average: str, rules: list[Rule]
+) -> LoggedGeneration:
+    """Return a generation with the rules that it breaks; without a training of a row, its settings are no question."""
+    row = training.match.row if training else None
+    facts = facts_of_generation(log, average, training is not None)
+    found: Symbols = {"average": average, "length_penalty_form": "len"}
+    if log.bleu is not None:
+        found["beam_size"] = log.bleu.beam_size
+    alpha = log.arguments.get("lenpen")
+    if isinstance(alpha, int | float):
+        found["length_penalty_alpha"] = float(alpha)
+    findings = broken_rules(
+        rules,
+        "generation",
+        facts,
+        scale=row.scale if row else "paper",
+        found=found,
+        expected=_expected_decoding(row, "dev" if facts.value_by_name["subset"] == "valid" else "test"),
+    )
+    if training is None:
+        findings = [finding for finding in findings if finding.severity == "error"]
+    return LoggedGeneration(
+        path=name, log=log, training_path=training.path if training else "", findings=tuple(findings)
+    )
+
+
+def _expected_decoding(row: PaperRow | None, role: str) -> Symbols:
+    if row is None:
+        return {}
+    average = row.decoding.get(f"average_{role}")
+    return row.decoding | ({"average": average} if average is not None else {})
+
+
+def evaluation_of(judged: LoggedGeneration, training: LoggedTraining | None) -> LoggedEvaluation | None:
+    """Return the BLEU of a generation; None if it has none, or a rule keeps it out."""
+    bleu = judged.log.bleu
+    if bleu is None or training is None or any(finding.severity == "error" for finding in judged.findings):
+        return None
+    apart = [finding.label for finding in judged.findings if finding.severity == "apart"]
+    return LoggedEvaluation(
+        path=judged.path,
+        role={"valid": "dev", "test": "test"}.get(bleu.subset, bleu.subset),
+        metric=metric_of_generation(judged.log),
+        value=bleu.value,
+        settings="; ".join(apart),
+        findings=judged.findings,
+    )
+
+
+def metric_of_generation(log: GenerationLog) -> str:
+    """Return the name of a generation's BLEU by what it was computed with and on.
+
+    `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on detokenised text;
+    `bleu_sacre_on_tokens` sacreBLEU's where nothing says that the tokens were joined to text.
+    """
+    arguments = log.arguments
+    if log.bleu is None or log.bleu.name == "BLEU4":
+        return "bleu_as_given"
+    is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in ("sentencepiece", "gpt2")
+    is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a") and not arguments.get("sacrebleu_lowercase")
+    return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
+
+
+def validation_bleu(training: LoggedTraining, rules: list[Rule]) -> list[LoggedEvaluation]:
+    """Return the BLEU of `--eval-bleu` at the last update, unless it is one of pieces."""
+    arguments, final, row = training.log.arguments, final_validation(training.log), training.match.row
+    if final is None or final.bleu is None or not arguments.get("eval_bleu_remove_bpe"):
+        return []
+    is_joined = arguments.get("eval_bleu_detok") not in (None, "space") and not arguments.get("eval_tokenized_bleu")
+    try:
+        search = json.loads(str(arguments.get("eval_bleu_args") or "{}"))
+    except ValueError:
+        search = {}
+    found: Symbols = {"beam_size": search.get("beam", 1), "length_penalty_alpha": float(search.get("lenpen", 1.0))}
+    asked = [rule for rule in rules if rule.of == "generation" and isinstance(rule.check, AsInRow)]
+    scale = row.scale if row else "paper"
+    expected = {key: value for key, value in _expected_decoding(row, "dev").items() if key in found}
+    findings = broken_rules(asked, "generation", NO_FACTS, scale=scale, found=found, expected=expected)
+    return [
+        LoggedEvaluation(
+            path=training.path,
+            role="dev",
+            metric="bleu_sacre_13a_of_detokenised" if is_joined else "bleu_sacre_on_tokens",
+            value=final.bleu,
+            settings="; ".join(finding.label for finding in findings),
+            findings=tuple(findings),
+        )
+    ]

@@ -1,0 +1,151 @@
+"""Reads one log of fairseq 0.9 to 0.12, its fork, or ours, into `LogFile`: streaming, each line looked at once.
+
+What the file is follows from its lines, never from its name. A start line is fairseq's arguments: those of a training
+begin a part of it, those of `fairseq-generate` (they name a `path`) a generation.
+"""
+
+import re
+from pathlib import Path
+
+from analysis.log_arguments import ParsedArguments, is_open, parse_arguments
+from analysis.log_generation import Averaging, Generation, has_generation_event
+from analysis.log_joining import join_parts
+from analysis.log_lines import LogText
+from analysis.log_training import Part, has_event
+from analysis.log_types import LogEntry, LogFile, LogNote
+
+_ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
+_LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
+_SENTENCE = re.compile(rb"[STHDPAIE]-\d+(?:_\d+)?\t")
+MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
+MAX_ARGUMENT_BYTES = 1 << 18
+
+
+def read_log(path: Path) -> tuple[LogFile, str]:
+    """Return what a file holds, and the digest of the bytes that were read.
+
+    A file that is no log of fairseq's has no entries and no refusal; one that cannot be read on has a refusal.
+
+    Raises:
+        OSError: if the file cannot be opened or read.
+    """
+    text = LogText(path)
+    reader = _Reader()
+    for number, line in text:
+        reader.read(number, line)
+    reader.finish(text.num_lines if text.is_cut else None)
+    if text.fault is not None:
+        refusal = LogNote(line=text.fault[0], text=text.fault[1])
+        return LogFile(num_lines=text.num_lines, entries=(), refusal=refusal), text.digest
+    entries = tuple(sorted(reader.entries, key=lambda entry: entry.first_line))
+    return LogFile(num_lines=text.num_lines, entries=entries, refusal=reader.refusal), text.digest
+
+
+class _Reader:
+    """Hands each line to what it belongs to."""
+
+    def __init__(self) -> None:
+        self.entries: list[LogEntry] = []
+        self.refusal: LogNote | None = None
+        self._parts: list[Part] = []
+        self._generation: Generation | None = None
+        self._generations: list[Generation] = []
+        self._averaging = Averaging()
+        self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
+        self._pending_line = 0
+
+    def read(self, number: int, line: bytes) -> None:
+        """Take in one line."""
+        if self._pending:
+            self._read_pending(number, line)
+        elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
+            if not self._parts:
+                self._parts.append(Part(number, None, "", line))
+            self._generation = None
+            self._parts[-1].read_statistics(number, line)
+        elif line[1:2] == b"-" and _SENTENCE.match(line):
+            if self._generation is None or self._generation.is_ended:
+                self._begin_generation(number, None)
+            if self._generation is not None:
+                self._generation.read_sentence(number, line)
+        elif line[:2] != b"  ":  # else a line of the printed model
+            self._read_event(number, line)
+
+    def _read_event(self, number: int, line: bytes) -> None:
+        if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
+            self._pending, self._pending_line = [line], number
+            self._close_pending(is_forced=False)
+        elif self._parts and self._generation is None and has_event(line):
+            self._parts[-1].read_event(number, line)
+        elif has_generation_event(line):
+            averaging = self._averaging.read(number, line)
+            if averaging is not None:
+                self.entries.append(averaging)
+            elif b"averag" not in line:
+                if self._generation is None or (self._generation.is_ended and b"loading" in line):
+                    self._begin_generation(number, None)
+                if self._generation is not None:
+                    self._generation.read_event(number, line)
+
+    def _read_pending(self, number: int, line: bytes) -> None:
+        """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
+        is_next = b"num_updates" in line or b'{"epoch"' in line or _LATER_TAG.search(line) is not None
+        is_next = is_next or line[:2] in (b"| ", b"  ") or line[-1:] == b"("
+        if is_next:
+            self._close_pending(is_forced=True)
+            self.read(number, line)
+            return
+        self._pending.append(line)
+        num_bytes = sum(map(len, self._pending))
+        self._close_pending(is_forced=len(self._pending) > MAX_ARGUMENT_LINES or num_bytes > MAX_ARGUMENT_BYTES)
+
+    def _close_pending(self, *, is_forced: bool) -> None:
+        text = b"".join(self._pending).decode("utf-8", errors="replace")
+        found = _ARGUMENTS.search(text.encode())
+        text = text[found.start() if found else 0 :]
+        if is_open(text) and not is_forced:
+            return
+        first_line, number = self._pending[0], self._pending_line
+        self._pending = []
+        if is_open(text):
+            self.refusal = self.refusal or LogNote(
+                line=number, text="the arguments are cut: their brackets do not close"
+            )
+            return
+        self._begin(number, first_line, parse_arguments(text), is_config="'common'" in text[:40])
+
+    def _begin(self, number: int, line: bytes, arguments: ParsedArguments, *, is_config: bool) -> None:
+        """Begin a training or a generation, or count another rank of the training that has begun."""
+        if arguments.get("path"):
+            self._begin_generation(number, arguments)
+            return
+        if arguments.get("arch") is None and arguments.get("criterion") is None and arguments.get("lr") is None:
+            return  # another program's arguments: preprocessing, scoring, averaging
+        self._generation = None
+        last = self._parts[-1] if self._parts else None
+        is_rank = (
+            last is not None
+            and last.arguments is not None
+            and not last.has_statistics
+            and last.arguments.digest == arguments.digest
+            and last.num_ranks_printed < int(arguments.get("distributed_world_size") or 1)
+        )
+        if last is not None and is_rank:
+            last.num_ranks_printed += 1
+            return
+        form = "config" if is_config else "namespace" if _LATER_TAG.search(line) else "print"
+        self._parts.append(Part(number, arguments, form, line))
+
+    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> None:
+        self._generation = Generation(number, arguments)
+        self._generations.append(self._generation)
+
+    def finish(self, cut_line: int | None) -> None:
+        """Turn what was read into entries; `cut_line` is the last line if it has no end."""
+        if self._pending:
+            self._close_pending(is_forced=True)
+        is_training_cut = self._generation is None
+        self.entries += join_parts(self._parts, cut_line if is_training_cut else None)
+        for generation in self._generations:
+            is_last = generation is self._generation
+            self.entries.append(generation.as_log(cut_line if is_last and not generation.is_ended else None))

@@ -1,0 +1,83 @@
+"""Finds the row of the paper's tables that a log is of, by its hyper-parameters; else the nearest, and what differs."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from analysis.log_symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal
+
+LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 is en-de alone
+
+
+class PaperRow(NamedTuple):
+    """A system at a scale: what a log of its training must say, and how its translations are searched for."""
+
+    scale: str
+    system: str
+    language_pairs: tuple[str, ...]
+    symbols: Symbols
+    decoding: Symbols
+
+
+class Difference(NamedTuple):
+    """A symbol in which a log is not a row: what the log says (None: nothing), and the row's value."""
+
+    symbol: str
+    found: Symbol | None
+    expected: Symbol
+
+
+class Match(NamedTuple):
+    """The row that a log is of; or None, the nearest row, and the symbols that differ from it."""
+
+    row: PaperRow | None
+    nearest: PaperRow | None
+    differences: tuple[Difference, ...]
+
+
+def find_row(symbols: Symbols, language_pair: str, rows: Sequence[PaperRow]) -> Match:
+    """Return the row whose ROW_SYMBOLS are all the log's; rows that come first win over later ones.
+
+    A symbol that the log does not tell cannot match. Without a row that is trained in this language pair, the nearest
+    is sought among all.
+    """
+    candidates = [row for row in rows if language_pair in row.language_pairs]
+    for row in candidates:
+        if not _differences(symbols, row):
+            return Match(row, row, ())
+    if not rows:
+        return Match(None, None, ())
+    nearest = min(candidates or rows, key=lambda row: _distance(_differences(symbols, row)))
+    return Match(None, nearest, tuple(_differences(symbols, nearest)))
+
+
+def _differences(symbols: Symbols, row: PaperRow) -> list[Difference]:
+    return [
+        Difference(name, symbols.get(name), row.symbols[name])
+        for name in ROW_SYMBOLS
+        if name not in symbols or not are_equal(symbols[name], row.symbols[name])
+    ]
+
+
+def _distance(differences: Sequence[Difference]) -> tuple[int, float]:
+    """Return how many symbols differ, and by how much the sizes do (sum of the logarithms of their ratios)."""
+    reach = 0.0
+    for difference in differences:
+        found, expected = difference.found, difference.expected
+        if isinstance(found, int | float) and isinstance(expected, int | float) and found > 0 and expected > 0:
+            reach += abs(math.log(found / expected))
+        else:
+            reach += 1.0
+    return len(differences), reach
+
+
+def describe_differences(differences: Sequence[Difference], limit: int = 6) -> str:
+    """Return `d_model 256, not 512`, and so on; at most `limit` of them in full."""
+    texts = [
+        f"{difference.symbol} {'not in the log' if difference.found is None else difference.found}, "
+        f"not {difference.expected}"
+        for difference in differences[:limit]
+    ]
+    if len(differences) > limit:
+        texts.append(f"and {len(differences) - limit} more")
+    return "; ".join(texts)

@@ -1,0 +1,110 @@
+r"""One line of fairseq's statistics, from bytes to numbers, whichever version and `--log-format` printed it.
+
+| what | `simple`, `tqdm` | `json` |
+|---|---|---|
+| within an epoch | `epoch 001:  100 / 487 loss=4.6, ..., num_updates=100` | `{"epoch": 1, "update": 0.2, ...}` |
+| its end | `epoch 001 \| loss 3.6 \| ... \| num_updates 487 \| ...` | `{"epoch": 1, "train_loss": ...}` |
+| validation | `epoch 001 \| valid on 'valid' subset \| loss 2.0 \| ...` | `{"epoch": 1, "valid_loss": ...}` |
+
+Before 0.9's successors a bar stands before `epoch`, afterwards a time, a level and a tag. Before 0.7 simple validations
+said `valid_loss`, and JSON ends of epochs had no prefix; tqdm has a bar in place of `100 / 487`.
+"""
+
+import json
+import re
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["inner", "epoch", "valid"]
+UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d+)(?=[,\"} |\]]|$)")
+_EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
+_SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
+_PIPED = re.compile(rb"\| ([\w.@/-]+) (-?[\d.][\d.e+-]*|nan|inf)%?(?= +\||\s*$)")
+_COMMAED = re.compile(rb"([\w.@/-]+)=(-?[\d.][\d.e+-]*|nan|inf)%?(?=,|\]|\s*$)")
+_TIME = re.compile(rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)")
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of one line by fairseq's names, without the prefix of their subset."""
+
+    kind: Kind
+    log_format: Literal["simple", "json"]
+    epoch: int
+    subset: str
+    value_by_name: dict[str, float]
+
+    @property
+    def update(self) -> int | None:
+        """The number of optimiser steps, if the line has one."""
+        value = self.value_by_name.get("num_updates")
+        return None if value is None else int(value)
+
+
+def parse_statistics(line: bytes) -> Statistics | None:
+    """Return the statistics of a line; None if it has none or is torn."""
+    brace = line.find(b'{"epoch"')
+    if brace >= 0:
+        return _parse_json(line[brace:])
+    found = _EPOCH.search(line)
+    if found is None or len(_TIME.findall(line)) > 1 or line.count(b"epoch ", found.end()) > 0:
+        return None  # two lines in one: written by two processes at once
+    epoch = int(found[1])
+    if found[2]:
+        values = _numbers(_COMMAED.findall(line, found.end()))
+        return _statistics("inner", "simple", epoch, "", values)
+    subset = _SUBSET.search(line)
+    values = _numbers(_PIPED.findall(line, found.end()))
+    if subset is None:
+        return _statistics("epoch", "simple", epoch, "", values)
+    name = subset[1].decode("utf-8", errors="replace")
+    values = {key.removeprefix(f"{name}_").removeprefix("valid_"): value for key, value in values.items()}
+    return _statistics("valid", "simple", epoch, name, values)
+
+
+def _statistics(
+    kind: Kind, log_format: Literal["simple", "json"], epoch: int, subset: str, values: dict[str, float]
+) -> Statistics | None:
+    if "loss" not in values:
+        return None
+    return Statistics(kind=kind, log_format=log_format, epoch=epoch, subset=subset, value_by_name=values)
+
+
+def _numbers(pairs: list[tuple[bytes, bytes]]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name, text in pairs:
+        try:
+            values[name.decode()] = float(text)
+        except ValueError:
+            continue
+    return values
+
+
+def _parse_json(text: bytes) -> Statistics | None:
+    try:
+        printed = json.loads(text)
+    except ValueError:
+        return None
+    epoch = printed.pop("epoch", None)
+    if not isinstance(epoch, int):
+        return None
+    is_inner = "update" in printed
+    subset = next((key.removesuffix("_loss") for key in printed if key.endswith("_loss") and key != "nll_loss"), "")
+    subset = subset.removesuffix("_nll")
+    prefix = f"{subset}_" if f"{subset}_loss" in printed else ""
+    values: dict[str, float] = {}
+    for key, value in printed.items():
+        if isinstance(value, str | int | float) and key != "update":
+            try:
+                values[key.removeprefix(prefix)] = float(str(value).rstrip("%"))
+            except ValueError:
+                continue
+    if is_inner or not prefix or subset == "train":
+        return _statistics("inner" if is_inner else "epoch", "json", epoch, "", values)
+    return _statistics("valid", "json", epoch, subset, values)
+
+
+def time_of(line: bytes) -> str:
+    """Return the time printed at the beginning of a line, without zone; '' if there is none."""
+    found = _TIME.match(line) or _TIME.match(line, 1)
+    return found[1].decode() if found else ""

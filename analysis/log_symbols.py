@@ -1,0 +1,235 @@
+"""From fairseq's arguments back to the paper's symbols: the inverse of `aiayn.engine.fairseq_args`.
+
+A symbol that the arguments do not tell is left out, never guessed. tests/unit/test_log_symbols.py sends every shipped
+system through the one table and back, so that the two cannot part. Two symbols are of a log only, as fairseq splits
+what the paper says in one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
+and `peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 * warmup_steps^-0.5.
+"""
+
+import ast
+import math
+import re
+from collections.abc import Mapping
+
+from aiayn.schedule import learning_rate
+from aiayn.spec import TrainingSpec
+from analysis.log_types import Argument
+
+Symbol = bool | int | float | str
+Symbols = dict[str, Symbol]
+
+OUR_ARCHITECTURE = "aiayn_transformer"
+OUR_TASK = "aiayn_translation"
+# Table 3's own columns, and what its row (E) changes: together they say which row a training is.
+ROW_SYMBOLS = (
+    "architecture", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "p_drop", "eps_ls", "positions",
+)  # fmt: skip
+_SAME_NAME = (
+    "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm_order", "norm", "attention", "attention_biases",
+    "embeddings", "p_drop", "p_drop_attention", "p_drop_ffn", "adam_beta_1", "adam_beta_2", "adam_epsilon",
+)  # fmt: skip
+_KEYS_OF_BOTH_SIDES = {
+    "num_layers": "layers",
+    "d_model": "embed_dim",
+    "d_ff": "ffn_embed_dim",
+    "num_heads": "attention_heads",
+}
+# fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are other models.
+_TRANSFORMER = re.compile(r"transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?")
+# What makes fairseq's transformer another model, with the value at which it does not.
+_PLAIN = {
+    "activation_fn": "relu",
+    "no_token_positional_embeddings": False,
+    "layernorm_embedding": False,
+    "no_scale_embedding": False,
+    "adaptive_softmax_cutoff": None,
+    "encoder_layerdrop": 0,
+    "decoder_layerdrop": 0,
+    "no_cross_attention": False,
+    "cross_self_attention": False,
+}
+# What fairseq's transformer has in one form only (`aiayn.training_spec`).
+_FAIRSEQ_ONLY: Symbols = {"norm": "layer", "attention": "scaled", "attention_biases": True, "embeddings": "d_model"}
+_SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
+
+
+def is_ours(arguments: Mapping[str, Argument]) -> bool:
+    """Tell whether a training was started by `aiayn train`."""
+    return arguments.get("task") == OUR_TASK
+
+
+def symbols_of_spec(training: TrainingSpec) -> Symbols:
+    """Return what a log of a system's training must say, under the names of `symbols_of_arguments`."""
+    symbols: Symbols = {name: getattr(training, name) for name in _SAME_NAME}
+    architecture = training.architecture
+    symbols["architecture"] = "transformer" if architecture == "fairseq_transformer" else architecture
+    symbols["positions"] = "learned" if training.positions == "learned" else "sinusoidal"
+    symbols["tied_embeddings"] = training.tied_embeddings
+    symbols["eps_ls"] = training.eps_ls
+    symbols["optimizer"] = "adam"
+    symbols["weight_decay"] = 0.0
+    symbols["clip_norm"] = training.clip_norm
+    symbols["schedule"] = "constant" if training.schedule == "constant" else "inverse_sqrt"
+    symbols["warmup_steps"] = 0 if training.schedule == "constant" else training.warmup_steps
+    if training.schedule == "equation_3":
+        symbols["peak_learning_rate"] = _peak_of_equation_3(training.d_model, training.warmup_steps)
+    elif training.peak_learning_rate is not None:
+        symbols["peak_learning_rate"] = training.peak_learning_rate
+    symbols["updates"] = training.updates
+    symbols["tokens_per_update"] = training.max_tokens_per_batch * training.batches_per_update
+    symbols["precision"] = training.precision
+    return symbols
+
+
+def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None = None) -> Symbols:
+    """Return the paper's symbols of a training's arguments; `num_gpus` counts where they do not say how many ranks."""
+    symbols = _our_model(arguments) if arguments.get("arch") == OUR_ARCHITECTURE else _fairseq_model(arguments)
+    symbols |= _optimiser(arguments) | _schedule(arguments, symbols.get("d_model"))
+    return symbols | _batches(arguments, num_gpus)
+
+
+def _our_model(arguments: Mapping[str, Argument]) -> Symbols:
+    symbols: Symbols = {"architecture": "transformer"}
+    for name in (*_SAME_NAME, "positions"):
+        value = arguments.get(name)
+        if value is not None:
+            symbols[name] = value
+    if "positions" in symbols:
+        symbols["positions"] = "learned" if symbols["positions"] == "learned" else "sinusoidal"
+    if "share_embeddings" in arguments:
+        symbols["tied_embeddings"] = arguments["share_embeddings"] != "none"
+    return symbols
+
+
+def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
+    name = str(arguments.get("arch") or "")
+    symbols: Symbols = {}
+    if name:
+        symbols["architecture"] = _architecture(name, arguments)
+    for symbol, key in _KEYS_OF_BOTH_SIDES.items():
+        value = _of_both_sides(arguments, key)
+        if value is not None:
+            symbols[symbol] = value
+    d_model, num_heads = symbols.get("d_model"), symbols.get("num_heads")
+    if isinstance(d_model, int) and isinstance(num_heads, int) and num_heads:
+        symbols["d_k"] = symbols["d_v"] = d_model // num_heads  # fairseq has no other
+    for symbol, key, words in (
+        ("positions", "learned_pos", ("sinusoidal", "learned")),
+        ("norm_order", "normalize_before", ("post", "pre")),
+    ):
+        value = _of_both_sides(arguments, key)
+        if value is not None:
+            symbols[symbol] = words[value] if isinstance(value, bool) else value
+    if symbols.get("architecture") == "transformer":
+        symbols |= _FAIRSEQ_ONLY
+    for symbol, keys in {
+        "p_drop": ("dropout",),
+        "p_drop_attention": ("attention_dropout",),
+        "p_drop_ffn": ("activation_dropout", "relu_dropout"),
+    }.items():
+        given = [value for key in keys if (value := arguments.get(key)) is not None]
+        if given:
+            symbols[symbol] = given[0]
+    if "share_all_embeddings" in arguments or "share_decoder_input_output_embed" in arguments:
+        shared = (arguments.get("share_all_embeddings"), arguments.get("share_decoder_input_output_embed"))
+        symbols["tied_embeddings"] = True in shared
+    return symbols
+
+
+def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
+    """Return `transformer`, or another model's name; what is changed in a transformer is named with it."""
+    if not _TRANSFORMER.fullmatch(name):
+        return name
+    changed = [f"{key} {arguments[key]}" for key, plain in _PLAIN.items() if arguments.get(key, plain) != plain]
+    return "transformer" if not changed else f"transformer with {', '.join(changed)}"
+
+
+def _of_both_sides(arguments: Mapping[str, Argument], key: str) -> Symbol | None:
+    """Return what encoder and decoder have alike; both in words where they differ; None if neither says."""
+    encoder, decoder = arguments.get(f"encoder_{key}"), arguments.get(f"decoder_{key}")
+    if encoder == decoder or decoder is None:
+        return encoder
+    return f"{encoder} and {decoder}" if encoder is not None else decoder
+
+
+def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
+    symbols: Symbols = {}
+    if (criterion := arguments.get("criterion")) is not None:
+        smoothing = arguments.get("label_smoothing")
+        if criterion in _SMOOTHED and smoothing is not None:
+            symbols["eps_ls"] = smoothing
+        elif criterion == "cross_entropy":
+            symbols["eps_ls"] = 0.0
+    if (optimizer := arguments.get("optimizer")) is not None:
+        symbols["optimizer"] = "adam" if optimizer == "aiayn_adam" else optimizer
+    betas = _pair(arguments.get("adam_betas"))
+    if betas is not None:
+        symbols["adam_beta_1"], symbols["adam_beta_2"] = betas
+    for symbol, keys in {
+        "adam_beta_1": ("adam_beta_1",),
+        "adam_beta_2": ("adam_beta_2",),
+        "adam_epsilon": ("adam_epsilon", "adam_eps"),
+        "weight_decay": ("weight_decay",),
+        "clip_norm": ("clip_norm",),
+    }.items():
+        for key in keys:
+            if (value := arguments.get(key)) is not None:
+                symbols[symbol] = value
+                break
+    if optimizer == "aiayn_adam":
+        symbols.setdefault("weight_decay", 0.0)  # ours has none
+    return symbols
+
+
+def _pair(text: Argument) -> tuple[float, float] | None:
+    try:
+        first, second = ast.literal_eval(str(text))
+    except (ValueError, SyntaxError, TypeError):
+        return None
+    return float(first), float(second)
+
+
+def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symbols:
+    name, rate, warmup = arguments.get("lr_scheduler"), arguments.get("lr"), arguments.get("warmup_updates")
+    if name is None:
+        return {}
+    if name == "fixed":
+        symbols: Symbols = {"schedule": "constant", "warmup_steps": warmup or 0}
+        return symbols | ({"peak_learning_rate": rate} if isinstance(rate, float) else {})
+    if name not in ("inverse_sqrt", "equation_3"):
+        return {"schedule": name}
+    symbols = {"schedule": "inverse_sqrt"}
+    if isinstance(warmup, int):
+        symbols["warmup_steps"] = warmup
+    width = arguments.get("schedule_d_model", d_model)
+    if name == "inverse_sqrt" and isinstance(rate, int | float):
+        symbols["peak_learning_rate"] = float(rate)
+    elif name == "equation_3" and isinstance(width, int) and isinstance(warmup, int):
+        symbols["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
+    return symbols
+
+
+def _peak_of_equation_3(d_model: int, warmup_steps: int) -> float:
+    return learning_rate(warmup_steps, d_model=d_model, warmup_steps=warmup_steps)
+
+
+def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols:
+    symbols: Symbols = {}
+    if (updates := arguments.get("max_update")) and isinstance(updates, int):
+        symbols["updates"] = updates
+    max_tokens, frequency = arguments.get("max_tokens"), arguments.get("update_freq")
+    ranks = arguments.get("distributed_world_size") or num_gpus
+    if isinstance(max_tokens, int) and isinstance(frequency, int) and isinstance(ranks, int):
+        symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
+    if is_half := [key for key in ("fp16", "bf16", "memory_efficient_fp16") if arguments.get(key) is True]:
+        symbols["precision"] = "bf16" if is_half == ["bf16"] else "fp16"
+    elif "fp16" in arguments:
+        symbols["precision"] = str(arguments.get("precision") or "fp32")
+    return symbols
+
+
+def are_equal(found: Symbol, expected: Symbol, tolerance: float = 0.0) -> bool:
+    """Tell whether two values are one; numbers may differ by a relative `tolerance`."""
+    if isinstance(found, bool) or isinstance(expected, bool) or isinstance(found, str) or isinstance(expected, str):
+        return found == expected
+    return math.isclose(found, expected, rel_tol=max(tolerance, 1e-9), abs_tol=1e-15)

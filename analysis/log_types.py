@@ -1,0 +1,146 @@
+"""What a log says, as typed values: one training, one `fairseq-generate`, one averaging of checkpoints, or why none.
+
+fairseq prints losses in base 2: `loss_bits` and `nll_bits` are per target subword, end of sentence included, and the
+perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count from 1, at line feeds alone.
+"""
+
+import msgspec
+
+Argument = bool | int | float | str | None
+
+
+class LogStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all that is read from a log."""
+
+
+class LogNote(LogStruct, frozen=True, kw_only=True):
+    """Something to be said of a line of the file."""
+
+    line: int
+    text: str
+
+
+class Validation(LogStruct, frozen=True, kw_only=True):
+    """One validation: after `update` optimiser steps, on a subset. `bleu` is that of `--eval-bleu`, in percent."""
+
+    line: int
+    epoch: int
+    update: int
+    subset: str
+    loss_bits: float | None
+    nll_bits: float | None
+    bleu: float | None
+
+
+class EpochEnd(LogStruct, frozen=True, kw_only=True):
+    """The statistics of a whole epoch; `target_tokens_per_update` is fairseq's wpb, without padding."""
+
+    line: int
+    epoch: int
+    update: int
+    loss_bits: float | None
+    nll_bits: float | None
+    target_tokens_per_update: float | None
+    target_tokens_per_second: float | None
+    updates_per_second: float | None
+    wall_seconds: float | None
+
+
+class Start(LogStruct, frozen=True, kw_only=True):
+    """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log does not say.
+
+    `seconds` lie between the first and the last time printed between this start and the next; None without times.
+    """
+
+    line: int
+    last_line: int
+    resumed_update: int | None
+    num_ranks_printed: int
+    seconds: float | None
+    done_seconds: float | None
+
+
+class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
+    """One training, all starts of it together: where a resumed start overlaps an earlier one, the later part stands.
+
+    `arguments` are those of the last start, the keys of `log_arguments.KEPT_KEYS` only; `arguments_digest` is over all
+    that can decide a result, '' without any. `form` is how fairseq printed: `print` (0.9 and before), `namespace`
+    (0.10) or `config` (0.10.1's successor to 0.12 and the fork). `last_update` is the newest of any statistics.
+    """
+
+    first_line: int
+    last_line: int
+    form: str
+    log_format: str
+    arguments: dict[str, Argument]
+    arguments_digest: str
+    starts: tuple[Start, ...]
+    validations: tuple[Validation, ...]
+    epochs: tuple[EpochEnd, ...]
+    last_update: int
+    first_update: int
+    num_parameters: int | None
+    num_trained_parameters: int | None
+    num_gpus: int | None
+    gpu: str
+    languages: tuple[str, ...]
+    vocabulary_sizes: tuple[int, ...]
+    num_pairs_by_split: dict[str, int]
+    is_done: bool
+    is_stopped_early: bool
+    num_repeated_lines: int
+    damaged_lines: tuple[int, ...]
+    truncated_line: int | None
+    conflict: LogNote | None
+    notes: tuple[LogNote, ...]
+
+
+class BleuLine(LogStruct, frozen=True, kw_only=True):
+    """The last line of `fairseq-generate`, value in percent; `name` as printed: `BLEU4`, or sacreBLEU's `BLEU`."""
+
+    line: int
+    subset: str
+    beam_size: int
+    name: str
+    value: float
+    brevity_penalty: float
+    hypothesis_length: int
+    reference_length: int
+
+
+class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
+    """One `fairseq-generate`: which checkpoint, how many sentences, and its BLEU line.
+
+    `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks` tells that they still hold
+    `@@ ` or word-boundary marks of subwords, so that the BLEU is one of pieces.
+    """
+
+    first_line: int
+    last_line: int
+    arguments: dict[str, Argument]
+    model_path: str
+    num_sentences: int | None
+    num_hypotheses: int
+    has_piece_marks: bool
+    bleu: BleuLine | None
+    truncated_line: int | None
+
+
+class AveragingLog(LogStruct, frozen=True, kw_only=True, tag="averaging"):
+    """One run of `average_checkpoints.py`: which checkpoints went into which file."""
+
+    first_line: int
+    last_line: int
+    input_paths: tuple[str, ...]
+    output_path: str
+
+
+LogEntry = TrainingLog | GenerationLog | AveragingLog
+
+
+class LogFile(LogStruct, frozen=True, kw_only=True):
+    """All that one file holds; `refusal` says with its line why it holds nothing that can be used."""
+
+    num_lines: int
+    entries: tuple[LogEntry, ...]
+    refusal: LogNote | None = None

@@ -1,0 +1,189 @@
+"""Looks for the number that decides a claim, among what a scale has measured, trained and translated, and judges it.
+
+Nothing is decided by hand: the expectation stands in published/claims.csv, the rule in `claims.judge_number`. Intervals
+are of 95 %: over draws for a measurement, over the seeds that both systems have for a comparison, pair by pair.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+
+import msgspec
+from scipy import stats
+
+from aiayn.errors import TableError
+from aiayn.paths import Evaluation
+from aiayn.spec import ListedSource
+from analysis.seeds import CONFIDENCE, summarise_differences
+from analysis.verdict import Outcome
+from paper_tables.claims import (
+    CONTRADICTED,
+    NOT_SETTLED,
+    NOT_TESTABLE,
+    SETTLED,
+    DecidedBy,
+    Judgement,
+    PublishedClaim,
+    Verdict,
+    judge_number,
+    parse_expectation,
+)
+from paper_tables.evaluations import COMPARED_AVERAGE, COMPARED_ROLE
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell
+from paper_tables.layout import PLUS_MINUS
+from paper_tables.published import PublishedCell, printed_number, read_sentences, read_table
+
+LANGUAGE_PAIR = "en-de"  # on which systems are compared, as in Table 3
+NUM_DIGITS = 4
+NORMAL_REACH = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # 1.96 standard errors
+VERDICT_BY_FINDING: dict[str, Verdict] = {"holds": SETTLED, "fails": CONTRADICTED}
+VERDICT_BY_OUTCOME = {Outcome.REPRODUCED: SETTLED, Outcome.NOT_REPRODUCED: CONTRADICTED}
+RECORD_METRICS = ("wall_seconds", "num_parameters")  # of a training's record, not of its scores
+
+
+def judge_claim(claim: PublishedClaim, findings: Findings, judged: Sequence[JudgedCell]) -> Judgement:
+    """Return the verdict on a claim, and by what."""
+    judges: dict[DecidedBy, Callable[[], Judgement]] = {
+        "test": lambda: _judge_test(claim),
+        "measurement": lambda: _judge_measurement(claim, findings),
+        "comparison": lambda: _judge_comparison(claim, findings),
+        "printed": lambda: _judge_printed(claim),
+        "reproduction": lambda: _judge_reproduction(claim, judged),
+        "sentences": lambda: _judge_sentences(claim, findings),
+        "nothing": lambda: Judgement(verdict=NOT_TESTABLE, by=claim.note),
+    }
+    return judges[claim.decided_by]()
+
+
+def command_of(claim: PublishedClaim) -> str:
+    """Return the command that runs what a claim waits for."""
+    if claim.decided_by == "measurement":
+        return "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
+    if claim.config == "paper":
+        return "snakemake --profile slurm"
+    return f"snakemake --profile profiles/local --configfile workflow/config/{claim.config}.yaml"
+
+
+def _not_run(claim: PublishedClaim, seen: str = "not run here") -> Judgement:
+    return Judgement(verdict=NOT_SETTLED, by=f"{seen}: {command_of(claim)}")
+
+
+def _judged(claim: PublishedClaim, what: str, value: float, half_width: float = 0.0, unit: str = "1") -> Judgement:
+    """Judge a number and say it: `what: 1.014 +- 0.014, expected 0.97 to 1.03`."""
+    number = f"{value:.{NUM_DIGITS}g}"
+    if half_width:
+        number += f" {PLUS_MINUS} {half_width:.2g}"
+    verdict = judge_number(value, half_width, parse_expectation(claim.expected))
+    words = number if unit == "1" else f"{number} {unit}"
+    return Judgement(verdict=verdict, by=f"{what}: {words}, expected {claim.expected}{_remark(claim)}")
+
+
+def _remark(claim: PublishedClaim) -> str:
+    return f"; {claim.note}" if claim.note else ""
+
+
+def _judge_test(claim: PublishedClaim) -> Judgement:
+    by = f"test {', '.join(claim.evidence.split())}{_remark(claim)}"
+    return Judgement(verdict=VERDICT_BY_FINDING[claim.finding], by=by)
+
+
+def _judge_measurement(claim: PublishedClaim, findings: Findings) -> Judgement:
+    measurements = [] if findings.measured is None else findings.measured.measurements
+    one = next((one for one in measurements if one.name == claim.evidence), None)
+    if one is None:
+        return _not_run(claim)
+    judgement = _judged(claim, one.name, one.value, NORMAL_REACH * one.standard_error, one.unit)
+    return msgspec.structs.replace(judgement, measurement=one)
+
+
+def _judge_comparison(claim: PublishedClaim, findings: Findings) -> Judgement:
+    """Judge the mean difference a - b over the seeds that both have, with its paired t-interval."""
+    system, reference, metric = claim.evidence.split()
+    corpus = findings.corpus_of(LANGUAGE_PAIR)
+    found = (findings.evaluation_of(corpus, name, COMPARED_AVERAGE, COMPARED_ROLE) for name in (system, reference))
+    evaluations = tuple(evaluation for evaluation in found if evaluation is not None)
+    values = [_values_by_seed(findings, evaluation, metric) for evaluation in evaluations]
+    if len(values) < 2 or not values[0].keys() & values[1].keys():
+        return _not_run(claim)
+    difference = summarise_differences(*values)
+    where = "of a training" if metric in RECORD_METRICS else f"on {evaluations[0].testset}"
+    what = f"{system} minus {reference}, {metric} {where}, n={difference.num_seeds}"
+    if difference.half_width is None:
+        by = f"{what}: {difference.mean:.{NUM_DIGITS}g}; one seed has no interval{_remark(claim)}"
+        judgement = Judgement(verdict=NOT_SETTLED, by=by)
+    else:
+        judgement = _judged(claim, what, difference.mean, difference.half_width)
+    return msgspec.structs.replace(judgement, evaluations=evaluations, metric=metric)
+
+
+def _values_by_seed(findings: Findings, evaluation: Evaluation, metric: str) -> Mapping[int, float]:
+    if metric not in RECORD_METRICS:
+        return findings.values_of(evaluation, metric)
+    return {
+        seed: float(getattr(train, metric))
+        for (corpus, system, seed), train in findings.train_by_key.items()
+        if (corpus, system) == (evaluation.corpus, evaluation.system)
+    }
+
+
+def _printed_cell(reference: str) -> PublishedCell:
+    """Return the printed cell of `table2:big:bleu_en_de`, or of one edition with `@arxiv` after it."""
+    place, _, edition = reference.partition("@")
+    table, row, column = place.removeprefix("table").split(":")
+    wanted = (row, edition or "both")
+    found = [cell for cell in read_table(int(table)) if (cell.row, cell.edition) == wanted]
+    for cell in found:
+        if column in cell.covered_columns:
+            return cell
+    raise TableError(f"claims.csv: {reference} is not printed; name a cell of table{table}.csv, with its edition")
+
+
+def _judge_printed(claim: PublishedClaim) -> Judgement:
+    """Judge a printed number, or the difference or quotient of two; decimals are exact."""
+    first, *rest = claim.evidence.split()
+    cells = [_printed_cell(reference) for reference in (first, *rest[1:])]
+    values = [Decimal(cell.value) for cell in cells]
+    pages = ", ".join(dict.fromkeys(f"Table {cell.table}, page {cell.page}" for cell in cells))
+    if not rest:
+        return _judged(claim, f"printed ({pages})", float(values[0]))
+    sign = rest[0]
+    value = values[0] - values[1] if sign == "-" else values[0] / values[1]
+    what = f"printed {cells[0].value} {'minus' if sign == '-' else 'over'} {cells[1].value} ({pages})"
+    return _judged(claim, what, float(value))
+
+
+def _judge_reproduction(claim: PublishedClaim, judged: Sequence[JudgedCell]) -> Judgement:
+    """Take over the verdict on a printed number: it has a rule of its own (table `verdicts`)."""
+    cell = _printed_cell(claim.evidence)
+    column = claim.evidence.partition("@")[0].rpartition(":")[2]
+    wanted = (str(cell.table), cell.row, column, cell.edition)
+    found = next(one for one in judged if (one.table, one.row, one.column, one.edition) == wanted)
+    printed = f"printed {printed_number(cell.value):g}"
+    if found.evaluation is None or found.verdict.outcome is Outcome.NOT_COMPARABLE:
+        return _not_run(claim, f"{printed}, under whose conditions nothing was run here")
+    verdict = VERDICT_BY_OUTCOME.get(found.verdict.outcome, NOT_SETTLED)
+    return Judgement(verdict=verdict, by=f"{printed}: {found.verdict.outcome.value}. {found.verdict.reason}")
+
+
+def _judge_sentences(claim: PublishedClaim, findings: Findings) -> Judgement:
+    """Judge the fraction of a listed test set's sentences, trained on or not, that read like their reference."""
+    row, which = claim.evidence.split()
+    run = read_sentences()[row][0]
+    corpus = findings.corpora.get(run.corpus)
+    lines_by_seed = {
+        evaluation.seed: translations.lines
+        for evaluation, translations in findings.translations.items()
+        if (evaluation.corpus, evaluation.system) == (run.corpus, run.system)
+    }
+    if corpus is None or not isinstance(corpus.source, ListedSource) or not lines_by_seed:
+        return _not_run(claim)
+    pairs_by_split = corpus.source.pairs_by_split
+    trained = {pair[corpus.source_language] for pair in pairs_by_split["train"]}
+    is_right = [
+        line == pair[corpus.target_language]
+        for lines in lines_by_seed.values()
+        for line, pair in zip(lines, pairs_by_split[run.testset], strict=True)
+        if (pair[corpus.source_language] in trained) == (which == "trained")
+    ]
+    what = f"{sum(is_right)} of {len(is_right)} sentences as the reference, n={len(lines_by_seed)}"
+    return _judged(claim, what, sum(is_right) / len(is_right))

@@ -1,0 +1,304 @@
+"""Lays out what a folder of logs holds: Tables 2 and 3 with lines from the logs, and a table of the logs themselves.
+
+Under each printed row stands a line for each configuration that was trained, named by what it has that the row has not;
+its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
+"""
+
+from collections.abc import Sequence
+
+from aiayn.cost import training_flops
+from aiayn.hardware import HardwareSpec
+from analysis.log_averages import AveragedLine
+from analysis.log_checks import Finding
+from analysis.log_folder import entries_by_name
+from analysis.log_judged import PERPLEXITY_METRIC, LoggedFolder, LoggedTraining
+from analysis.log_rows import describe_differences
+from analysis.log_symbols import Symbol
+from analysis.log_types import AveragingLog, GenerationLog, LogEntry, TrainingLog
+from paper_tables.judged import PAPER_SCALE
+from paper_tables.layout import (
+    DASH,
+    MARK_BY_SCALE,
+    Cell,
+    Column,
+    Note,
+    Part,
+    Row,
+    Table,
+    blank_cell,
+    format_seeds,
+    format_value,
+    text_cell,
+)
+from paper_tables.layout_table2 import NAME_BY_PAIR
+from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
+
+# Table 3's column for a symbol of a log.
+SYMBOL_BY_COLUMN = {
+    "N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v",
+    "P_drop": "p_drop", "eps_ls": "eps_ls",
+}  # fmt: skip
+DEFINITION = "definition"
+DEFINITION_NOTES = (
+    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds unsplit; on text that was "
+    "tokenised or segmented otherwise it is another number.",
+    "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both detokenised from the "
+    "data's tokens; bleu_sacre_on_tokens: the same on tokens.",
+)
+
+
+def lay_out_logged_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Table:
+    """Return Table 2: printed rows, and under base and big the lines of logs with the BLEU on test and the cost."""
+    printed = read_table(2)
+    columns = _columns_of_table2()
+    rows = []
+    for name in dict.fromkeys(cell.row for cell in printed):
+        rows.append(_printed_row([cell for cell in printed if cell.row == name], columns))
+        systems = {join.system for join in read_cells() if (join.table, join.row) == (2, name)}
+        rows += [_table2_row(line, hardware) for line in lines if line.row.system in systems]
+    return Table(
+        name="table2",
+        title="Table 2, from logs",
+        caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log stands with the "
+        "name of its definition and is never subtracted from a printed one, which is of another.",
+        columns=columns,
+        rows=tuple(rows),
+        notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES), *_cost_notes(lines, hardware)),
+    )
+
+
+def _columns_of_table2() -> tuple[Column, ...]:
+    columns = [Column("model", "Model", side="label")]
+    for pair, name in NAME_BY_PAIR.items():
+        bleu, group = f"bleu_{pair.replace('-', '_')}", f"BLEU {name}"
+        columns += [
+            Column(bleu, "printed", group),
+            Column(f"{bleu}_logs", "from logs", group, "ours"),
+            Column(f"{bleu}_{DEFINITION}", DEFINITION, group, "ours"),
+        ]
+    group = "Training Cost (FLOPs)"
+    columns += [Column(f"flops_{p.replace('-', '_')}", f"printed {name}", group) for p, name in NAME_BY_PAIR.items()]
+    columns += [
+        Column(f"flops_{p.replace('-', '_')}_logs", f"from logs {name}", group, "ours")
+        for p, name in NAME_BY_PAIR.items()
+    ]
+    return tuple(columns)
+
+
+def _printed_row(printed: Sequence[PublishedCell], columns: Sequence[Column]) -> Row:
+    """Return a row as printed; where the editions differ, both numbers; spans stay one cell."""
+    cells: list[Cell] = []
+    names = [column.name for column in columns]
+    while names:
+        found = [cell for cell in printed if cell.column == names[0]]
+        num_columns = len(found[0].covered_columns) if found else 1
+        kind = "label" if names[0] in ("model", "label") else "printed"
+        if found:
+            cells.append(Cell(tuple(Part(cell.value) for cell in found), kind, num_columns))
+        else:
+            cells.append(blank_cell())
+        names = names[num_columns:]
+    return Row(tuple(cells))
+
+
+def _table2_row(line: AveragedLine, hardware: HardwareSpec) -> Row:
+    cells = [_label_cell(line)]
+    for pair in NAME_BY_PAIR:
+        logged = _bleu_cells(line, "test") if pair == line.language_pair else [blank_cell()] * 2
+        cells += [blank_cell(), *logged]  # the printed one stands in the row above
+    cells += [blank_cell()] * len(NAME_BY_PAIR)
+    for pair in NAME_BY_PAIR:
+        cells.append(_cost_cell(line, hardware) if pair == line.language_pair else blank_cell())
+    return Row(tuple(cells), "ours")
+
+
+def _marks(line: AveragedLine) -> tuple[str, ...]:
+    return () if line.row.scale == PAPER_SCALE else (MARK_BY_SCALE[line.row.scale],)
+
+
+def _label_cell(line: AveragedLine) -> Cell:
+    words = "; ".join((line.row.system, *line.configuration))
+    return text_cell(f"logs: {words}", "label", *_marks(line))
+
+
+def _bleu_cells(line: AveragedLine, role: str) -> list[Cell]:
+    """Return the BLEU of a role and its definition; several definitions or settings stand side by side."""
+    by_definition = line.evaluations(role)
+    if not by_definition:
+        return [text_cell(DASH, "state"), blank_cell()]
+    values, definitions = [], []
+    for (metric, settings), evaluations in by_definition.items():
+        text = format_seeds([one.value for one in evaluations], metric, len(line.trainings))
+        values.append(Part(text, _marks(line)))
+        definitions.append(Part("; ".join(filter(None, (metric, settings)))))
+    return [Cell(tuple(values), "ours"), Cell(tuple(definitions), "label")]
+
+
+def _cost_cell(line: AveragedLine, hardware: HardwareSpec) -> Cell:
+    costs = [cost for training in line.trainings if (cost := _cost(training, hardware)) is not None]
+    if not costs:
+        return text_cell(DASH, "state", *_marks(line))
+    return text_cell(format_seeds(costs, "training_flops", len(line.trainings)), "ours", *_marks(line))
+
+
+def _cost(training: LoggedTraining, hardware: HardwareSpec) -> float | None:
+    """Return footnote 5's cost: GPU seconds x sustained rate; None where the log lacks one of them."""
+    gpu = hardware.find_gpu(training.log.gpu) if training.log.gpu else None
+    if gpu is None or training.gpu_seconds is None:
+        return None
+    return training_flops(training.gpu_seconds, gpu.sustained_flops_per_second.value)
+
+
+def _cost_notes(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> list[Note]:
+    """Return which GPUs are not known, and that a log without seconds of all its starts has no cost."""
+    gpus = {training.log.gpu for line in lines for training in line.trainings if training.log.gpu}
+    notes = [
+        Note("", f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there.")
+        for gpu in sorted(gpus)
+        if hardware.find_gpu(gpu) is None
+    ]
+    return [*notes, Note("", "Cost: seconds of all starts x GPUs x sustained rate of the GPU that the log names.")]
+
+
+def _scale_notes(lines: Sequence[AveragedLine]) -> list[Note]:
+    scales = dict.fromkeys(line.row.scale for line in lines if line.row.scale != PAPER_SCALE)
+    text = "another corpus and smaller systems than the paper's; no reproduction of its number."
+    return [Note(MARK_BY_SCALE[scale], f"Trained at scale {scale}: {text}") for scale in scales]
+
+
+def lay_out_logged_table3(lines: Sequence[AveragedLine]) -> Table:
+    """Return Table 3: printed rows, and under each the lines of logs with every value really used."""
+    printed = read_table(3)
+    columns = []
+    for column in COLUMNS_BY_TABLE[3]:
+        columns.append(Column(column.name, column.heading, side="label" if column.kind == "label" else "printed"))
+        if column.name == "bleu_dev":
+            columns.append(Column(DEFINITION, DEFINITION, side="ours"))
+    rows = []
+    for name in dict.fromkeys(cell.row for cell in printed):
+        rows.append(_printed_row([cell for cell in printed if cell.row == name], columns))
+        rows += [_table3_row(line) for line in lines if (line.row.system, line.language_pair) == (name, "en-de")]
+    return Table(
+        name="table3",
+        title="Table 3, from logs",
+        caption="Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed, and from "
+        "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's own "
+        "vocabulary: it compares with other lines of the same data, not with the printed one.",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES)),
+    )
+
+
+def _table3_row(line: AveragedLine) -> Row:
+    symbols, marks = line.trainings[0].symbols, _marks(line)
+    cells = [_label_cell(line)]
+    cells += [text_cell(_shown(symbols.get(name)), "ours", *marks) for name in SYMBOL_BY_COLUMN.values()]
+    for metric in ("steps", PERPLEXITY_METRIC):
+        cells.append(_metric_cell(line, metric))
+    cells += _bleu_cells(line, "dev")
+    return Row((*cells, _metric_cell(line, "num_parameters")), "ours")
+
+
+def _shown(symbol: Symbol | None) -> str:
+    return DASH if symbol is None else str(symbol)
+
+
+def _metric_cell(line: AveragedLine, metric: str) -> Cell:
+    values = line.values(metric)
+    if not values:
+        return text_cell(DASH, "state", *_marks(line))
+    return text_cell(format_seeds(values, metric, len(line.trainings)), "ours", *_marks(line))
+
+
+def lay_out_logs(folder: LoggedFolder, findings_by_path: dict[str, list[Finding]]) -> Table:
+    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why."""
+    columns = (
+        Column("file", "File", side="label"),
+        Column("what", "What it is", side="label"),
+        Column("row", "Row", side="label"),
+        Column("fills", "Fills", side="label"),
+        Column("why_not", "Set apart or not filled, and why", side="label"),
+    )
+    training_by_path = {training.path: training for training in folder.trainings}
+    generation_by_path = {generation.path: generation for generation in folder.generations}
+    rows = []
+    for path, log_file in sorted(folder.file_by_path.items()):
+        if log_file.refusal is not None:
+            why = f"{path}:{log_file.refusal.line}: {log_file.refusal.text}; copy the log again"
+            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why, is_filled=False))
+        elif not log_file.entries:
+            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", "no log of fairseq's", is_filled=False))
+        for name, entry in entries_by_name(path, log_file).items():
+            found = list(findings_by_path.get(name, ()))
+            if isinstance(entry, TrainingLog):
+                training = training_by_path[name]
+                row, fills = _row_words(training), _fills(training, found)
+                found = [*training.findings, *found]
+            elif isinstance(entry, GenerationLog):
+                row, fills = generation_by_path[name].training_path, _fills_bleu(folder, name)
+                found = [*generation_by_path[name].findings, *found]
+            else:
+                row, fills = "", ""
+            why = _numbered([finding.text(path) for finding in found])
+            rows.append(_log_row(name, describe_entry(entry), row, fills, why, is_filled=bool(fills)))
+    return Table(
+        name="logs",
+        title="Logs",
+        caption="Each log: what it is, the row that it is of or the nearest with what differs (log's value, row's "
+        "value), the numbers that it fills, and every rule that it breaks, with the next step.",
+        columns=columns,
+        rows=tuple(rows),
+    )
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
+
+
+def _log_row(name: str, what: str, row: str, fills: str, why: str, *, is_filled: bool) -> Row:
+    texts = (name, what, row, fills or DASH, why or DASH)
+    return Row(tuple(text_cell(text, "label") for text in texts), "ours" if is_filled else "printed")
+
+
+def describe_entry(entry: LogEntry) -> str:
+    """Return in a line what a log is."""
+    if isinstance(entry, AveragingLog):
+        return f"average of {len(entry.input_paths)} checkpoints: {entry.output_path}"
+    if isinstance(entry, GenerationLog):
+        number = entry.num_sentences if entry.num_sentences is not None else entry.num_hypotheses
+        return f"generation, {number:,} sentences, {entry.model_path or 'model not named'}"
+    words = ["training", f"update {entry.last_update:,}"]
+    words += [f"seed {entry.arguments['seed']}"] if "seed" in entry.arguments else []
+    if entry.num_gpus is not None:
+        words.append({0: "CPU", 1: "1 GPU"}.get(entry.num_gpus, f"{entry.num_gpus} GPUs"))
+    words += [f"{len(entry.starts)} starts"] if len(entry.starts) > 1 else []
+    words += [entry.log_format or "no statistics"]
+    return ", ".join([*words, *(f"line {note.line}: {note.text}" for note in entry.notes)])
+
+
+def _row_words(training: LoggedTraining) -> str:
+    match = training.match
+    if match.row is not None:
+        return f"{match.row.system} ({training.language_pair}, {match.row.scale})"
+    if match.nearest is None:
+        return "none"
+    return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {describe_differences(match.differences)}"
+
+
+def _fills(training: LoggedTraining, found: Sequence[Finding]) -> str:
+    if training.row is None or any(finding.severity == "error" for finding in found):
+        return ""
+    values = [
+        f"{name} {format_value(value, name)}{' million' if name == 'num_parameters' else ''}"
+        for name, value in training.value_by_metric.items()
+    ]
+    values += [
+        f"{one.metric} ({one.role}) {one.value:.2f}" for one in training.evaluations if one.path == training.path
+    ]
+    return "; ".join(values)
+
+
+def _fills_bleu(folder: LoggedFolder, name: str) -> str:
+    found = (one for training in folder.trainings if training.row for one in training.evaluations if one.path == name)
+    return "; ".join(f"{one.metric} ({one.role}) {one.value:.2f}" for one in found)

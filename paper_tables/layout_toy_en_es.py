@@ -1,0 +1,149 @@
+"""Lays out the six pairs of a tutorial: each of its eight sentences, what its author got, what our seeds did.
+
+The tutorial prints no number, so nothing is judged: a translation is the same as another, word for word, or it is not.
+"""
+
+from collections.abc import Sequence
+
+from aiayn.errors import TableError
+from aiayn.paths import Evaluation
+from aiayn.spec import ListedSource
+from paper_tables.findings import Findings
+from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, Column, Note, Row, Table, state_notes, state_words, text_cell
+from paper_tables.published import PublishedSentence, read_sentences
+
+TOY_NAME = "toy_en_es"
+NOT_TO_BE_HAD = "not to be had"
+OWN_REFERENCE_MARK = "*"
+
+
+def lay_out_toy(findings: Findings) -> list[Table]:
+    """Return the table of the eight sentences, in the tutorial's order; none if the scale does not name the row.
+
+    Raises:
+        TableError: if the corpus file and sentences.csv do not hold the same test sentences.
+    """
+    if TOY_NAME not in findings.scale.replications:
+        return []
+    published = read_sentences()[TOY_NAME]
+    run = published[0]
+    evaluations = [
+        one
+        for one in findings.evaluations
+        if (one.corpus, one.system, one.average, one.role) == (run.corpus, run.system, run.average, run.role)
+    ]
+    pair_by_sentence, trained = _pairs(findings, run)
+    if list(pair_by_sentence) != [one.sentence for one in published]:
+        raise TableError(
+            f"corpus {run.corpus}, test set {run.testset}: {list(pair_by_sentence)}; expected the sentences of row "
+            f"{TOY_NAME} of published/sentences.csv, in their order; make the two agree"
+        )
+    rows = tuple(
+        _row(findings, evaluations, index, one, pair_by_sentence[one.sentence], one.sentence in trained)
+        for index, one in enumerate(published)
+    )
+    seed_columns = (Column(f"seed{one.seed}", f"seed {one.seed}", "ours", "ours") for one in evaluations)
+    return [
+        Table(
+            name=TOY_NAME,
+            title="Six pairs by heart",
+            caption=f"The eight test sentences of {run.article}, whose Transformer (system {run.system}: the paper's "
+            "base without dropout, smoothing or warm-up) is trained on six English-Spanish pairs, 100 updates of all "
+            "six. Each translation as it left the model.",
+            columns=(
+                Column("sentence", "sentence", side="label"),
+                Column("trained_on", "trained on", side="label"),
+                Column("reference", "reference"),
+                Column("reported", "reported", "the author's"),
+                Column("program_output", "program, run again", "the author's"),
+                *seed_columns,
+                Column("same_as_authors", "as the author's", "seeds that read the same", "ours"),
+                Column("same_as_reference", "as the reference", "seeds that read the same", "ours"),
+            ),
+            rows=rows,
+            notes=(*_notes(findings, run), *state_notes(findings, evaluations)),
+            signatures=_signatures(findings, evaluations),
+        )
+    ]
+
+
+def _pairs(findings: Findings, run: PublishedSentence) -> tuple[dict[str, str], set[str]]:
+    """Return the reference by test sentence, and the sentences of training."""
+    corpus = findings.corpora[run.corpus]
+    if not isinstance(corpus.source, ListedSource):
+        raise TableError(f"corpus {run.corpus}: its text is not in its file; expected a source of kind listed")
+    source_language, target_language = corpus.source_language, corpus.target_language
+    pairs_by_split = corpus.source.pairs_by_split
+    reference_by_sentence = {pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]}
+    return reference_by_sentence, {pair[source_language] for pair in pairs_by_split["train"]}
+
+
+def _row(
+    findings: Findings,
+    evaluations: Sequence[Evaluation],
+    sentence_index: int,
+    published: PublishedSentence,
+    reference: str,
+    is_trained: bool,
+) -> Row:
+    line_by_seed = {
+        one.seed: findings.translations[one].lines[sentence_index]
+        for one in evaluations
+        if one in findings.translations
+    }
+    lines = list(line_by_seed.values())
+    return Row(
+        (
+            text_cell(published.sentence, "label"),
+            text_cell("yes" if is_trained else "no", "label"),
+            text_cell(reference) if is_trained else text_cell(reference, "printed", OWN_REFERENCE_MARK),
+            text_cell(published.reported) if published.reported else text_cell(NOT_TO_BE_HAD, "state"),
+            text_cell(published.program_output),
+            *(_seed_cell(findings, one, line_by_seed.get(one.seed)) for one in evaluations),
+            _count_cell(findings, lines, published.reported or published.program_output),
+            _count_cell(findings, lines, reference),
+        )
+    )
+
+
+def _mark(findings: Findings) -> str:
+    return MARK_BY_SCALE[findings.scale.scale]
+
+
+def _seed_cell(findings: Findings, evaluation: Evaluation, line: str | None) -> Cell:
+    if line is None:
+        return text_cell(
+            state_words(findings, evaluation, [evaluation.seed])[evaluation.seed], "state", _mark(findings)
+        )
+    return text_cell(line or "(nothing)", "ours", _mark(findings))
+
+
+def _count_cell(findings: Findings, lines: Sequence[str], expected: str) -> Cell:
+    if not lines:
+        return text_cell(DASH, "state", _mark(findings))
+    return text_cell(f"{lines.count(expected)} of {len(lines)}", "ours", _mark(findings))
+
+
+def _notes(findings: Findings, run: PublishedSentence) -> tuple[Note, ...]:
+    place = f"{run.source_repository}, {run.source_path} at {run.source_commit[:8]}"
+    return (
+        Note(_mark(findings), f"A run of ours at scale {findings.scale.scale}, on the tutorial's pairs: nothing of the "
+                              "paper's is reproduced or compared here."),
+        Note(OWN_REFERENCE_MARK, "Reference of this project: the tutorial gives no translation of what it does not "
+                                 "train on."),
+        Note("", f"Reported: what the author printed of a run of his own. {NOT_TO_BE_HAD.capitalize()}: his repository "
+                 "keeps no output, and his article could not be read to its end; our seeds are then compared with what "
+                 f"his program puts out ({place}; {run.program_run})."),
+        Note("", "Unlike there, the end of sentence closes the source and begins the target, the projections of q, k "
+                 "and v start from torch.nn.Transformer's distribution instead of torch.nn.Linear's, and a finished "
+                 "hypothesis takes no place in the beam, whose search ends when no other can beat it."),
+    )  # fmt: skip
+
+
+def _signatures(findings: Findings, evaluations: Sequence[Evaluation]) -> tuple[tuple[str, str, str], ...]:
+    found = {
+        ("search", f"{one.testset} ({one.corpus})", findings.translations[one].signature)
+        for one in evaluations
+        if one in findings.translations
+    }
+    return tuple(sorted(found))

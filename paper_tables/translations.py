@@ -1,0 +1,58 @@
+"""Reads what a system put out, for the tables that show it sentence by sentence."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiayn.errors import RecordError
+from aiayn.paths import Evaluation, evaluation_record
+from aiayn.records import Hypotheses, TrainRecord, read_record
+from analysis.scores import TrainingKey, training_key
+
+
+@dataclass(frozen=True)
+class Translations:
+    """The translations of a test set, a line a sentence, and the signature of the search that found them."""
+
+    lines: tuple[str, ...]
+    signature: str
+
+
+def read_translations(
+    evaluations: Iterable[Evaluation],
+    train_by_key: Mapping[TrainingKey, TrainRecord],
+    results_folder: Path,
+    scale: str,
+    *,
+    so_far: bool,
+) -> dict[Evaluation, Translations]:
+    """Return the translations by evaluation; `so_far` leaves out what is missing or of another run than its training.
+
+    Raises:
+        RecordError: if a record or its text is missing or of another run (unless `so_far`), or torn.
+    """
+    translations = {}
+    for evaluation in evaluations:
+        path = evaluation_record(results_folder, scale, "decode", evaluation)
+        train = train_by_key.get(training_key(evaluation))
+        if so_far and (train is None or not path.exists()):
+            continue
+        record = read_record(path, Hypotheses)
+        if train is None or record.run != train.run:
+            if so_far:
+                continue
+            expected = "no training record" if train is None else f"the training record is of {train.run!r}"
+            raise RecordError(f"{path}: is of run {record.run!r}, but {expected}; rerun `snakemake`")
+        translations[evaluation] = Translations(_read_text(path.with_suffix(".txt"), record), record.signature)
+    return translations
+
+
+def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
+    """Return the lines that a record of decode is of; they lie beside it."""
+    content = path.read_bytes() if path.exists() else b""
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != record.hypotheses_sha256:
+        found = f"sha256 {sha256}" if path.exists() else "no such file"
+        raise RecordError(f"{path}: {found}, its record says {record.hypotheses_sha256}; rerun `aiayn decode`")
+    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))

@@ -1,0 +1,180 @@
+"""Attention is equation (1), with its masks, and each variant is what its name says; in cases done by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from aiayn.engine.attention import MultiHeadAttention, visible_pairs
+from tests.engine.models import PAD, make_batch, make_model
+
+KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
+
+
+def make_attention(score: str = "scaled", *, d_model: int = 6, num_heads: int = 2, d_k: int = 3, d_v: int = 3,
+                   has_biases: bool = True) -> MultiHeadAttention:  # fmt: skip
+    torch.manual_seed(5)
+    attention = MultiHeadAttention(
+        d_model=d_model, num_heads=num_heads, d_k=d_k, d_v=d_v, score=score, has_biases=has_biases, p_drop=0.0
+    )
+    if score == "additive":
+        torch.nn.init.normal_(attention.additive)
+    return attention
+
+
+def identity_attention(score: str, width: int = 4) -> MultiHeadAttention:
+    """Return one head whose four projections are the identity, so that q, k and v are the input itself."""
+    attention = make_attention(score, d_model=width, num_heads=1, d_k=width, d_v=width, has_biases=False)
+    for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
+        torch.nn.init.eye_(projection.weight)
+    return attention
+
+
+def test_equation_1_by_hand() -> None:
+    """q = (2, 0, 0, 0); the keys are (1, 0, 0, 0) and 0; d_k = 4: scores 2 / sqrt(4) = 1 and 0, weights e : 1."""
+    query = torch.tensor([[[2.0, 0, 0, 0]]])
+    memory = torch.tensor([[[1.0, 0, 0, 0], [0.0, 0, 0, 0]]])
+    output, weights = identity_attention("scaled")(query, memory, needs_weights=True)
+    first = math.e / (math.e + 1)
+    assert weights is not None
+    assert torch.allclose(weights[0, 0, 0], torch.tensor([first, 1 - first]))
+    assert torch.allclose(output[0, 0], torch.tensor([first, 0, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("score", "first_score"), [("scaled", 1.0), ("unscaled", 2.0), ("sqrt_d_model", 1.0), ("temperature", 1.0)]
+)
+def test_each_kind_divides_by_what_its_name_says(score: str, first_score: float) -> None:
+    query = torch.tensor([[[2.0, 0, 0, 0]]])
+    memory = torch.tensor([[[1.0, 0, 0, 0], [0.0, 0, 0, 0]]])
+    _, weights = identity_attention(score)(query, memory, needs_weights=True)
+    assert weights is not None
+    assert float(weights[0, 0, 0, 0]) == pytest.approx(1 / (1 + math.exp(-first_score)))
+
+
+def test_with_several_heads_sqrt_d_model_is_another_scale() -> None:
+    query, memory = torch.randn(2, 3, 6), torch.randn(2, 5, 6)
+    _, of_keys = make_attention("scaled")(query, memory, needs_weights=True)  # sqrt(3)
+    _, of_model = make_attention("sqrt_d_model")(query, memory, needs_weights=True)  # sqrt(6)
+    assert of_keys is not None
+    assert of_model is not None
+    ratio = (of_keys.log() - of_keys.log()[..., :1])[..., 1:] / (of_model.log() - of_model.log()[..., :1])[..., 1:]
+    assert torch.allclose(ratio, torch.full_like(ratio, math.sqrt(2)), rtol=1e-3)
+
+
+def test_additive_attention_by_hand() -> None:
+    """v = (1, 1, 0, 0): the score is tanh(q_1 + k_1) + tanh(q_2 + k_2)."""
+    attention = identity_attention("additive")
+    with torch.no_grad():
+        attention.additive[:] = torch.tensor([1.0, 1.0, 0.0, 0.0])
+    query, memory = torch.tensor([[[0.5, 0.0, 9.0, 9.0]]]), torch.tensor([[[0.5, 1.0, 3, 3], [-0.5, 0.0, 4, 4]]])
+    _, weights = attention(query, memory, needs_weights=True)
+    scores = torch.tensor([math.tanh(1.0) + math.tanh(1.0), 0.0])
+    assert weights is not None
+    assert torch.allclose(weights[0, 0, 0], scores.softmax(0))
+
+
+def test_a_learned_temperature_begins_at_sqrt_d_k() -> None:
+    attention = make_attention("temperature", d_k=9)
+    assert float(attention.temperature) == 3.0
+    x = torch.randn(1, 4, 6)
+    attention(x, x)[0].sum().backward()
+    assert attention.temperature.grad is not None
+    assert float(attention.temperature.grad.abs()) > 0
+
+
+@pytest.mark.parametrize("score", KINDS)
+def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score: str) -> None:
+    attention, x = make_attention(score), torch.randn(2, 5, 6)
+    hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    seen, weights = attention(x, x, hidden_BK=hidden, needs_weights=True)
+    unseen, nothing = attention(x, x, hidden_BK=hidden)
+    assert weights is not None
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5))
+    assert float(weights[1, :, :, 3:].abs().max()) == 0.0
+    assert torch.allclose(seen, unseen, atol=1e-6)
+    assert nothing is None or score == "additive"
+
+
+def test_masks_by_hand() -> None:
+    """Two sentences of three keys, the second with padding at its end; query i sees the keys up to i."""
+    hidden = torch.tensor([[False, False, False], [False, False, True]])
+    causal = visible_pairs(None, is_causal=True, num_queries=3, device=hidden.device)
+    assert causal is not None
+    assert causal[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    both = visible_pairs(hidden, is_causal=True, num_queries=3, device=hidden.device)
+    assert both is not None
+    assert both[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
+    assert visible_pairs(None, is_causal=False, num_queries=3, device=hidden.device) is None
+
+
+def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:
+    attention = make_attention(d_model=6, num_heads=2, d_k=1, d_v=5)
+    output, _ = attention(torch.randn(2, 3, 6), torch.randn(2, 4, 6))
+    assert output.shape == (2, 3, 6)
+    assert attention.q_proj.weight.shape == (2, 6)
+    assert attention.v_proj.weight.shape == (10, 6)
+
+
+def test_queries_keys_and_values_come_from_two_places_in_cross_attention() -> None:
+    attention, x, memory = make_attention(), torch.randn(1, 2, 6), torch.randn(1, 3, 6)
+    changed, _ = attention(x, memory + 1.0)
+    same, _ = attention(x, memory)
+    assert not torch.allclose(changed, same)
+
+
+def logits_at(model: torch.nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0]
+    return logits
+
+
+@pytest.mark.parametrize("attention", KINDS)
+def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
+    """The masked decoder with its input moved on by one: token i is predicted from those before it alone (3.1)."""
+    model, batch = make_model(attention=attention), make_batch()
+    before = logits_at(model, batch)
+    batch["prev_output_tokens"][:, 2] = 9
+    after = logits_at(model, batch)
+    assert torch.allclose(before[:, :2], after[:, :2])
+    assert not torch.allclose(before[:, 2:], after[:, 2:])
+
+
+def test_without_its_mask_the_decoder_would_see_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = make_model(), make_batch()
+    attend = MultiHeadAttention.forward
+
+    def attend_to_all(self: MultiHeadAttention, query: Tensor, memory: Tensor, **options: object) -> object:
+        return attend(self, query, memory, **(options | {"is_causal": False}))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MultiHeadAttention, "forward", attend_to_all)
+    before = logits_at(model, batch)
+    batch["prev_output_tokens"][:, 2] = 9
+    assert not torch.allclose(before[:, :2], logits_at(model, batch)[:, :2])
+
+
+def test_padding_changes_nothing_whatever_stands_in_its_place() -> None:
+    model, batch = make_model(), make_batch(source_lengths=(3, 7, 5))
+    alone = {key: value[:1] for key, value in batch.items()} | {"src_tokens": batch["src_tokens"][:1, :3]}
+    assert torch.allclose(logits_at(model, batch)[:1], logits_at(model, alone), atol=1e-6)
+
+
+def test_padding_on_the_left_is_the_same_as_on_the_right() -> None:
+    model = make_model()
+    right, left = (logits_at(model, make_batch(left_pad_source=is_left)) for is_left in (False, True))
+    kept = make_batch()["target"].ne(PAD)
+    assert torch.allclose(right[kept], left[kept], atol=1e-6)
+
+
+def test_targets_are_the_input_moved_on_by_one() -> None:
+    batch = make_batch()
+    assert batch["prev_output_tokens"][0, 0] == 2  # </s>, where tensor2tensor has a vector of zeros
+    assert batch["prev_output_tokens"][0, 1:4].tolist() == batch["target"][0, :3].tolist()
+
+
+def test_the_whole_models_weights_are_given_on_request() -> None:
+    model, batch = make_model(), make_batch()
+    memory = model.encoder(batch["src_tokens"], needs_weights=True)
+    _, extra = model.decoder(batch["prev_output_tokens"], memory, needs_weights=True)
+    assert [weights.shape for weights in memory["weights"]] == [(3, 2, 7, 7)] * 2
+    assert [[part.shape for part in layer] for layer in extra["weights"]] == [[(3, 2, 6, 6), (3, 2, 6, 7)]] * 2

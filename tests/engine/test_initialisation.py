@@ -1,0 +1,105 @@
+"""What the weights are before the first update, by bound and spread."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from aiayn.engine.initialisation import glorot_limit, load_vectors
+from aiayn.engine.transformer import AiaynTransformer
+from aiayn.errors import CorpusError
+from tests.engine.models import PAD, make_dictionary, make_model
+
+WIDTH, INNER = 64, 256
+
+
+def wide_model(**changes: object) -> AiaynTransformer:
+    return make_model(d_model=WIDTH, d_ff=INNER, d_k=32, d_v=32, num_layers=1, **changes)
+
+
+def bound(weight: Tensor) -> float:
+    """Return the largest value, which for a uniform distribution of thousands of draws is within 2 % of its bound."""
+    return float(weight.detach().abs().max())
+
+
+def test_glorots_bound_by_hand() -> None:
+    assert glorot_limit(1, 5) == 1.0
+
+
+def test_tensor2tensor_fuses_what_it_projects_at_once() -> None:
+    model = wide_model()
+    layer = model.decoder.layers[0]
+    for part in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
+        assert bound(part.weight) == pytest.approx(math.sqrt(6 / (WIDTH + 3 * WIDTH)), rel=0.02)
+    assert bound(layer.encoder_attn.q_proj.weight) == pytest.approx(math.sqrt(6 / (2 * WIDTH)), rel=0.02)
+    assert bound(layer.encoder_attn.k_proj.weight) == pytest.approx(math.sqrt(6 / (3 * WIDTH)), rel=0.02)
+    assert bound(layer.encoder_attn.out_proj.weight) == pytest.approx(math.sqrt(6 / (2 * WIDTH)), rel=0.02)
+    assert bound(layer.fc1.weight) == pytest.approx(math.sqrt(6 / (WIDTH + INNER)), rel=0.02)
+    biases = [value for name, value in model.named_parameters() if name.endswith("bias")]
+    assert max(bound(one) for one in biases) == 0.0
+
+
+def test_torch_nn_is_what_torchs_layers_begin_with() -> None:
+    ours = wide_model(initialisation="torch_nn").encoder.layers[0]
+    torch.manual_seed(1)
+    theirs = nn.TransformerEncoderLayer(WIDTH, 2, INNER)
+    assert bound(ours.self_attn.q_proj.weight) == pytest.approx(bound(theirs.self_attn.in_proj_weight), rel=0.02)
+    for mine, other in ((ours.fc1, theirs.linear1), (ours.fc2, theirs.linear2),
+                        (ours.self_attn.out_proj, theirs.self_attn.out_proj)):  # fmt: skip
+        assert bound(mine.weight) == pytest.approx(bound(other.weight), rel=0.02)
+    assert bound(ours.fc1.bias) == pytest.approx(bound(theirs.linear1.bias), rel=0.1)
+    assert bound(ours.self_attn.q_proj.bias) == bound(theirs.self_attn.in_proj_bias) == 0.0
+
+
+def test_xavier_is_on_every_matrix_alone_embeddings_included() -> None:
+    model = wide_model(initialisation="xavier", share_embeddings="none")
+    matrices = [value for value in model.parameters() if value.dim() == 2]
+    assert len(matrices) == 3 + 6 + 10  # embeddings and output; an encoder's layer; a decoder's
+    for matrix in matrices:
+        assert bound(matrix) == pytest.approx(glorot_limit(*matrix.shape), rel=0.05)
+
+
+@pytest.mark.parametrize(("kind", "std"), [("d_model", WIDTH**-0.5), ("standard_normal", 1.0)])
+def test_embeddings_have_the_spread_of_their_name_and_padding_is_0(kind: str, std: float) -> None:
+    weight = wide_model(embeddings=kind).encoder.embed_tokens.weight.detach()
+    rows = torch.cat([weight[:PAD], weight[PAD + 1 :]])
+    assert float(rows.std()) == pytest.approx(std, rel=0.05)
+    assert float(weight[PAD].abs().max()) == 0.0
+
+
+def test_the_same_seed_gives_the_same_model_and_another_another() -> None:
+    one, same, other = (make_model(seed).decoder.layers[1].fc1.weight for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def vectors_file(folder: Path, text: str) -> Path:
+    path = folder / "vectors.txt"
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
+def test_vectors_of_a_file_stand_in_their_rows_at_the_scale_of_embeddings(tmp_path: Path) -> None:
+    """(3, 4) and (0, 0): mean square 25 / 4, to be 1 / 2: times sqrt(0.08)."""
+    dictionary, weight = make_dictionary(), torch.full((23, 2), 7.0)
+    path = vectors_file(tmp_path, "3 2\ns0 3 4\ns1 0 0\nelsewhere 1 1\n")
+    assert load_vectors(path, dictionary, weight) == 2
+    assert weight[4].tolist() == pytest.approx([3 * 0.08**0.5, 4 * 0.08**0.5])
+    assert weight[5].tolist() == [0.0, 0.0]
+    assert weight[6].tolist() == [7.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2 3\ns0 1 2 3\n", r"vectors.txt:1: '2 3'; expected `V 2`"),
+        ("2 2\ns0 1 2\ns1 1\n", r"vectors.txt:3: 1 numbers, expected 2"),
+        ("1 2\nelsewhere 1 2\n", r"none of the dictionary's 23 symbols"),
+        ("", r"vectors.txt:1: ''; expected"),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        load_vectors(vectors_file(tmp_path, text), make_dictionary(), torch.zeros(23, 2))

@@ -1,0 +1,228 @@
+"""The same weights give the same numbers in torch.nn.Transformer's layers, in fairseq's own transformer, and in ours.
+
+Each test prints the largest difference that it found (`pytest -rP`).
+"""
+
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.models.transformer import TransformerModel, base_architecture
+from torch import Tensor, nn
+
+from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
+from aiayn.engine.adopt import adopt_checkpoint, config_of
+from aiayn.engine.checkpoints import load_checkpoint
+from aiayn.engine.decode import Translator
+from aiayn.engine.transformer import AiaynTransformer
+from aiayn.errors import CheckpointError
+from aiayn.records import BinarizedCorpus, TrainRecord
+from tests.engine.models import NUM_SYMBOLS, PAD, logits_of, make_batch, make_dictionary, make_model, make_task
+from tests.engine.tiny_spec import DECODING
+
+TOLERANCE = 1e-5
+SEEDS = [1, 2, 3]
+
+
+class TorchTransformer(nn.Module):
+    """torch.nn's own layers with embeddings around them (sections 3.4, 3.5), filled by fairseq's names."""
+
+    def __init__(self, tensors: dict[str, Tensor], positions: Tensor, *, is_pre_norm: bool, eps: float = 1e-6) -> None:
+        super().__init__()
+        num_layers = 1 + max(int(name.split(".")[2]) for name in tensors if name.startswith("encoder.layers."))
+        width, inner = tensors["encoder.layers.0.fc1.weight"].T.shape
+        options: dict[str, Any] = {"d_model": width, "nhead": 2, "dim_feedforward": inner, "dropout": 0.0,
+                                   "batch_first": True, "norm_first": is_pre_norm, "layer_norm_eps": eps}  # fmt: skip
+        last = [nn.LayerNorm(width, eps=eps) if is_pre_norm else None for _ in range(2)]
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**options), num_layers, last[0], False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**options), num_layers, last[1])
+        self.embedding, self.positions, self.scale = tensors["encoder.embed_tokens.weight"], positions, width**0.5
+        for stack, name in ((self.encoder, "encoder"), (self.decoder, "decoder")):
+            stack.load_state_dict(dict(self._renamed(tensors, name)))
+        self.eval()
+
+    @staticmethod
+    def _renamed(tensors: dict[str, Tensor], stack: str) -> Any:
+        names = {"self_attn_layer_norm": "norm1", "encoder_attn_layer_norm": "norm2", "encoder_attn": "multihead_attn",
+                 "final_layer_norm": "norm2" if stack == "encoder" else "norm3", "self_attn": "self_attn",
+                 "fc1": "linear1", "fc2": "linear2"}  # fmt: skip
+        for key, tensor in tensors.items():
+            parts = key.split(".")
+            if parts[:2] == [stack, "layer_norm"]:
+                yield f"norm.{parts[2]}", tensor
+            if parts[:2] != [stack, "layers"]:
+                continue
+            place, kind = f"layers.{parts[2]}.{names[parts[3]]}", parts[-1]
+            if parts[4] == "q_proj":
+                fused = [tensors[key.replace("q_proj", one)] for one in ("q_proj", "k_proj", "v_proj")]
+                yield f"{place}.in_proj_{kind}", torch.cat(fused)
+            elif parts[4] not in ("k_proj", "v_proj"):
+                yield f"{place}.{'out_proj.' if parts[4] == 'out_proj' else ''}{kind}", tensor
+
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor]:
+        """Return the logits, (B, T, V)."""
+        x, y = (
+            nn.functional.embedding(tokens, self.embedding) * self.scale + self.positions[: tokens.shape[1]]
+            for tokens in (source, target)
+        )
+        hidden = source.eq(PAD)
+        memory = self.encoder(x, src_key_padding_mask=hidden)
+        future = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        read = self.decoder(y, memory, tgt_mask=future, memory_key_padding_mask=hidden)
+        return (read @ self.embedding.T,)
+
+
+def parameters_of(model: nn.Module) -> dict[str, Tensor]:
+    return dict(model.named_parameters(remove_duplicate=False))
+
+
+def largest(difference: Tensor) -> float:
+    value = float(difference.detach().abs().max())
+    print(f"largest difference {value:.1e}")
+    return value
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+def test_logits_and_loss_are_those_of_torchs_layers(norm_order: str, seed: int) -> None:
+    ours, batch = make_model(seed, norm_order=norm_order), make_batch(seed)
+    theirs = TorchTransformer(parameters_of(ours), ours.encoder.embed_positions.weight, is_pre_norm=norm_order == "pre")
+    their_logits, our_logits = logits_of(theirs, batch), logits_of(ours, batch)
+    assert largest(their_logits - our_logits) < TOLERANCE
+    target = batch["target"][batch["target"].ne(PAD)]
+    their_loss = nn.functional.cross_entropy(their_logits, target, reduction="sum")
+    our_loss, _ = ours(batch["src_tokens"], None, batch["prev_output_tokens"], target_BT=batch["target"])
+    assert largest((their_loss - our_loss) / their_loss) < TOLERANCE
+
+
+def test_another_epsilon_is_noticed() -> None:
+    ours, batch = make_model(), make_batch()
+    theirs = TorchTransformer(parameters_of(ours), ours.encoder.embed_positions.weight, is_pre_norm=False, eps=1e-2)
+    assert largest(logits_of(theirs, batch) - logits_of(ours, batch)) > TOLERANCE
+
+
+def stock_flags(**changes: Any) -> Namespace:
+    flags = Namespace(
+        encoder_layers=2, encoder_embed_dim=8, encoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_layers=2,
+        decoder_attention_heads=2, dropout=0.0, share_all_embeddings=True, max_source_positions=40,
+        max_target_positions=40, **changes,
+    )  # fmt: skip
+    base_architecture(flags)
+    return flags
+
+
+def make_stock(seed: int, **changes: Any) -> tuple[Any, AiaynTransformer]:
+    """Return a stock model, and ours with its config and parameters."""
+    torch.manual_seed(seed)
+    flags = stock_flags(**changes)
+    stock = TransformerModel.build_model(flags, make_task()).eval()
+    ours = AiaynTransformer.build_model(config_of(flags), make_task()).eval()
+    ours.load_state_dict(stock.state_dict())
+    return stock, ours
+
+
+STOCK = [
+    {},
+    {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    {"encoder_learned_pos": True, "decoder_learned_pos": True},
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("changes", STOCK, ids=["post", "pre", "learned"])
+def test_logits_and_loss_are_those_of_fairseqs_transformer(changes: dict[str, Any], seed: int) -> None:
+    from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+
+    stock, ours = make_stock(seed, **changes)
+    batch = make_batch(seed, left_pad_source=True)
+    assert largest(logits_of(stock, batch) - logits_of(ours, batch)) < TOLERANCE
+    logits = stock(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0].flatten(0, 1)
+    their_loss, their_nll = label_smoothed_nll_loss(logits.log_softmax(-1), batch["target"].flatten(), 0.1, PAD)
+    our_loss, our_nll = ours(
+        batch["src_tokens"], None, batch["prev_output_tokens"], target_BT=batch["target"], eps_ls=0.1
+    )
+    assert largest((their_loss - our_loss) / their_loss) < TOLERANCE
+    assert largest((their_nll - our_nll) / their_nll) < TOLERANCE
+
+
+def test_positions_from_another_row_are_noticed() -> None:
+    stock, ours = make_stock(1)
+    ours.encoder.embed_positions.offset = 0
+    batch = make_batch()
+    assert largest(logits_of(stock, batch) - logits_of(ours, batch)) > TOLERANCE
+
+
+@pytest.mark.parametrize("changes", STOCK, ids=["post", "pre", "learned"])
+def test_one_step_of_optimisation_gives_the_weights_of_fairseqs(changes: dict[str, Any]) -> None:
+    """fairseq's model, loss and Adam against ours, epsilon 1e-9, one update at a rate of 0.001."""
+    from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+    from fairseq.optim.adam import Adam
+
+    (stock, ours), batch = make_stock(1, **changes), make_batch()
+    logits = stock(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0].flatten(0, 1)
+    label_smoothed_nll_loss(logits.log_softmax(-1), batch["target"].flatten(), 0.1, PAD)[0].backward()
+    ours(batch["src_tokens"], None, batch["prev_output_tokens"], target_BT=batch["target"], eps_ls=0.1)[0].backward()
+    their_gradients, our_gradients = (
+        {name: one.grad for name, one in parameters_of(model).items()} for model in (stock, ours)
+    )
+    assert their_gradients.keys() == our_gradients.keys()
+    for name, gradient in their_gradients.items():
+        assert torch.allclose(gradient, our_gradients[name], atol=TOLERANCE, rtol=1e-4), name
+    for parameter, same in zip(stock.parameters(), ours.parameters(), strict=True):
+        # Adam's first step is the sign of the gradient: where that is nothing but rounding, the two may differ.
+        parameter.grad[parameter.grad.abs() < 1e-6] = 0.0
+        same.grad[same.grad.abs() < 1e-6] = 0.0
+    Adam(stock.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9).step()
+    AiaynAdam(AiaynAdamConfig(lr=[1e-3]), list(ours.parameters())).optimizer.step()
+    theirs, mine = parameters_of(stock), parameters_of(ours)
+    assert largest(torch.cat([(theirs[name] - mine[name]).flatten() for name in theirs])) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"activation_fn": "gelu"}, "activation_fn 'gelu': ours has only 'relu'"),
+        ({"decoder_layers": 3}, "decoder_layers 3: ours has only 2"),
+        ({"no_scale_embedding": True}, "no_scale_embedding True"),
+    ],
+)
+def test_a_stock_model_that_ours_is_not_is_refused(changes: dict[str, Any], named: str) -> None:
+    flags = stock_flags()
+    for name, value in changes.items():
+        setattr(flags, name, value)
+    with pytest.raises(CheckpointError, match=named):
+        config_of(flags)
+
+
+def test_a_stock_checkpoint_loads_in_ours(tmp_path: Path) -> None:
+    stock, _ = make_stock(1)
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"args": stock_flags(), "cfg": None, "model": stock.state_dict()}, path)
+    ours, batch = adopt_checkpoint(path, make_task()).eval(), make_batch()
+    assert largest(logits_of(stock, batch) - logits_of(ours, batch)) < TOLERANCE
+
+
+def test_our_checkpoint_loads_in_plain_pytorch(finished: TrainRecord, data: BinarizedCorpus) -> None:
+    """torch.load and torch.nn's layers are enough: what they compute is what `aiayn decode` translates with."""
+    path = Path(finished.models[-1].path)
+    tensors = torch.load(path, weights_only=True)["model"]
+    translator = Translator(path, Path(data.folder), DECODING, device="cpu")
+    theirs = TorchTransformer(tensors, translator.model.encoder.embed_positions.weight, is_pre_norm=False)
+    batch = make_batch()
+    assert largest(logits_of(theirs, batch) - logits_of(translator.model, batch)) < TOLERANCE
+    assert load_checkpoint(path)["model"].keys() == tensors.keys()
+
+
+def test_two_dictionaries_tie_the_targets_matrices_only() -> None:
+    task = SimpleNamespace(source_dictionary=make_dictionary(30), target_dictionary=make_dictionary())
+    model = make_model(task=task, share_embeddings="decoder")
+    assert model.decoder.output_projection.weight is model.decoder.embed_tokens.weight
+    assert model.encoder.embed_tokens.weight.shape == (30, 8)
+    assert model.decoder.embed_tokens.weight.shape == (NUM_SYMBOLS, 8)
+    untied = make_model(share_embeddings="none")
+    matrices = {id(one) for one in (untied.encoder.embed_tokens.weight, untied.decoder.embed_tokens.weight,
+                                    untied.decoder.output_projection.weight)}  # fmt: skip
+    assert len(matrices) == 3

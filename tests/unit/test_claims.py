@@ -1,0 +1,191 @@
+"""The claims as data: every one is there and says what decides it, and the rule judges as it says."""
+
+import ast
+import csv
+import math
+from pathlib import Path
+
+import pytest
+
+from aiayn.errors import TableError
+from aiayn.spec import CONFIG_FOLDER, read_scale
+from paper_tables.claims import (
+    CONFIGS,
+    CONTRADICTED,
+    NOT_SETTLED,
+    SETTLED,
+    Expectation,
+    judge_number,
+    parse_expectation,
+    read_claims,
+)
+from paper_tables.evaluations import expand_trainings
+from paper_tables.published import PUBLISHED_FOLDER, read_sentences
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+HEADER = "id,part,source,kind,statement,decided_by,evidence,expected,finding,config,note"
+CLAIM = "V-01,,a blog,claim,it is so,measurement,x,> 0,,,"
+IDS = [f"V-{number:02d}" for number in range(1, 75)] + [f"X-{number}" for number in range(1, 9)]
+
+
+def functions_of(path: Path) -> set[str]:
+    """Return the test functions of a file; none if there is no such file."""
+    if not path.exists():
+        return set()
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return {node.name for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def missing_tests(names: list[str], checkout: Path = CHECKOUT) -> list[str]:
+    """Return the tests that are named and do not exist."""
+    placed = (name.split("::") for name in names)
+    return [f"{path}::{function}" for path, function in placed if function not in functions_of(checkout / path)]
+
+
+def trained_by(config: str) -> set[str]:
+    """Return the En-De systems that a config trains with two seeds or more."""
+    scale = read_scale(CONFIG_FOLDER / f"{config}.yaml")
+    runs = [run for run in expand_trainings(scale) if run.corpus == scale.en_de_corpus]
+    return {one.system for one in runs if sum(one.system == other.system for other in runs) > 1}
+
+
+def claims_of(tmp_path: Path, *lines: str) -> Path:
+    """Write claims and return their folder."""
+    (tmp_path / "claims.csv").write_text("\n".join([HEADER, *lines]) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_every_claim_has_a_line() -> None:
+    assert list(dict.fromkeys(claim.id for claim in read_claims())) == IDS
+
+
+def test_every_test_that_decides_a_claim_exists() -> None:
+    names = [name for claim in read_claims() if claim.decided_by == "test" for name in claim.evidence.split()]
+    assert missing_tests(sorted(set(names))) == []
+
+
+def test_a_test_that_does_not_exist_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("def test_one() -> None: ...\ndef other() -> None: ...\n")
+    names = ["tests/test_a.py::test_one", "tests/test_a.py::test_two", "tests/test_b.py::test_one"]
+    assert missing_tests(names, tmp_path) == names[1:]
+
+
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config in {c.config for c in read_claims()}])
+def test_a_claims_config_exists_and_trains_what_the_claim_compares(config: str) -> None:
+    assert (CONFIG_FOLDER / f"{config}.yaml").exists()
+    compared = {
+        system
+        for claim in read_claims()
+        if (claim.config, claim.decided_by) == (config, "comparison")
+        for system in claim.evidence.split()[:2]
+    }
+    assert compared <= trained_by(config) if compared else True
+    rows = {
+        claim.evidence.split()[0]
+        for claim in read_claims()
+        if (claim.config, claim.decided_by) == (config, "sentences")
+    }
+    assert rows <= read_sentences().keys()
+    assert rows <= set(read_scale(CONFIG_FOLDER / f"{config}.yaml").replications)
+
+
+def test_what_claims_yaml_trains_is_what_claims_compare() -> None:
+    wanted = ("claims", "comparison")
+    claims = [claim for claim in read_claims() if (claim.config, claim.decided_by) == wanted]
+    compared = {system for claim in claims for system in claim.evidence.split()[:2]}
+    assert compared == trained_by("claims")
+
+
+def test_one_reader_reads_the_file_as_another(tmp_path: Path) -> None:
+    with (PUBLISHED_FOLDER / "claims.csv").open(encoding="utf-8", newline="") as lines:
+        assert len(list(csv.DictReader(lines))) == len(read_claims())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("V-01,,a blog,claim,it is so,measurement,x,,,,", r"expected is ''; a line decided by measurement has one"),
+        ("V-01,,a blog,claim,it is so,nothing,,,,,", r"V-01 is decided by nothing, without a note"),
+        ("V-01,,a blog,claim,it is so,nothing,x,,,,why", r"evidence 'x' of a nothing; expected the form ''"),
+        ("V-01,,a blog,claim,it is so,test,tests/a.py,,holds,,", r"evidence 'tests/a.py' of a test"),
+        ("V-01,,a blog,claim,it is so,test,tests/unit/test_a.py::test_b,,,,", r"finding is ''; a line decided by test"),
+        ("V-01,,a blog,claim,it is so,test,tests/unit/test_a.py::test_b,,maybe,,", r"claims.csv:2: .*'maybe'"),
+        ("V-01,,a blog,claim,it is so,comparison,a b ppl,> 0,,demo,", r"evidence 'a b ppl' of a comparison"),
+        ("V-01,,a blog,claim,it is so,comparison,a b wall_seconds,> 0,,,", r"config is ''"),
+        ("V-01,,a blog,claim,it is so,printed,table2:big,> 0,,,", r"evidence 'table2:big' of a printed"),
+        ("V-01,,a blog,claim,it is so,measurement,x,about 1,,,", r"claims.csv:2: expected is 'about 1'; write '> x'"),
+        ("V-1,,a blog,claim,it is so,measurement,x,> 0,,,", r"claims.csv:2: .*matching regex"),
+        ("V-01,,a blog,rumour,it is so,measurement,x,> 0,,,", r"claims.csv:2: .*'rumour'"),
+    ],
+)
+def test_a_wrong_line_is_refused_with_its_place(line: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=message):
+        read_claims(claims_of(tmp_path, line))
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (CLAIM, r"the parts of V-01 are \['', ''\]"),
+        (CLAIM.replace("V-01,,", "V-01,b,"), r"the parts of V-01 are \['', 'b'\]"),
+    ],
+)
+def test_a_claim_that_stands_twice_is_refused(second: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=message):
+        read_claims(claims_of(tmp_path, CLAIM, second))
+
+
+def test_claims_out_of_order_are_refused(tmp_path: Path) -> None:
+    first, second = CLAIM, CLAIM.replace("V-01", "V-02")
+    assert [claim.name for claim in read_claims(claims_of(tmp_path, first, second))] == ["V-01", "V-02"]
+    with pytest.raises(TableError, match="out of order"):
+        read_claims(claims_of(tmp_path, second, first))
+    parts = (first.replace("V-01,,", "V-01,a,"), second, first.replace("V-01,,", "V-01,b,"))
+    with pytest.raises(TableError, match=r"claims.csv:4: V-01 stands further up"):
+        read_claims(claims_of(tmp_path, *parts))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("> 0", Expectation(0.0, math.inf, True)),
+        ("< -1.5", Expectation(-math.inf, -1.5, True)),
+        ("= 28.4", Expectation(28.4, 28.4, False)),
+        ("-1 to 1", Expectation(-1.0, 1.0, False)),
+    ],
+)
+def test_an_expectation_is_read_as_written(text: str, expected: Expectation) -> None:
+    assert parse_expectation(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", ">0", "1 to -1", ">= 0", "nan", "0 to 1e-6"])
+def test_another_expectation_is_refused(text: str) -> None:
+    with pytest.raises(TableError, match="write '> x'"):
+        parse_expectation(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "half_width", "expected", "verdict"),
+    [
+        (2.0, 1.0, "> 0", SETTLED),  # 1 to 3
+        (2.0, 2.0, "> 0", NOT_SETTLED),  # 0 itself is not above 0
+        (-2.0, 2.5, "> 0", NOT_SETTLED),
+        (-2.0, 1.0, "> 0", CONTRADICTED),
+        (0.0, 0.0, "> 0", CONTRADICTED),  # alike is not better
+        (-2.0, 1.0, "< 0", SETTLED),
+        (2.0, 1.0, "< 0", CONTRADICTED),
+        (0.5, 0.4, "-1 to 1", SETTLED),
+        (0.5, 0.6, "-1 to 1", NOT_SETTLED),
+        (2.0, 0.9, "-1 to 1", CONTRADICTED),
+        (1.0, 0.0, "-1 to 1", SETTLED),  # the bounds belong to it
+        (28.4, 0.0, "= 28.4", SETTLED),
+        (28.3, 0.0, "= 28.4", CONTRADICTED),
+        (28.4, 0.1, "= 28.4", NOT_SETTLED),
+        (math.nan, 0.0, "> 0", NOT_SETTLED),
+        (1.0, math.nan, "-1 to 1", NOT_SETTLED),
+        (math.inf, math.nan, "< 0", NOT_SETTLED),
+    ],
+)
+def test_the_rule_by_hand(value: float, half_width: float, expected: str, verdict: str) -> None:
+    assert judge_number(value, half_width, parse_expectation(expected)) == verdict

@@ -1,0 +1,129 @@
+"""Recurrence and convolution against attention: seconds beside BLEU, and seconds to what all of them reached."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.paths import train_record
+from aiayn.records import write_record
+from paper_tables.evaluations import ARCHITECTURES
+from paper_tables.findings import gather_findings
+from paper_tables.layout import Table
+from paper_tables.layout_architectures import lay_out_architectures
+from paper_tables.render import plain_text
+from tests.records_factory import CPU, Site, make_site, write_everything, write_training
+
+DAGGER = "[\u2020]"
+DASH = "\u2013"
+# Perplexity on dev by update, of 3,000 updates in all; the worse best one is lstm's 3.5.
+PPL_BY_SYSTEM = {"base": {600: 5.0, 1500: 3.25, 3000: 2.0}, "lstm": {600: 9.0, 1500: 4.0, 3000: 3.5}}
+SECONDS_BY_SYSTEM = {"base": 100.0, "lstm": 300.0}
+
+
+def write_logged_training(site: Site, system: str, seed: int, *, cpu: str = "a CPU") -> None:
+    """Write a training's record and its log with three validations."""
+    hardware = msgspec.structs.replace(CPU, cpu=cpu)
+    train = write_training(site, "demo_en_de", system, seed, hardware=hardware, wall_seconds=SECONDS_BY_SYSTEM[system])
+    log_path = site.results_folder.parent / f"{system}{seed}.log"
+    lines = (
+        f'| INFO | valid | {{"valid_ppl": "{ppl}", "valid_num_updates": "{update}"}}\n'
+        for update, ppl in PPL_BY_SYSTEM[system].items()
+    )
+    log_path.write_text("".join(lines), encoding="utf-8")
+    path = train_record(site.results_folder, "demo", "demo_en_de", system, seed)
+    write_record(msgspec.structs.replace(train, log_path=str(log_path)), path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Base and lstm, two seeds each, with logs."""
+    made = make_site(
+        tmp_path, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, architectures=["lstm"],
+        variant_seeds=[1, 2],
+    )  # fmt: skip
+    write_everything(made)
+    for system in PPL_BY_SYSTEM:
+        for seed in (1, 2):
+            write_logged_training(made, system, seed)
+    return made
+
+
+def table_of(site: Site) -> Table:
+    """Return the table of whatever is there."""
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_architectures(findings)
+
+
+def row_of(table: Table, system: str) -> dict[str, str]:
+    """Return the texts of a system's row by column, without the mark of the scale."""
+    row = next(row for row in table.rows if plain_text(row.cells[0]).split(" ")[0] == system)
+    names = [column.name for column in table.columns]
+    texts = (plain_text(cell).removesuffix(DAGGER).rstrip() for cell in row.cells)
+    return dict(zip(names, texts, strict=True))
+
+
+def test_each_row_says_size_tokens_seconds_and_machine(site: Site) -> None:
+    row = row_of(table_of(site), "lstm")
+    assert row["architecture"] == "lstm, N 2, d_model 64, d_ff 97"
+    assert (row["params"], row["train_steps"], row["target_tokens"]) == (
+        "0.412 (n=2)", "3,000 (n=2)", "1,000,000 (n=2)",
+    )  # fmt: skip
+    assert row["seconds"] == "300 \u00b1 0 (n=2)"
+    assert row["hardware"] == "a CPU, 1 thread(s)"
+    assert row["bleu_dev"].startswith("70.15")
+    assert row["bleu_dev_difference"] == "+0.00 \u00b1 0.00 (n=2)"
+
+
+def test_seconds_to_reach_are_to_the_best_that_every_system_reached(site: Site) -> None:
+    """3.5 is lstm's best, at its end; base is below it at update 1,500 of 3,000, half of its 100 seconds."""
+    table = table_of(site)
+    assert row_of(table, "lstm")["seconds_to_reach"] == "300 \u00b1 0 (n=2)"
+    assert row_of(table, "base")["seconds_to_reach"] == "50 \u00b1 0 (n=2)"
+    assert any("reached in training, by fairseq's own log: seed 1: 3.50; seed 2: 3.50." in n.text for n in table.notes)
+
+
+def test_a_seed_without_a_log_has_no_seconds_to_reach(site: Site) -> None:
+    (site.results_folder.parent / "lstm2.log").unlink()
+    assert row_of(table_of(site), "base")["seconds_to_reach"] == "50 (n=1 of 2)"
+
+
+def test_without_any_log_they_are_a_dash_and_a_note_says_why(site: Site) -> None:
+    for path in site.results_folder.parent.glob("*.log"):
+        path.unlink()
+    table = table_of(site)
+    assert row_of(table, "base")["seconds_to_reach"] == DASH
+    assert any(note.text.startswith("Seconds to reach need finished trainings") for note in table.notes)
+
+
+def test_unlike_machines_are_said_not_to_compare(site: Site) -> None:
+    assert not any("do not compare" in note.text for note in table_of(site).notes)
+    write_logged_training(site, "lstm", 2, cpu="another CPU")
+    table = table_of(site)
+    assert any("their seconds do not compare" in note.text for note in table.notes)
+    assert row_of(table, "lstm")["hardware"] == "a CPU, 1 thread(s); another CPU, 1 thread(s)"
+
+
+def test_an_untrained_architecture_is_named_as_missing(site: Site) -> None:
+    for seed in (1, 2):
+        train_record(site.results_folder, "demo", "demo_en_de", "lstm", seed).unlink()
+    row = row_of(table_of(site), "lstm")
+    assert (row["seconds"], row["hardware"], row["bleu_dev"]) == ("missing", DASH, "missing")
+
+
+def test_what_the_scale_does_not_name_is_named(site: Site) -> None:
+    notes = [note.text for note in table_of(site).notes]
+    assert "Not run at scale demo, as `architectures` of its config does not name them: fconv." in notes
+    assert set(ARCHITECTURES) == {"lstm", "fconv"}
+
+
+def test_every_cell_is_marked(site: Site) -> None:
+    cells = [cell for row in table_of(site).rows for cell in row.cells if cell.kind != "blank"]
+    assert cells
+    assert all("\u2020" in cell.marks for cell in cells)
+
+
+def test_without_architectures_there_is_no_row(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    assert table_of(site).rows == ()

@@ -1,0 +1,240 @@
+"""The table of claims: each verdict by the number beside it, and what was not run says how to run it."""
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.errors import TableError
+from aiayn.paths import Evaluation
+from aiayn.spec import CorpusSpec, ListedSource
+from paper_tables.claim_evidence import command_of, judge_claim
+from paper_tables.claims import VERDICTS, Judgement, PublishedClaim, read_claims
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.judged import judge_cells
+from paper_tables.layout import Table
+from paper_tables.layout_claims import lay_out_claims
+from paper_tables.published import read_sentences
+from paper_tables.render import RENDERER_BY_SUFFIX, plain_text
+from paper_tables.translations import Translations
+from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
+
+DAGGER = "[\u2020]"
+PLUS_MINUS = "\u00b1"
+NOT_RUN = "not run here: snakemake --profile profiles/local --configfile workflow/config/variants.yaml"
+
+
+def findings_of(site: Site) -> Findings:
+    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+
+
+def table_of(site: Site) -> Table:
+    findings = findings_of(site)
+    return lay_out_claims(findings, judge_cells(findings))
+
+
+def rows_of(table: Table) -> dict[str, dict[str, str]]:
+    """Return the texts of each row by column, by the claim's name."""
+    names = [column.name for column in table.columns]
+    rows = [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
+    return {row["id"]: row for row in rows}
+
+
+def claim_of(**fields: str) -> PublishedClaim:
+    """Return a claim of one's own."""
+    values = {"id": "V-01", "part": "", "source": "a blog", "kind": "claim", "statement": "it is so", "evidence": "",
+              "expected": "", "finding": "", "config": "", "note": ""}  # fmt: skip
+    return msgspec.convert(values | fields, PublishedClaim)
+
+
+def judged(site: Site, **fields: str) -> Judgement:
+    findings = findings_of(site)
+    return judge_claim(claim_of(**fields), findings, judge_cells(findings))
+
+
+def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
+    """Write a system's scores on dev."""
+    wanted = (system, seed, "last1")
+    evaluation = next(e for e in findings_of(site).evaluations if (e.system, e.seed, e.average) == wanted)
+    write_scores(site, evaluation, {"bleu_tok_compound_split": bleu, "bleu_sacre_13a": bleu, "ppl_per_subword": ppl})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Base 70 and 72 BLEU; pre-norm 71 and 74, perplexity 0.25 below base's in both seeds."""
+    lists: dict[str, object] = {"en_fr_systems": [], "ablation_systems": [], "has_baselines": False}
+    made = make_site(tmp_path, **lists, en_de_systems=[], variants=["pre_norm"], architectures=["lstm"],
+                     variant_seeds=[1, 2])  # fmt: skip
+    write_everything(made)
+    for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
+        score(made, "base", seed, base, 1.5)
+        score(made, "pre_norm", seed, variant, 1.25)
+    return made
+
+
+def test_every_claim_has_one_row_and_the_counts_add_up(site: Site) -> None:
+    table = table_of(site)
+    rows = rows_of(table)
+    assert set(rows) == {claim.name for claim in read_claims()}
+    verdicts = [row["verdict"].removesuffix(f" {DAGGER}") for row in rows.values()]
+    assert verdicts == sorted(verdicts, key=list(VERDICTS).index)
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
+    assert table.caption.endswith(f"Of {len(rows)} statements: {counts}.")
+
+
+def test_nothing_run_is_nothing_settled_by_a_run(tmp_path: Path) -> None:
+    rows = rows_of(table_of(make_site(tmp_path)))
+    by_name = {claim.name: claim for claim in read_claims()}
+    waiting = [
+        name for name, claim in by_name.items() if claim.decided_by in ("comparison", "measurement", "sentences")
+    ]
+    assert {rows[name]["verdict"] for name in waiting} == {"not settled"}
+    assert rows["X-3"]["by"] == NOT_RUN
+    assert rows["V-50d"]["by"].endswith("workflow/config/claims.yaml")
+    assert rows["V-05a"]["by"].startswith("not run here: aiayn measure --seed 1 --record ")
+    assert rows["V-24g"]["by"].endswith("nothing was run here: snakemake --profile slurm")
+
+
+def test_perplexity_lower_in_every_seed_settles_a_claim(site: Site) -> None:
+    row = rows_of(table_of(site))["V-46d"]
+    assert row["verdict"] == f"settled {DAGGER}"
+    assert row["by"] == "pre_norm minus base, ppl_per_subword on demo_dev, n=2: -0.25, expected < 0"
+
+
+def test_a_difference_is_taken_seed_by_seed_with_its_interval(site: Site) -> None:
+    """Differences -1 and -2: mean -1.5, sd 0.7071, half-width 12.706 x 0.7071 / sqrt(2) = 6.353."""
+    row = rows_of(table_of(site))["X-3"]
+    assert row["verdict"] == f"not settled {DAGGER}"
+    assert (
+        row["by"]
+        == f"base minus pre_norm, bleu_tok_compound_split on demo_dev, n=2: -1.5 {PLUS_MINUS} 6.4, expected > 0"
+    )
+
+
+def test_a_claim_whose_opposite_is_seen_is_contradicted(site: Site) -> None:
+    for seed in (1, 2):
+        score(site, "pre_norm", seed, 70.0, 2.0)
+    assert rows_of(table_of(site))["V-46d"]["verdict"] == f"contradicted {DAGGER}"
+
+
+def test_seconds_of_training_are_compared_and_alike_is_not_faster(site: Site) -> None:
+    row = rows_of(table_of(site))["V-25d"]
+    assert row["by"] == "base minus lstm, wall_seconds of a training, n=2: 0, expected < 0; on the machine of this run"
+    assert row["verdict"] == f"contradicted {DAGGER}"
+
+
+def test_one_seed_settles_nothing(site: Site) -> None:
+    one_seed = dataclasses.replace(site, scale=msgspec.structs.replace(site.scale, variant_seeds=[1]))
+    row = rows_of(table_of(one_seed))["V-46d"]
+    assert row["verdict"] == f"not settled {DAGGER}"
+    assert row["by"].endswith("n=1: -0.25; one seed has no interval")
+
+
+def test_the_signatures_of_what_was_compared_stand_below(site: Site) -> None:
+    write_measured(site, dot_product_variance_over_d_k_4=(1.0, 0.005))
+    signatures = table_of(site).signatures
+    assert ("ppl_per_subword", "demo_dev (demo_en_de)", "eos:yes|ls:no") in signatures
+    name = "dot_product_variance_over_d_k_4"
+    assert (name, "measured without a training", f"draws:100|of:{name}") in signatures
+
+
+@pytest.mark.parametrize(
+    ("estimate", "verdict", "number"),
+    [
+        ((1.0, 0.005), "settled", f"1 {PLUS_MINUS} 0.0098"),  # 1.96 standard errors
+        ((1.025, 0.005), "not settled", f"1.025 {PLUS_MINUS} 0.0098"),
+        ((4.0, 0.005), "contradicted", f"4 {PLUS_MINUS} 0.0098"),
+        ((1.0, 0.0), "settled", "1"),
+    ],
+)
+def test_a_measurement_is_judged_by_its_interval(
+    site: Site, estimate: tuple[float, float], verdict: str, number: str
+) -> None:
+    write_measured(site, dot_product_variance_over_d_k_4=estimate)
+    row = rows_of(table_of(site))["V-05a"]
+    assert row["verdict"] == verdict
+    assert row["by"] == f"dot_product_variance_over_d_k_4: {number}, expected 0.97 to 1.03"
+
+
+def test_a_test_settles_by_its_name_and_the_table_says_what_that_means(site: Site) -> None:
+    table = table_of(site)
+    row = rows_of(table)["V-04"]
+    assert (row["verdict"], row["by"].split("::")[0]) == ("settled", "test tests/engine/test_attention.py")
+    assert any("its outcome is not read here" in note.text for note in table.notes)
+
+
+@pytest.mark.parametrize(("finding", "verdict"), [("holds", "settled"), ("fails", "contradicted")])
+def test_a_test_may_show_that_a_claim_is_wrong(site: Site, finding: str, verdict: str) -> None:
+    names = "tests/unit/test_a.py::test_b tests/unit/test_a.py::test_c"
+    judgement = judged(site, decided_by="test", evidence=names, finding=finding, note="a reason")
+    assert judgement.verdict == verdict
+    assert judgement.by == "test tests/unit/test_a.py::test_b, tests/unit/test_a.py::test_c; a reason"
+
+
+def test_printed_numbers_are_worked_out_exactly(site: Site) -> None:
+    """41.8 - 41.0 is 0.8, which binary fractions miss; a cell that spans two columns is found under either."""
+    rows = rows_of(table_of(site))
+    assert rows["X-1"]["by"].startswith("printed 41.8 minus 41.0 (Table 2, page 8): 0.8, expected = 0.8")
+    assert rows["X-1"]["verdict"] == "settled"
+    assert rows["V-24d"]["by"].startswith("printed 2.3e19 over 1.2e20")
+    wrong = judged(site, decided_by="printed", evidence="table2:big:bleu_en_de", expected="= 28.5")
+    assert wrong.verdict == "contradicted"
+
+
+@pytest.mark.parametrize("cell", ["table2:big:bleu_en_fr", "table2:huge:bleu_en_de", "table2:big:bleu"])
+def test_a_cell_that_is_not_printed_is_refused(site: Site, cell: str) -> None:
+    with pytest.raises(TableError, match=rf"claims.csv: {cell} is not printed"):
+        judged(site, decided_by="printed", evidence=cell, expected="> 0")
+
+
+def test_at_the_papers_scale_a_reproduction_takes_over_its_verdict(tmp_path: Path) -> None:
+    paper = make_site(tmp_path, "paper", has_baselines=False, seeds=[1, 2, 3], ablation_seeds=[1, 2, 3])
+    write_everything(paper, base_bleu=28.2, hardware=EIGHT_P100)  # 28.3, 28.4 and 28.5: 28.4 as printed
+    rows = rows_of(table_of(paper))
+    assert rows["V-24g"]["verdict"] == "settled"
+    assert rows["V-24g"]["by"].startswith("printed 28.4: REPRODUCED. ")
+    assert rows["V-24h"]["verdict"] == "contradicted"  # 28.4 is not 41.0
+    assert rows["V-24h"]["by"].startswith("printed 41: NOT REPRODUCED. ")
+
+
+def toy_findings(findings: Findings, lines: tuple[str, ...]) -> Findings:
+    """Return findings with the tutorial's run: three sentences, two of them trained on."""
+    run = read_sentences()["toy_en_es"][0]
+    pairs = [{"en": "one", "es": "uno"}, {"en": "two", "es": "dos"}]
+    source = ListedSource(pairs_by_split={"train": pairs, run.testset: [*pairs, {"en": "three", "es": "tres"}]})
+    corpus = CorpusSpec(name=run.corpus, description="three", language_pair="en-es", source=source,
+                        dev_testset=run.testset, test_testset=run.testset)  # fmt: skip
+    evaluation = Evaluation(corpus=run.corpus, system=run.system, seed=1, average=run.average, testset=run.testset,
+                            role="test", language_pair="en-es")  # fmt: skip
+    return dataclasses.replace(
+        findings, corpora={run.corpus: corpus}, translations={evaluation: Translations(lines, "beam:3")}
+    )
+
+
+@pytest.mark.parametrize(
+    ("which", "verdict", "number"), [("trained", "settled", "2 of 2"), ("unseen", "contradicted", "0 of 1")]
+)
+def test_translations_are_counted_apart_trained_and_unseen(site: Site, which: str, verdict: str, number: str) -> None:
+    claim = claim_of(decided_by="sentences", evidence=f"toy_en_es {which}", expected="= 1", config="claims")
+    judgement = judge_claim(claim, toy_findings(findings_of(site), ("uno", "dos", "dos")), [])
+    assert judgement.verdict == verdict
+    assert judgement.by.startswith(f"{number} sentences as the reference, n=1: ")
+
+
+def test_a_sentence_learned_wrong_is_noticed(site: Site) -> None:
+    claim = claim_of(decided_by="sentences", evidence="toy_en_es trained", expected="= 1", config="claims")
+    assert judge_claim(claim, toy_findings(findings_of(site), ("uno", "tres", "tres")), []).verdict == "contradicted"
+
+
+def test_each_kind_of_run_has_its_command() -> None:
+    commands = {claim.decided_by: command_of(claim) for claim in read_claims()}
+    assert commands["measurement"].startswith("aiayn measure")
+    assert commands["reproduction"] == "snakemake --profile slurm"
+    assert commands["comparison"].startswith("snakemake --profile profiles/local --configfile workflow/config/")
+
+
+def test_the_table_renders_in_every_format(site: Site) -> None:
+    table = table_of(site)
+    for render in RENDERER_BY_SUFFIX.values():
+        assert "V-46d" in render(table)

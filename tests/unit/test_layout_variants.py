@@ -1,0 +1,143 @@
+"""The table of variants: what each is unlike base in, and differences of the same seeds with their interval."""
+
+from pathlib import Path
+
+import pytest
+
+from aiayn.spec import ScaleSpec
+from paper_tables.evaluations import VARIANTS
+from paper_tables.findings import gather_findings
+from paper_tables.layout import Table
+from paper_tables.layout_variants import lay_out_variants
+from paper_tables.render import plain_text
+from tests.records_factory import Site, make_site, write_attempt, write_everything, write_scores
+
+DAGGER = "[\u2020]"
+PLUS_MINUS = "\u00b1"
+BLEU, PPL = "bleu_tok_compound_split", "ppl_per_subword"
+
+
+def site_of(folder: Path, **changes: object) -> Site:
+    """Return a site of one variant and nothing of the other language."""
+    values: dict[str, object] = {"en_fr_systems": [], "ablation_systems": [], "has_baselines": False}
+    values |= {"en_de_systems": [], "variants": ["pre_norm"], "variant_seeds": [1, 2]}
+    return make_site(folder, **values | changes)
+
+
+def table_of(site: Site, scale: ScaleSpec | None = None) -> Table:
+    """Return the table of whatever is there."""
+    findings = gather_findings(scale or site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_variants(findings)
+
+
+def row_of(table: Table, system: str) -> dict[str, str]:
+    """Return the texts of a system's row by column."""
+    row = next(row for row in table.rows if plain_text(row.cells[0]).split(" ")[0] == system)
+    names = [column.name for column in table.columns]
+    return dict(zip(names, (plain_text(cell) for cell in row.cells), strict=True))
+
+
+def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
+    """Write a system's scores on dev."""
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    wanted = (system, seed, "last1")
+    evaluation = next(e for e in findings.evaluations if (e.system, e.seed, e.average) == wanted)
+    write_scores(site, evaluation, {BLEU: bleu, "bleu_sacre_13a": bleu - 1, PPL: ppl})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Base 70 and 72 BLEU; pre-norm 71 and 74, perplexity 0.25 below base's in both seeds."""
+    made = site_of(tmp_path)
+    write_everything(made)
+    for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
+        score(made, "base", seed, base, 1.5)
+        score(made, "pre_norm", seed, variant, 1.25)
+    return made
+
+
+def test_base_comes_first_then_each_variant_of_the_scale(site: Site) -> None:
+    assert [plain_text(row.cells[0]) for row in table_of(site).rows] == [f"base {DAGGER}", f"pre_norm {DAGGER}"]
+
+
+def test_a_row_says_what_is_unlike_base_and_all_values_that_it_was_run_with(site: Site) -> None:
+    row = row_of(table_of(site), "pre_norm")
+    assert row["unlike_base"] == f"norm_order pre {DAGGER}"
+    assert row["train_steps"] == f"3,000 (n=2) {DAGGER}"
+    assert row["params"] == f"0.412 (n=2) {DAGGER}"
+    assert row_of(table_of(site), "base")["unlike_base"] == f" {DAGGER}".strip()
+
+
+def test_a_difference_is_of_the_same_seeds_and_has_their_interval(site: Site) -> None:
+    """+1 and +2: mean 1.5, sd 0.707, over the root of 2 it is 0.5; t(0.975, 1 df) = 12.706."""
+    row = row_of(table_of(site), "pre_norm")
+    assert row["bleu_dev"] == f"72.50 {PLUS_MINUS} 19.06 (n=2) {DAGGER}"  # 71 and 74: 1.5 x 12.706
+    assert row["bleu_dev_difference"] == f"+1.50 {PLUS_MINUS} 6.35 (n=2) {DAGGER}"
+    assert row["ppl_dev_difference"] == f"-0.25 {PLUS_MINUS} 0.00 (n=2) {DAGGER}"
+    assert row["bleu_dev_sacre"].startswith("71.50")
+
+
+def test_base_has_no_difference_to_itself(site: Site) -> None:
+    row = row_of(table_of(site), "base")
+    assert (row["ppl_dev_difference"], row["bleu_dev_difference"]) == ("", "")
+
+
+def test_one_common_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    site = site_of(tmp_path, variant_seeds=[1])
+    write_everything(site)
+    score(site, "pre_norm", 1, 70.6, 1.5)  # base: 70.1
+    row = row_of(table_of(site), "pre_norm")
+    assert row["bleu_dev_difference"] == f"+0.50 (one seed) {DAGGER}"
+    assert row["ppl_dev_difference"] == f"+0.00 (one seed) {DAGGER}"
+
+
+def test_seeds_that_base_lacks_are_left_out_of_the_difference(tmp_path: Path) -> None:
+    """Base stands with seeds 1 and 2 alone; seed 3 of the variant would move the mean."""
+    site = site_of(tmp_path, variant_seeds=[1, 2, 3])
+    write_everything(site)
+    for seed, bleu in ((1, 71.1), (2, 71.2), (3, 99.0)):
+        score(site, "pre_norm", seed, bleu, 1.5)
+    (site.results_folder / "demo/score/demo_en_de/base/seed3/last1/demo_dev.json").unlink()
+    assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+1.00 {PLUS_MINUS} 0.00 (n=2) {DAGGER}"
+
+
+def test_an_unfinished_training_is_named_and_leaves_no_difference(tmp_path: Path) -> None:
+    site = site_of(tmp_path)
+    write_attempt(site, "demo_en_de", "pre_norm", 1, update=50, outcome="failed")
+    table = table_of(site)
+    row = row_of(table, "pre_norm")
+    assert row["bleu_dev"] == f"1 failed, 1 missing {DAGGER}"
+    assert row["bleu_dev_difference"] == f"\u2013 {DAGGER}"
+    assert any("pre_norm seed 1: failed at update 50 of 3,000" in note.text for note in table.notes)
+
+
+def test_variants_that_the_scale_does_not_name_are_named_as_missing(site: Site) -> None:
+    note = next(note.text for note in table_of(site).notes if note.text.startswith("Not run at scale demo"))
+    assert "pre_norm" not in note
+    assert all(name in note for name in VARIANTS if name != "pre_norm")
+
+
+def test_without_variants_the_table_is_empty_and_says_what_could_be_run(tmp_path: Path) -> None:
+    site = site_of(tmp_path, variants=[], en_de_systems=["base"])
+    write_everything(site)
+    table = table_of(site)
+    assert table.rows == ()
+    assert [note.text.split(",")[0] for note in table.notes] == ["Not run at scale demo"]
+
+
+def test_every_cell_of_ours_is_marked_and_the_definitions_are_named(site: Site) -> None:
+    table = table_of(site)
+    cells = [cell for row in table.rows for cell in row.cells if cell.kind != "blank"]
+    assert cells
+    assert all("\u2020" in cell.marks for cell in cells)
+    assert {metric for metric, _, _ in table.signatures} == {BLEU, "bleu_sacre_13a", PPL}
+
+
+def test_another_number_of_updates_than_was_run_is_never_printed(site: Site) -> None:
+    """The scale now asks for 1,000 updates; what lies there was trained for 3,000, and stands for nothing."""
+    import msgspec
+
+    shorter = msgspec.structs.replace(site.scale, updates=1000)
+    row = row_of(table_of(site, shorter), "pre_norm")
+    assert row["train_steps"] == row["bleu_dev"] == f"outdated {DAGGER}"
+    assert "3,000" in row_of(table_of(site), "pre_norm")["train_steps"]

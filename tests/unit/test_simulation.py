@@ -1,0 +1,96 @@
+"""The rule keeps its stated error rates on runs drawn from known distributions; a rule that does not is noticed.
+
+Each rate is allowed three binomial standard errors beyond what is stated. Seeds are fixed, so a test cannot fail by
+chance; tests/benchmarks/bench_verdicts.py prints the whole table.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from analysis import simulation, verdict
+from analysis.simulation import NOISE_BY_SHAPE, Rates, Scene, simulate_rates
+from analysis.verdict import ALPHA, MARGIN_BLEU, Outcome
+
+SD = 0.27
+ALONE, POOLED = (SD,), (SD,) * 4
+NUM_TRIALS = 2000
+
+
+def allowed(fraction: float) -> float:
+    """Return a stated rate with three binomial standard errors on top."""
+    return fraction + 3 * math.sqrt(fraction * (1 - fraction) / NUM_TRIALS)
+
+
+def rates(true_difference: float, sds: tuple[float, ...], num_seeds: int, shape: str = "normal") -> Rates:
+    scene = Scene(true_difference=true_difference, sds=sds, num_seeds=num_seeds, shape=shape)
+    return simulate_rates(scene, num_trials=NUM_TRIALS, rng=np.random.default_rng(1706))
+
+
+@pytest.mark.parametrize("sds", [ALONE, POOLED])
+@pytest.mark.parametrize("num_seeds", [3, 10])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_on_the_margin_neither_error_is_more_frequent_than_stated(
+    sds: tuple[float, ...], num_seeds: int, side: int
+) -> None:
+    found = rates(side * MARGIN_BLEU, sds, num_seeds).fraction_by_outcome
+    assert found[Outcome.REPRODUCED] <= allowed(ALPHA)
+    assert found[Outcome.NOT_REPRODUCED] <= allowed(ALPHA / 2)
+    assert found[Outcome.REPRODUCED] >= ALPHA - 3 * math.sqrt(ALPHA * (1 - ALPHA) / NUM_TRIALS)  # and no rarer
+
+
+@pytest.mark.parametrize("shape", ["uniform", "laplace"])
+def test_other_shapes_of_noise_keep_the_rate_of_a_wrong_reproduced(shape: str) -> None:
+    assert rates(MARGIN_BLEU, POOLED, 5, shape).fraction_by_outcome[Outcome.REPRODUCED] <= allowed(ALPHA)
+
+
+def test_without_a_difference_it_is_never_not_reproduced_and_more_seeds_reproduce_it_more_often() -> None:
+    found = [rates(0, ALONE, num_seeds).fraction_by_outcome for num_seeds in (3, 5, 10)]
+    assert [one[Outcome.NOT_REPRODUCED] for one in found] == [0, 0, 0]
+    powers = [one[Outcome.REPRODUCED] for one in found]
+    assert powers == sorted(powers)
+    assert 0.4 < powers[0] < 0.6
+    assert powers[2] > 0.99
+
+
+def test_pooling_makes_three_seeds_reproduce_what_is_equal_far_more_often() -> None:
+    alone, pooled = (rates(0, sds, 3).fraction_by_outcome[Outcome.REPRODUCED] for sds in (ALONE, POOLED))
+    assert pooled > alone + 0.2
+
+
+def test_two_points_away_is_not_reproduced_and_never_reproduced() -> None:
+    found = rates(2, ALONE, 3).fraction_by_outcome
+    assert found[Outcome.REPRODUCED] == 0
+    assert found[Outcome.NOT_REPRODUCED] > 0.95
+
+
+def test_pooling_with_calmer_systems_breaks_the_stated_rate() -> None:
+    unlike = rates(MARGIN_BLEU, (4 * SD, SD, SD, SD), 3).fraction_by_outcome
+    assert unlike[Outcome.REPRODUCED] > 2 * allowed(ALPHA)  # why the tables warn where Bartlett's test is small
+
+
+def test_a_rule_without_its_reach_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "_one_sided_reach", lambda *_: 0.0)  # calls whatever lies within the margin equal
+    assert rates(MARGIN_BLEU, ALONE, 3).fraction_by_outcome[Outcome.REPRODUCED] > 0.4
+
+
+def test_the_same_generator_gives_the_same_rates_and_another_others() -> None:
+    scene = Scene(true_difference=0.0, sds=ALONE, num_seeds=3)
+    first, again, other = (
+        simulate_rates(scene, num_trials=200, rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("shape", NOISE_BY_SHAPE)
+def test_every_noise_has_mean_zero_and_variance_one(shape: str) -> None:
+    drawn = simulation.NOISE_BY_SHAPE[shape](np.random.default_rng(1), (100, 1000))
+    assert drawn.mean() == pytest.approx(0, abs=0.015)
+    assert drawn.var() == pytest.approx(1, abs=0.03)
+
+
+def test_a_half_of_a_hundred_trials_is_known_to_a_twentieth() -> None:
+    found = Rates(num_trials=100, fraction_by_outcome={Outcome.REPRODUCED: 0.5})
+    assert found.standard_error(Outcome.REPRODUCED) == pytest.approx(0.05)

@@ -1,0 +1,106 @@
+"""What `aiayn train` asks of a job: another length on request, and the vectors that a system starts from."""
+
+from pathlib import Path
+
+import pytest
+
+import aiayn.feasibility
+import aiayn.train
+from aiayn.__main__ import main
+from aiayn.binarize import data_bin_digest
+from aiayn.launch import TrainingRequest
+from aiayn.provenance import file_sha256
+from aiayn.records import BinarizedCorpus, write_record
+from aiayn.spec import read_system
+from tests.records_factory import PROVENANCE
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
+    """Return the list that every request is put on, in place of a training."""
+    asked: list[TrainingRequest] = []
+    monkeypatch.setattr(aiayn.train, "drive", lambda request, **_: asked.append(request))
+    monkeypatch.setattr(aiayn.feasibility, "check_feasible", lambda *_, **__: None)
+    return asked
+
+
+@pytest.fixture
+def data_path(tmp_path: Path) -> Path:
+    """Return the record of a data-bin that holds dictionaries alone."""
+    folder = tmp_path / "data-bin"
+    folder.mkdir()
+    for language in ("en", "de"):
+        (folder / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
+    record = BinarizedCorpus(
+        provenance=PROVENANCE, corpus="demo_en_de", folder=str(folder), source_language="en", target_language="de",
+        dictionary_sha256_by_language={name: file_sha256(folder / f"dict.{name}.txt") for name in ("en", "de")},
+        digest=data_bin_digest(folder), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
+        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+    )  # fmt: skip
+    write_record(record, tmp_path / "record.json")
+    return tmp_path / "record.json"
+
+
+def train(data_path: Path, system: str, *more: str) -> int:
+    """Call the verb for a system of the demo."""
+    arguments = ["train", "--scale", "demo", "--corpus", "demo_en_de", "--system", system, "--seed", "1"]
+    places = ["--binarized", str(data_path), "--record", str(data_path.parent / "seed1.json")]
+    return main([*arguments, *places, "--runs-folder", str(data_path.parent / "runs"), *more])
+
+
+def vectors_file(folder: Path, header: str = "1 64", name: str = "v.txt") -> Path:
+    """Write a file of vectors that is read no further than its first line."""
+    path = folder / name
+    path.write_text(f"{header}\na 0.5\n", encoding="utf-8")
+    return path
+
+
+def test_updates_replace_the_systems_own_and_make_another_run(data_path: Path, requests: list[TrainingRequest]) -> None:
+    own = read_system("base", "demo").training.updates
+    for more in ([], ["--updates", "7"], ["--updates", str(own)]):
+        assert train(data_path, "base", *more) == 0
+    whole, short, said = requests
+    assert [request.training.updates for request in requests] == [own, 7, own]
+    assert short.run != whole.run == said.run
+    assert whole.vectors_path is None
+
+
+@pytest.mark.parametrize("updates", ["0", "-1", "x"])
+def test_no_updates_are_a_usage_error(data_path: Path, requests: list[TrainingRequest], updates: str) -> None:
+    with pytest.raises(SystemExit):
+        train(data_path, "base", f"--updates={updates}")
+    assert requests == []
+
+
+def test_vectors_travel_to_the_job_and_their_content_names_the_run(
+    data_path: Path, tmp_path: Path, requests: list[TrainingRequest]
+) -> None:
+    path = vectors_file(tmp_path)
+    copy = vectors_file(tmp_path, name="copy.txt")
+    assert train(data_path, "pretrained_embeddings", "--vectors", str(path)) == 0
+    assert train(data_path, "pretrained_embeddings", "--vectors", str(copy)) == 0
+    path.write_text(path.read_text(encoding="utf-8") + "b 0.25\n", encoding="utf-8")
+    assert train(data_path, "pretrained_embeddings", "--vectors", str(path)) == 0
+    first, same, other = requests
+    assert first.vectors_path == str(path)
+    assert first.run == same.run != other.run
+
+
+def test_a_system_of_vectors_needs_a_file_and_no_other_takes_one(
+    data_path: Path, tmp_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(data_path, "pretrained_embeddings") == 2
+    assert "embeddings is 'vectors', vectors None; name their file: --vectors FILE" in capsys.readouterr().err
+    assert train(data_path, "base", "--vectors", str(vectors_file(tmp_path))) == 2
+    assert "leave --vectors out" in capsys.readouterr().err
+    assert requests == []
+
+
+def test_vectors_of_another_width_are_refused(
+    data_path: Path, tmp_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(data_path, "pretrained_embeddings", "--vectors", str(vectors_file(tmp_path, "1 300"))) == 1
+    message = capsys.readouterr().err
+    assert "300 dimensions, expected pretrained_embeddings's d_model, 64" in message
+    assert "`aiayn vectors --dimensions 64`" in message
+    assert requests == []

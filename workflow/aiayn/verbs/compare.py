@@ -1,0 +1,71 @@
+"""Compare two systems on the same sentences: tell whether they differ by more than the choice of sentences explains.
+
+Each side is a file (detokenised translations, one a line) or a run, by its name or a unique beginning of it. The tests
+are sacreBLEU's: paired bootstrap resampling, or approximate randomisation.
+"""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = "aiayn compare --baseline base.de --system big.de --references newstest2014.de"
+METRIC = "bleu_sacre_13a"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn compare`."""
+    parser.add_argument("--baseline", required=True, metavar="FILE|RUN", help="what is compared with")
+    parser.add_argument("--system", required=True, metavar="FILE|RUN", help="what is compared")
+    parser.add_argument(
+        "--references", type=Path, metavar="FILE", help="references; of runs, by default their corpus's"
+    )
+    parser.add_argument("--testset", help="of runs decoded on several; of files without --references, a public one")
+    parser.add_argument("--average", help="of runs decoded with several averages (default: the longest)")
+    parser.add_argument("--language-pair", choices=("en-de", "en-fr"), default="en-de", help="of files; default: en-de")
+    parser.add_argument("--metric", help=f"a definition, as `aiayn score` names it (default: {METRIC})")
+    parser.add_argument(
+        "--method", choices=("bootstrap", "randomisation"), default="bootstrap", help="default: bootstrap"
+    )
+    parser.add_argument("--resamples", type=int, metavar="N", help="default: bootstrap 1000, randomisation 10000")
+    parser.add_argument("--seed", type=int, default=12345, help="of the resampling, 1 or more (default: 12345)")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument("--json", action="store_true", help="print one object")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, and print the answer."""
+    import logging
+
+    import msgspec
+
+    from aiayn.score import score_hypotheses
+    from aiayn.segment_counts import count_segments, make_scorer
+    from aiayn.sides import read_sides
+    from paper_tables.comparison import NamedComparison, compare_segments, render_comparison
+
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # its news are of each step
+    baseline, system, references = read_sides(
+        (args.baseline, args.system), references_path=args.references, testset=args.testset, average=args.average,
+        language_pair=args.language_pair, results_folder=args.results,
+    )  # fmt: skip
+    metric = args.metric or ("bleu_as_given" if references.is_segmented else METRIC)
+    language = references.target_language
+    scored = score_hypotheses(
+        baseline.lines, references.lines, metrics=[metric], target_language=language,
+        hypotheses_sha256=baseline.sha256, testset=references.testset,
+    )[0]  # fmt: skip
+    rows = [
+        count_segments(metric, side.lines, references.lines, target_language=language) for side in (baseline, system)
+    ]
+    comparison = compare_segments(
+        *rows, scorer=make_scorer(metric), metric=metric, signature=scored.signature, method=args.method,
+        num_resamples=args.resamples, seed=args.seed,
+    )  # fmt: skip
+    named = NamedComparison(
+        testset=references.testset, baseline_name=baseline.name, baseline_sha256=baseline.sha256,
+        baseline_search=baseline.search, system_name=system.name, system_sha256=system.sha256,
+        system_search=system.search, comparison=comparison,
+    )  # fmt: skip
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(named), indent=1).decode("utf-8"))
+        return
+    print(render_comparison(named), end="")
