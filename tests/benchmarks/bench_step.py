@@ -1,0 +1,153 @@
+"""One training step of fairseq's own transformer, loss and Adam against ours: ms, target tokens/s, memory, losses.
+
+    python tests/benchmarks/bench_step.py                       a CPU core: Multi30k's base, about two minutes
+    python tests/benchmarks/bench_step.py --scale paper         a GPU: base and big, 25k + 25k tokens, fp32, tf32, bf16
+
+The same synthetic batch for both, lengths like the corpus's; steps alternate, in one process. On a GPU the share
+of the peak is of a bfloat16 product of matrices measured here, not of a data sheet.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerModel, base_architecture
+from fairseq.optim.adam import Adam
+from torch import Tensor
+
+from aiayn.cost import flops_per_token
+from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
+from aiayn.engine.transformer import AiaynTransformer, AiaynTransformerConfig
+from aiayn.spec import TrainingSpec, read_system
+
+PAD, EPS_LS = 1, 0.1
+VOCABULARY_SIZE = {"multi30k": 7_799, "paper": 37_000}
+TOKENS = {"multi30k": 3_000, "paper": 25_000}
+SYSTEMS = {"multi30k": ["base"], "paper": ["base", "big"]}
+
+
+def make_batch(scale: str, device: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Return source, moved-on target and target of so many tokens a side; lengths 15 to 45 (13 on Multi30k's)."""
+    mean_tokens = 30 if scale == "paper" else 13
+    generator = torch.Generator().manual_seed(1)
+    rows = TOKENS[scale] // mean_tokens
+    lengths = torch.randint(mean_tokens // 2, mean_tokens * 3 // 2 + 1, (rows,), generator=generator)
+    tokens = torch.randint(4, VOCABULARY_SIZE[scale], (2, rows, int(lengths.max())), generator=generator)
+    tokens = tokens.masked_fill(torch.arange(tokens.shape[2]) >= lengths[:, None], PAD)
+    source, target = tokens.to(device)
+    return source, torch.cat([torch.full_like(target[:, :1], 2), target[:, :-1]], dim=1), target
+
+
+def make_dictionary(size: int) -> Dictionary:
+    """Return a dictionary of so many symbols."""
+    dictionary = Dictionary()
+    dictionary.symbols += [str(index) for index in range(size - len(dictionary))]
+    return dictionary
+
+
+def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) -> dict[str, Callable[[], float]]:
+    """Return a function for each side that makes one optimiser step and returns the smoothed loss a token, in nats."""
+    dictionary = make_dictionary(VOCABULARY_SIZE[scale])
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    source, moved, target = make_batch(scale, device)
+    num_tokens = int(target.ne(PAD).sum())
+    flags: Any = argparse.Namespace(
+        encoder_layers=training.num_layers, decoder_layers=training.num_layers, encoder_embed_dim=training.d_model,
+        encoder_ffn_embed_dim=training.d_ff, encoder_attention_heads=training.num_heads,
+        decoder_attention_heads=training.num_heads, dropout=training.p_drop, share_all_embeddings=True,
+    )  # fmt: skip
+    base_architecture(flags)
+    names = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "p_drop", "attention_biases")
+    torch.manual_seed(1)
+    stock = TransformerModel.build_model(flags, task).to(device)
+    ours = AiaynTransformer.build_model(
+        AiaynTransformerConfig(**{name: getattr(training, name) for name in names}), task
+    ).to(device)
+    stock_adam = Adam(stock.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    our_adam = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(ours.parameters())).optimizer
+
+    def stock_loss() -> Tensor:
+        log_probabilities = stock.get_normalized_probs(stock(source, None, moved), log_probs=True)
+        return label_smoothed_nll_loss(log_probabilities.flatten(0, 1), target.flatten(), EPS_LS, PAD)[0]
+
+    def our_loss() -> Tensor:
+        return ours(source, None, moved, target_BT=target, eps_ls=EPS_LS)[0]
+
+    def step(compute: Callable[[], Tensor], optimiser: torch.optim.Optimizer) -> float:
+        optimiser.zero_grad()
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
+            loss = compute()
+        (loss / num_tokens).backward()
+        optimiser.step()
+        return float(loss) / num_tokens
+
+    return {"fairseq": lambda: step(stock_loss, stock_adam), "ours": lambda: step(our_loss, our_adam)}
+
+
+def measured_peak(device: str) -> float:
+    """Return the FLOP/s of a large product of bfloat16 matrices (a GPU), or of fp32 ones (a CPU)."""
+    size, dtype = (8192, torch.bfloat16) if device == "cuda" else (1024, torch.float32)
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    best_seconds = min(_seconds(lambda: left @ right, device) for _ in range(10))
+    return 2 * size**3 / best_seconds
+
+
+def _seconds(work: Callable[[], object], device: str) -> float:
+    begin = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def compare(system: str, scale: str, precision: str, device: str, num_steps: int) -> None:
+    """Alternate the steps of both sides and print a line for each."""
+    training = read_system(system, scale).training
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    target_tokens = int(make_batch(scale, "cpu")[2].ne(PAD).sum())
+    steps, peak = make_steps(training, scale, precision, device), measured_peak(device)
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
+    for index in range(num_steps + 2):  # two to warm up
+        for name, step in steps.items():
+            if device == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+            results: list[float] = []
+            taken = _seconds(lambda step=step, results=results: results.append(step()), device)
+            losses[name] = results[0]
+            if index >= 2:
+                seconds[name].append(taken)
+            if device == "cuda":
+                memory[name] = torch.cuda.max_memory_allocated() / 2**30
+    flops = flops_per_token(training, VOCABULARY_SIZE[scale], 30.0 if scale == "paper" else 13.0) * target_tokens
+    for name, values in seconds.items():
+        median = sorted(values)[len(values) // 2]
+        held = f"{memory[name]:6.1f} GiB" if device == "cuda" else "         -"
+        print(
+            f"{system:5} {precision:5} {name:8} {median * 1000:8.1f} ms (best {min(values) * 1000:.1f}) "
+            f"{target_tokens / median:10,.0f} target tokens/s {held} {flops / median / peak:6.1%} of the peak "
+            f"loss {losses[name]:.4f}"
+        )
+
+
+def main() -> None:
+    """Print what the two cost on this machine."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", choices=SYSTEMS, default="multi30k")
+    parser.add_argument("--steps", type=int, default=7)
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if device == 'cuda' else 'one CPU thread'}")
+    for system in SYSTEMS[args.scale]:
+        for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
+            compare(system, args.scale, precision, device, args.steps)
+
+
+if __name__ == "__main__":
+    main()
