@@ -48,7 +48,7 @@ KEPT_KEYS = frozenset(
         # validation's and generate's search
         "eval_bleu", "eval_bleu_args", "eval_bleu_detok", "eval_bleu_remove_bpe", "eval_tokenized_bleu", "gen_subset",
         "beam", "lenpen", "max_len_a", "max_len_b", "remove_bpe", "post_process", "sacrebleu", "scoring", "bpe",
-        "tokenizer", "sacrebleu_tokenizer", "sacrebleu_lowercase", "nbest", "sampling",
+        "tokenizer", "model_overrides", "sacrebleu_tokenizer", "sacrebleu_lowercase", "nbest", "sampling",
     }
 )  # fmt: skip
 _MAX_ARGUMENT_CHARACTERS = 200  # of one value; `data` may be a long list of shards

@@ -9,10 +9,9 @@ read is no cache, one that cannot be written is reported and left.
 
 import hashlib
 import logging
-import multiprocessing
 import os
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +20,8 @@ import msgspec
 from aiayn.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.errors import RecordError
 from aiayn.provenance import replace_on_success
-from analysis.log_reader import read_log
 from analysis.log_types import LogFile
+from analysis.log_worker import ReadLog, read_in_processes, read_one
 
 logger = logging.getLogger(__name__)
 LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
@@ -66,14 +65,13 @@ def list_logs(folder: Path) -> list[str]:
     paths = []
     for parent, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if not name.startswith("."))
+        found = [name for name in files if not name.startswith(".") and Path(name).suffix in LOG_SUFFIXES]
+        found = [name for name in found if Path(parent, name).is_file()]
         if ATTEMPTS_NAME in files:  # a run of ours: what else lies there are its launcher's logs, of one attempt each
-            names[:], files = [], [name for name in files if name == LOG_NAME]
+            names.clear()
+            found = [name for name in found if name == LOG_NAME]
         inside = Path(parent).relative_to(folder)
-        paths += [
-            (inside / name).as_posix()
-            for name in sorted(files)
-            if not name.startswith(".") and Path(name).suffix in LOG_SUFFIXES
-        ]
+        paths += [(inside / name).as_posix() for name in found]
     return sorted(paths)
 
 
@@ -81,23 +79,24 @@ def read_folder(folder: Path, cache_folder: Path | None, *, num_processes: int |
     """Return what each log below a folder holds, by its path there; without `cache_folder` everything is read.
 
     Raises:
-        RecordError: if there is no such folder.
-        OSError: if a file cannot be read.
+        RecordError: if there is no such folder, or a file cannot be read.
     """
     paths = list_logs(folder)
     num_processes = num_processes or _num_cpus()
     if cache_folder is None:
-        return {path: found for path, (found, _) in _read(folder, paths, num_processes).items()}
+        return {path: read.file for path, read in _read(folder, paths, num_processes).items()}
     cache_path = cache_folder / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()}.msgpack"
     known = _load(cache_path)
-    with ThreadPoolExecutor(num_processes) as threads:
-        digests = dict(zip(paths, threads.map(_digest, [folder / path for path in paths]), strict=True))
+    digests: dict[str, str] = {}
+    if known:
+        with ThreadPoolExecutor(num_processes) as threads:
+            digests = dict(zip(paths, threads.map(_digest, [folder / path for path in paths]), strict=True))
     found = {path: known[digest] for path, digest in digests.items() if digest in known}
     missing = [path for path in paths if path not in found]
     read = _read(folder, missing, num_processes)
-    found |= {path: log_file for path, (log_file, _) in read.items()}
+    found |= {path: one.file for path, one in read.items()}
     kept = {digests[path]: found[path] for path in paths if path not in read}
-    kept |= {digest: log_file for log_file, digest in read.values() if digest}
+    kept |= {one.digest: one.file for one in read.values() if one.digest}
     if kept.keys() != known.keys():
         _store(cache_path, kept)
     return {path: found[path] for path in paths}
@@ -115,33 +114,14 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:
+def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, ReadLog]:
     """Read files, on several processes if they are worth it."""
     num_bytes = sum((folder / path).stat().st_size for path in paths)
     num_processes = min(num_processes, num_bytes // MIN_BYTES_PER_PROCESS, len(paths))
-    whole_paths = [str(folder / path) for path in paths]
+    whole_paths = [str((folder / path).resolve()) for path in paths]
     if num_processes <= 1:
-        return dict(zip(paths, (_read_one(path) for path in whole_paths), strict=True))
-    executor: Executor = ProcessPoolExecutor(num_processes, mp_context=multiprocessing.get_context("spawn"))
-    with executor:
-        packed = executor.map(_read_packed, whole_paths, chunksize=max(1, len(paths) // (num_processes * 8)))
-        return dict(zip(paths, _unpacked(packed), strict=True))
-
-
-def _read_one(path: str) -> tuple[LogFile, str]:
-    return read_log(Path(path))
-
-
-def _read_packed(path: str) -> tuple[bytes, str]:
-    """Read one file in a process of its own; packed, as pickling so many small objects takes longer than reading."""
-    log_file, digest = read_log(Path(path))
-    return msgspec.msgpack.encode(log_file), digest
-
-
-def _unpacked(packed: Iterable[tuple[bytes, str]]) -> Iterable[tuple[LogFile, str]]:
-    decoder = msgspec.msgpack.Decoder(LogFile)
-    for content, digest in packed:
-        yield decoder.decode(content), digest
+        return dict(zip(paths, (read_one(path) for path in whole_paths), strict=True))
+    return dict(zip(paths, read_in_processes(whole_paths, num_processes), strict=True))
 
 
 def _load(path: Path) -> dict[str, LogFile]:

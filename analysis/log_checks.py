@@ -5,7 +5,9 @@ out of the tables, `apart` gives it a line of its own, on which nothing else is 
 Messages are filled with facts by name, and with `found` and `expected`.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,6 +20,7 @@ from analysis.log_symbols import Symbol, Symbols, are_equal
 
 RULES_FOLDER = Path(__file__).parent / "log_rules"
 Severity = Literal["error", "apart", "note"]
+MAX_OTHERS = 3  # logs that are named in a message about several
 Subject = Literal["training", "generation", "line"]
 
 
@@ -120,7 +123,7 @@ Check = Holds | IsZero | AtLeast | Near | AsInRow | OneValue | Distinct
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One rule. `scales` are those at which it applies."""
+    """One rule. `scales` are those at which it applies; it is not asked where the rule `after` is broken already."""
 
     id: str
     of: Subject
@@ -128,6 +131,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     check: Check
     message: str
     next_step: str
+    after: str = ""
     scales: list[str] = msgspec.field(default_factory=lambda: ["paper", "multi30k", "demo"])
 
 
@@ -157,13 +161,22 @@ def read_rules(folder: Path = RULES_FOLDER) -> list[Rule]:
     """Return all rules, files in order of name.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong; or naming a rule that stands twice.
+        ConfigError: with file and line, if a key or value is wrong; or naming a rule that stands twice, or asks what
+            its check cannot tell.
     """
     rules: list[Rule] = []
     for path in sorted(folder.glob("*.yaml")):
         for rule in convert(read_document(path), RuleFile).rules:
             if rule.id in (known.id for known in rules):
                 raise ConfigError(f"{path}: rule {rule.id!r} stands twice; give one of them another id")
+            if rule.after and rule.after not in (known.id for known in rules):
+                raise ConfigError(
+                    f"{path}: rule {rule.id!r} comes after {rule.after!r}, which does not stand before it"
+                )
+            if (rule.of == "line") != isinstance(rule.check, OneValue | Distinct):
+                raise ConfigError(
+                    f"{path}: rule {rule.id!r}: one_value and distinct are checks of a line, others are not"
+                )
             rules.append(rule)
     if not rules:
         raise ConfigError(f"{folder}: no rules; restore them from the repository")
@@ -174,14 +187,19 @@ def broken_rules(
     rules: list[Rule], of: Subject, facts: Facts, *, scale: str, found: Symbols, expected: Symbols
 ) -> list[Finding]:
     """Return the rules that one training or generation breaks; `expected` are its row's symbols, {} without a row."""
-    findings = []
+    findings: dict[str, Finding] = {}
     evidence = Evidence(facts.value_by_name, found, expected)
+    not_asked: set[str] = set()
     for rule in rules:
-        if rule.of == of and scale in rule.scales:
-            fault = rule.check.fault(evidence)
-            if fault is not None:
-                findings.append(_finding(rule, facts, *fault))
-    return findings
+        if rule.of != of or scale not in rule.scales:
+            continue
+        if rule.after in findings or rule.after in not_asked:
+            not_asked.add(rule.id)
+            continue
+        fault = rule.check.fault(evidence)
+        if fault is not None:
+            findings[rule.id] = _finding(rule, facts, *fault)
+    return list(findings.values())
 
 
 def broken_together(rule: Rule, facts_by_path: Mapping[str, Facts]) -> dict[str, Finding]:
@@ -197,23 +215,29 @@ def broken_together(rule: Rule, facts_by_path: Mapping[str, Facts]) -> dict[str,
         for path, facts in facts_by_path.items()
         if (value := facts.value_by_name.get(check.fact)) is not None
     }
-    values = list(value_by_path.values())
-    findings = {}
-    for index, (path, value) in enumerate(value_by_path.items()):
-        is_odd = len(set(values)) > 1 if isinstance(check, OneValue) else values.count(value) > 1
-        if not is_odd or (rule.severity == "error" and value not in values[:index]):
-            continue
-        is_same = isinstance(check, Distinct)
-        others = [other for other, its in value_by_path.items() if other != path and (its == value) == is_same]
-        findings[path] = _finding(rule, facts_by_path[path], value, ", ".join(others))
+    num_by_value = Counter(value_by_path.values())
+    is_distinct = isinstance(check, Distinct)
+    findings, seen = {}, set()
+    for path, value in value_by_path.items():
+        is_odd = num_by_value[value] > 1 if is_distinct else len(num_by_value) > 1
+        if is_odd and (rule.severity != "error" or value in seen):
+            others = (other for other, its in value_by_path.items() if other != path and (its == value) == is_distinct)
+            findings[path] = _finding(rule, facts_by_path[path], value, _some(others))
+        seen.add(value)
     return findings
+
+
+def _some(names: Iterator[str]) -> str:
+    """Return the first few names in words."""
+    first = list(itertools.islice(names, MAX_OTHERS + 1))
+    return ", ".join(first[:MAX_OTHERS]) + (" and others" if len(first) > MAX_OTHERS else "")
 
 
 def _finding(rule: Rule, facts: Facts, found: Fact, expected: Fact) -> Finding:
     words = {name: show(value) for name, value in facts.value_by_name.items()}
     words |= {"found": show(found), "expected": show(expected)}
     fact = getattr(rule.check, "fact", "")
-    name = getattr(rule.check, "symbol", rule.id)
+    name = fact if rule.of == "line" else getattr(rule.check, "symbol", rule.id)
     return Finding(
         rule=rule.id,
         severity=rule.severity,

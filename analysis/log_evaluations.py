@@ -67,7 +67,7 @@ def judge_generation(
     """Return a generation with the rules that it breaks; without a training of a row, its settings are no question."""
     row = training.match.row if training else None
     facts = facts_of_generation(log, average, training is not None)
-    found: Symbols = {"average": average, "length_penalty_form": "len"}
+    found: Symbols = {"average": average}
     if log.bleu is not None:
         found["beam_size"] = log.bleu.beam_size
     alpha = log.arguments.get("lenpen")

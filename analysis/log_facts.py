@@ -18,7 +18,7 @@ NEVER = 10**6  # an interval at or above it is none: `aiayn train` says 10^9
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
     "namespace": "fairseq 0.10",
-    "config": "fairseq 0.12 or between",
+    "config": "fairseq 1.0.0a0 to 0.12",
     "": "fairseq, version unknown",
 }
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences".
@@ -135,7 +135,8 @@ def facts_of_training(training: TrainingLog, attempts: OurAttempts | None) -> Fa
 def version_of(training: TrainingLog, attempts: OurAttempts | None) -> str:
     """Return what a training was made with: our commit, or fairseq's version as far as its log tells."""
     if attempts is not None and attempts.commits and is_ours(training.arguments):
-        return attempts.commits[-1]
+        commit, plus, dirty = attempts.commits[-1].partition("+")
+        return f"commit {commit[:12]}{plus}{dirty}"
     return VERSION_BY_FORM[training.form]
 
 
@@ -214,6 +215,7 @@ def facts_of_generation(generation: GenerationLog, average: str, has_training: b
         "model_path": generation.model_path or "a checkpoint that it does not name",
         "num_models": generation.model_path.count(":") + 1,
         "has_words": not generation.has_piece_marks,
+        "is_plain_model": str(arguments.get("model_overrides") or "{}") == "{}",
         "num_sentences": generation.num_sentences,
         "num_hypotheses": generation.num_hypotheses or None,
         "num_scored": generation.num_sentences or generation.num_hypotheses or None,

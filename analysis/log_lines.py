@@ -7,32 +7,34 @@ and cursor movements are taken out, and so is the rank that `srun --label` puts 
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 BLOCK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 22
+NUM_LINES_SNIFFED = 100  # srun labels every line, or none
 ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 RANK_LABEL = re.compile(rb"^\s*\[?(?:rank ?)?(\d+)\]?: (?=\d{4}-|\||\{|Namespace|[STHDP]-)")
 
 
 class LogText:
-    """The lines of one file, read once; after the last, `digest` is that of its bytes.
+    """The lines of one file, read once; after the last block `digest` is that of its bytes.
 
-    `is_cut` tells that the last line has no LF. `fault` is (line, reason) where reading ended for a fault: bytes that
-    are no text, or a line longer than MAX_LINE_BYTES.
+    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` is
+    (line, reason) where reading ended for a fault: bytes that are no text, or a line longer than MAX_LINE_BYTES.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.num_lines = 0
         self.num_other_ranks_lines = 0
-        self.is_cut = False
+        self.cut_piece = b""
         self.fault: tuple[int, str] | None = None
         self.digest = ""
+        self._has_labels: bool | None = None
 
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (line number, piece of a line without its end)."""
+    def blocks(self) -> Iterator[Iterable[tuple[int, bytes]]]:
+        """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines need no look."""
         hashed = hashlib.blake2b(digest_size=16)
         rest = b""
         with self.path.open("rb") as blocks:
@@ -41,37 +43,32 @@ class LogText:
                 if b"\0" in block:
                     self.fault = (self.num_lines + 1, "holds a zero byte: no text")
                     return
-                lines = (rest + block).split(b"\n") if rest else block.split(b"\n")
+                lines = (rest + block).split(b"\n")
                 rest = lines.pop()
-                yield from self._pieces(lines, is_plain=b"\r" not in block and b"\x1b" not in block)
+                if self._has_labels is None and lines:
+                    self._has_labels = any(RANK_LABEL.match(line) for line in lines[:NUM_LINES_SNIFFED])
+                is_plain = b"\r" not in block and b"\x1b" not in block and not self._has_labels
+                yield enumerate(lines, self.num_lines + 1) if is_plain else self._pieces(lines)
+                self.num_lines += len(lines)
                 if len(rest) > MAX_LINE_BYTES:
                     rest = rest[rest.rfind(b"\r") + 1 :]  # a bar that was rewritten for hours: only its end is kept
                     if len(rest) > MAX_LINE_BYTES:
                         self.fault = (self.num_lines + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes: no log")
                         return
-        self.is_cut = rest != b""
-        if rest:
-            yield from self._pieces([rest], is_plain=False)
         self.digest = hashed.hexdigest()
+        if rest:
+            for _, piece in self._pieces([rest]):
+                self.cut_piece = piece
+            self.num_lines += 1
 
-    def _pieces(self, lines: list[bytes], *, is_plain: bool) -> Iterator[tuple[int, bytes]]:
-        number = self.num_lines
-        for line in lines:
-            number += 1
-            if not is_plain or b"\r" in line or b"\x1b" in line:
-                for piece in ESCAPE.sub(b"", line).split(b"\r"):
-                    if piece:
-                        yield number, self._unlabelled(piece)
-            elif line:
-                yield number, line if line[4:5] == b"-" else self._unlabelled(line)
-            self.num_lines = number
-
-    def _unlabelled(self, line: bytes) -> bytes:
-        """Return a line without its rank label; a line of another rank than 0 is counted, and empty."""
-        label = RANK_LABEL.match(line) if b": " in line[:10] else None
-        if label is None:
-            return line
-        if int(label[1]):
-            self.num_other_ranks_lines += 1
-            return b""
-        return line[label.end() :]
+    def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
+        """Return what a terminal would show of each line, piece by piece, of rank 0 alone where lines are labelled."""
+        found = []
+        for number, line in enumerate(lines, self.num_lines + 1):
+            for piece in ESCAPE.sub(b"", line).split(b"\r"):
+                label = RANK_LABEL.match(piece) if self._has_labels else None
+                if label is not None and int(label[1]):
+                    self.num_other_ranks_lines += 1
+                elif piece:
+                    found.append((number, piece[label.end() :] if label is not None else piece))
+        return found

@@ -17,6 +17,8 @@ from analysis.log_types import LogEntry, LogFile, LogNote
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
 _SENTENCE = re.compile(rb"[STHDPAIE]-\d+(?:_\d+)?\t")
+# Lines that show by their last characters that nothing is missing.
+_ENDS_WHOLE = re.compile(rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$")
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 
@@ -31,9 +33,10 @@ def read_log(path: Path) -> tuple[LogFile, str]:
     """
     text = LogText(path)
     reader = _Reader()
-    for number, line in text:
-        reader.read(number, line)
-    reader.finish(text.num_lines if text.is_cut else None)
+    for block in text.blocks():
+        for number, line in block:
+            reader.read(number, line)
+    reader.finish(text.num_lines, text.cut_piece)
     if text.fault is not None:
         refusal = LogNote(line=text.fault[0], text=text.fault[1])
         return LogFile(num_lines=text.num_lines, entries=(), refusal=refusal), text.digest
@@ -56,13 +59,14 @@ class _Reader:
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line."""
-        if self._pending:
+        if b"num_updates=" in line or b'"update": ' in line:  # most lines: statistics within an epoch
+            if self._pending:
+                self._close_pending(is_forced=True)
+            self._part(number, line).read_inner(number, line)
+        elif self._pending:
             self._read_pending(number, line)
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
-            if not self._parts:
-                self._parts.append(Part(number, None, "", line))
-            self._generation = None
-            self._parts[-1].read_statistics(number, line)
+            self._part(number, line).read_statistics(number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
             if self._generation is None or self._generation.is_ended:
                 self._begin_generation(number, None)
@@ -70,6 +74,13 @@ class _Reader:
                 self._generation.read_sentence(number, line)
         elif line[:2] != b"  ":  # else a line of the printed model
             self._read_event(number, line)
+
+    def _part(self, number: int, line: bytes) -> Part:
+        """Return the part that statistics belong to; a new one without arguments if none has begun."""
+        if not self._parts:
+            self._parts.append(Part(number, None, "", line))
+        self._generation = None
+        return self._parts[-1]
 
     def _read_event(self, number: int, line: bytes) -> None:
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
@@ -140,8 +151,11 @@ class _Reader:
         self._generation = Generation(number, arguments)
         self._generations.append(self._generation)
 
-    def finish(self, cut_line: int | None) -> None:
-        """Turn what was read into entries; `cut_line` is the last line if it has no end."""
+    def finish(self, num_lines: int, cut_piece: bytes) -> None:
+        """Turn what was read into entries; `cut_piece` is the last line if it has no end."""
+        if _ENDS_WHOLE.search(cut_piece):
+            self.read(num_lines, cut_piece)
+        cut_line = num_lines if cut_piece and not _ENDS_WHOLE.search(cut_piece) else None
         if self._pending:
             self._close_pending(is_forced=True)
         is_training_cut = self._generation is None

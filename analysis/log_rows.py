@@ -42,7 +42,11 @@ def find_row(symbols: Symbols, language_pair: str, rows: Sequence[PaperRow]) -> 
     is sought among all.
     """
     candidates = [row for row in rows if language_pair in row.language_pairs]
+    values = [symbols.get(name) for name in ROW_SYMBOLS]
     for row in candidates:
+        if [row.symbols[name] for name in ROW_SYMBOLS] == values:
+            return Match(row, row, ())
+    for row in candidates:  # a number may differ in its last digit
         if not _differences(symbols, row):
             return Match(row, row, ())
     if not rows:

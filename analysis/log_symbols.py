@@ -230,6 +230,8 @@ def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols
 
 def are_equal(found: Symbol, expected: Symbol, tolerance: float = 0.0) -> bool:
     """Tell whether two values are one; numbers may differ by a relative `tolerance`."""
-    if isinstance(found, bool) or isinstance(expected, bool) or isinstance(found, str) or isinstance(expected, str):
+    if isinstance(found, bool) or isinstance(expected, bool):
+        return found is expected
+    if isinstance(found, str) or isinstance(expected, str):
         return found == expected
     return math.isclose(found, expected, rel_tol=max(tolerance, 1e-9), abs_tol=1e-15)

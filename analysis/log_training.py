@@ -71,17 +71,22 @@ class Part:
         """Whether any update was seen."""
         return self.first_update is not None
 
-    def read_statistics(self, number: int, line: bytes) -> None:
-        """Take in a line that holds statistics; of those within an epoch only the number of updates."""
+    def read_inner(self, number: int, line: bytes) -> None:
+        """Take in a line of statistics within an epoch: of these, only the number of updates."""
         self.last_line, self._last_text = number, line
         update = UPDATE.search(line)
-        if b'"update"' in line or b"num_updates=" in line:
-            if update is None:
-                self._damaged(number)
-            else:
-                self._saw(int(update[1]))
-                self.log_format = self.log_format or ("json" if b'"update"' in line else "simple")
+        if update is None:
+            self._damaged(number)
             return
+        found = int(update[1])
+        if self.first_update is None:
+            self.first_update = found
+            self.log_format = self.log_format or ("json" if b'"update"' in line else "simple")
+        self.last_update = max(self.last_update, found)
+
+    def read_statistics(self, number: int, line: bytes) -> None:
+        """Take in a line that holds the statistics of a validation or of a whole epoch."""
+        self.last_line, self._last_text = number, line
         statistics = parse_statistics(line)
         if statistics is None:
             if b"num_updates" in line and (b'{"epoch"' in line or b"epoch " in line):

@@ -85,7 +85,6 @@ def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> lis
             decoding: Symbols = {
                 "beam_size": spec.decoding.beam_size,
                 "length_penalty_alpha": spec.decoding.length_penalty_alpha,
-                "length_penalty_form": spec.decoding.length_penalty_form,
             }
             symbols = symbols_of_spec(spec.training)
             rows.append(PaperRow(scale, system, tuple(pairs), symbols, decoding | averages[system]))
@@ -144,8 +143,8 @@ def _render_page(folder: Path, judged: LoggedFolder, lines: Sequence[AveragedLin
     links = "".join(f'<a href="#{table.name}">{html.escape(table.title)}</a>\n' for table in tables)
     title = f"Tables from logs alone: {folder.name or folder}"
     header = (
-        f"<header>\n<h1>{html.escape(title)}</h1>\n<p>Every number below stands in a log; the last table says what each "
-        f'log is, and what it does not fill and why.</p>\n<ul class="facts">\n{items}</ul>\n<nav>\n{links}</nav>\n'
+        f"<header>\n<h1>{html.escape(title)}</h1>\n<p>Every number below stands in a log; the last table says what "
+        f'each log is, and what it does not fill and why.</p>\n<ul class="facts">\n{items}</ul>\n<nav>\n{links}</nav>\n'
         "</header>\n"
     )
     made = f"<footer>Made {utc_now()} from commit <code>{html.escape(commit_label())}</code>.</footer>\n"

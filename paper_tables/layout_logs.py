@@ -20,6 +20,7 @@ from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
     Cell,
+    CellKind,
     Column,
     Note,
     Part,
@@ -41,7 +42,7 @@ SYMBOL_BY_COLUMN = {
 DEFINITION = "definition"
 DEFINITION_NOTES = (
     "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds unsplit; on text that was "
-    "tokenised or segmented otherwise it is another number.",
+    "tokenised otherwise it is another number. fairseq's length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha.",
     "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both detokenised from the "
     "data's tokens; bleu_sacre_on_tokens: the same on tokens.",
 )
@@ -49,18 +50,18 @@ DEFINITION_NOTES = (
 
 def lay_out_logged_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Table:
     """Return Table 2: printed rows, and under base and big the lines of logs with the BLEU on test and the cost."""
-    printed = read_table(2)
+    printed, joins = read_table(2), read_cells()
     columns = _columns_of_table2()
     rows = []
     for name in dict.fromkeys(cell.row for cell in printed):
         rows.append(_printed_row([cell for cell in printed if cell.row == name], columns))
-        systems = {join.system for join in read_cells() if (join.table, join.row) == (2, name)}
+        systems = {join.system for join in joins if (join.table, join.row) == (2, name)}
         rows += [_table2_row(line, hardware) for line in lines if line.row.system in systems]
     return Table(
         name="table2",
         title="Table 2, from logs",
-        caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log stands with the "
-        "name of its definition and is never subtracted from a printed one, which is of another.",
+        caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log stands with "
+        "the name of its definition and is never subtracted from a printed one, which is of another.",
         columns=columns,
         rows=tuple(rows),
         notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES), *_cost_notes(lines, hardware)),
@@ -92,7 +93,7 @@ def _printed_row(printed: Sequence[PublishedCell], columns: Sequence[Column]) ->
     while names:
         found = [cell for cell in printed if cell.column == names[0]]
         num_columns = len(found[0].covered_columns) if found else 1
-        kind = "label" if names[0] in ("model", "label") else "printed"
+        kind: CellKind = "label" if names[0] in ("model", "label") else "printed"
         if found:
             cells.append(Cell(tuple(Part(cell.value) for cell in found), kind, num_columns))
         else:
@@ -182,8 +183,8 @@ def lay_out_logged_table3(lines: Sequence[AveragedLine]) -> Table:
         name="table3",
         title="Table 3, from logs",
         caption="Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed, and from "
-        "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's own "
-        "vocabulary: it compares with other lines of the same data, not with the printed one.",
+        "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's "
+        "own vocabulary: it compares with other lines of the same data, not with the printed one.",
         columns=tuple(columns),
         rows=tuple(rows),
         notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES)),
@@ -253,7 +254,9 @@ def lay_out_logs(folder: LoggedFolder, findings_by_path: dict[str, list[Finding]
 
 
 def _numbered(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
+    return (
+        texts[0] if len(texts) == 1 else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
+    )
 
 
 def _log_row(name: str, what: str, row: str, fills: str, why: str, *, is_filled: bool) -> Row:
@@ -281,8 +284,12 @@ def _row_words(training: LoggedTraining) -> str:
     match = training.match
     if match.row is not None:
         return f"{match.row.system} ({training.language_pair}, {match.row.scale})"
+    if not training.log.arguments:
+        return "unknown: no hyper-parameters in the log"
     if match.nearest is None:
         return "none"
+    if not match.differences:
+        return f"none: {match.nearest.system}'s hyper-parameters, but {training.language_pair or 'unknown languages'}"
     return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {describe_differences(match.differences)}"
 
 

@@ -1,6 +1,4 @@
-"""What readers say of the paper's model and no other test shows: its heads, its dropout, what it does not hold."""
-
-from typing import Any
+"""What readers say of the paper's model and no other test shows: its heads, masks, feed-forward network and dropout."""
 
 import pytest
 import torch
@@ -11,10 +9,17 @@ from aiayn.engine.transformer import AiaynTransformer
 from tests.engine.models import make_batch, make_model
 
 
-def make_attention() -> MultiHeadAttention:
+def make_attention(*, has_biases: bool = True) -> MultiHeadAttention:
     """Return attention of width 6 with 3 heads, d_k 2 and d_v 4, the same weights each time."""
     torch.manual_seed(1)
-    return MultiHeadAttention(d_model=6, num_heads=3, d_k=2, d_v=4, score="scaled", has_biases=True, p_drop=0.0).eval()
+    return MultiHeadAttention(
+        d_model=6, num_heads=3, d_k=2, d_v=4, score="scaled", has_biases=has_biases, p_drop=0.0
+    ).eval()
+
+
+def random_tokens(num_tokens: int, seed: int) -> Tensor:
+    """Return (1, T, 6)."""
+    return torch.randn(1, num_tokens, 6, generator=torch.Generator().manual_seed(seed))
 
 
 def logits_of(model: AiaynTransformer) -> Tensor:
@@ -25,54 +30,68 @@ def logits_of(model: AiaynTransformer) -> Tensor:
     return logits
 
 
-def test_multi_head_attention_is_the_concatenation_of_its_heads() -> None:
+def part_of(projection: nn.Linear, rows: slice) -> nn.Linear:
+    """Return the projection that makes some rows of another's output."""
+    part = nn.Linear(projection.in_features, rows.stop - rows.start, bias=projection.bias is not None)
+    part.weight = nn.Parameter(projection.weight[rows])
+    if projection.bias is not None:
+        part.bias = nn.Parameter(projection.bias[rows])
+    return part
+
+
+@pytest.mark.parametrize("has_biases", [True, False])
+def test_multi_head_attention_is_the_concatenation_of_its_heads(has_biases: bool) -> None:
     """Concat(head_1, ..., head_h) W^O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i, each head by itself."""
-    attention, rng = make_attention(), torch.Generator().manual_seed(1)
-    query, memory = torch.randn(1, 5, 6, generator=rng), torch.randn(1, 7, 6, generator=rng)
+    attention, query, memory = make_attention(has_biases=has_biases), random_tokens(5, 1), random_tokens(7, 2)
     heads = []
     for head in range(3):
         keys, values = slice(2 * head, 2 * head + 2), slice(4 * head, 4 * head + 4)
-        q = query[0] @ attention.q_proj.weight[keys].T + attention.q_proj.bias[keys]
-        k = memory[0] @ attention.k_proj.weight[keys].T + attention.k_proj.bias[keys]
-        v = memory[0] @ attention.v_proj.weight[values].T + attention.v_proj.bias[values]
-        heads.append((q @ k.T / 2**0.5).softmax(dim=-1) @ v)
-    expected = torch.cat(heads, dim=1) @ attention.out_proj.weight.T + attention.out_proj.bias
-    torch.testing.assert_close(attention(query, memory)[0][0], expected)
-    swapped = torch.cat([heads[1], heads[0], heads[2]], dim=1) @ attention.out_proj.weight.T + attention.out_proj.bias
-    assert not torch.allclose(attention(query, memory)[0][0], swapped)
+        q, k = part_of(attention.q_proj, keys)(query[0]), part_of(attention.k_proj, keys)(memory[0])
+        heads.append((q @ k.T / 2**0.5).softmax(dim=-1) @ part_of(attention.v_proj, values)(memory[0]))
+    found, _ = attention(query, memory)
+    torch.testing.assert_close(found[0], attention.out_proj(torch.cat(heads, dim=1)))
+    assert not torch.allclose(found[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1)))
 
 
-def dropped_shapes(model: AiaynTransformer) -> list[tuple[int, ...]]:
-    """Return the shape of everything that dropout is applied to in one forward pass of training, by any route."""
+def test_a_mask_of_minus_1e9_hides_what_one_of_minus_infinity_hides() -> None:
+    """exp(-1e9) is 0 in any float; only where nothing may be seen do they differ: even weights, or not a number."""
+    attention, x = make_attention(), random_tokens(4, 1)
+    hidden = torch.tensor([[False, False, True, True]])
+    _, weights = attention(x, x, hidden_BK=hidden, needs_weights=True)
+    scores = attention(x, x, needs_weights=True)[1].log()  # up to a constant a row
+    torch.testing.assert_close(scores.masked_fill(hidden[:, None, None], -1e9).softmax(dim=-1), weights)
+    assert weights[..., 2:].eq(0).all()
+    nothing = torch.zeros(1, 2)
+    assert (nothing - 1e9).softmax(dim=-1).tolist() == [[0.5, 0.5]]
+    assert (nothing - torch.inf).softmax(dim=-1).isnan().all()
+
+
+def test_the_feed_forward_network_is_equation_2_for_each_token_by_itself() -> None:
+    """max(0, x W_1 + b_1) W_2 + b_2, with other weights in another layer."""
+    first, second = make_model().encoder.layers
+    x = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(1))
+    expected = (x @ first.fc1.weight.T + first.fc1.bias).clamp(min=0) @ first.fc2.weight.T + first.fc2.bias
+    torch.testing.assert_close(first._feed_forward(x), expected)
+    torch.testing.assert_close(first._feed_forward(x[:, 1:2]), expected[:, 1:2])
+    assert not torch.allclose(second._feed_forward(x), expected)
+
+
+def test_dropout_stands_where_section_5_4_puts_it() -> None:
+    """With 2 + 2 layers: 2 sums of embeddings and positions, 2 x 2 sub-layers of the encoder, 2 x 3 of the decoder."""
     shapes: list[tuple[int, ...]] = []
 
     def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         shapes.append(tuple(inputs[0].shape))
 
+    model = make_model(p_drop=0.1).train()
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.register_forward_hook(note)
-    logits_of(model.train())
-    return shapes
-
-
-def test_dropout_stands_where_section_5_4_puts_it() -> None:
-    """With 2 + 2 layers: 2 sums of embeddings and positions, 2 x 2 sub-layers of the encoder, 2 x 3 of the decoder."""
+    logits_of(model)
     source, target = make_batch()["src_tokens"].shape, make_batch()["prev_output_tokens"].shape
-    shapes = dropped_shapes(make_model(p_drop=0.1))
     assert shapes.count((*source, 8)) == 1 + 2 * 2
     assert shapes.count((*target, 8)) == 1 + 2 * 3
     assert len(shapes) == 2 + 2 * 2 + 2 * 3
-
-
-@pytest.mark.parametrize("place", ["p_drop", "p_drop_attention", "p_drop_ffn"])
-def test_nothing_is_dropped_where_nothing_is_asked_for(place: str) -> None:
-    """In training, two passes differ if and only if something is dropped; so no other dropout hides anywhere."""
-    quiet = make_model(p_drop=0.0, p_drop_attention=0.0, p_drop_ffn=0.0).train()
-    assert torch.equal(logits_of(quiet), logits_of(quiet))
-    changes: dict[str, Any] = {place: 0.5}
-    noisy = make_model(**changes).train()
-    assert not torch.equal(logits_of(noisy), logits_of(noisy))
 
 
 def recurrences(model: nn.Module) -> list[str]:

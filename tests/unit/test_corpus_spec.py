@@ -74,9 +74,6 @@ def test_listed_pairs_are_read_and_are_in_pieces(tmp_path: Path) -> None:
          "tiny.yaml:15: further_testsets is 'six'; expected a test set that is no other split of the corpus"),
         ("dev_testset: six", "dev_testset: train",
          "tiny.yaml:13: dev_testset is 'train'; expected a test set that is no other split of the corpus"),
-        ("test_testset: eight", "test_testset: eight\nclean: {max_words: 9, max_length_ratio: 9.0, deduplicate: true}",
-         "tiny.yaml:15: clean is CleanSpec(max_words=9, max_length_ratio=9.0, deduplicate=True); "
-         "expected absent: the text comes in pieces"),
     ],
 )  # fmt: skip
 def test_a_fault_in_listed_pairs_is_refused_with_file_line_and_key(
@@ -85,6 +82,12 @@ def test_a_fault_in_listed_pairs_is_refused_with_file_line_and_key(
     with pytest.raises(ConfigError) as caught:
         read_tiny(tmp_path, old, new)
     assert str(caught.value).replace(f"{tmp_path}/corpora/", "") == message
+
+
+def test_listed_pairs_leave_nothing_to_segment(tmp_path: Path) -> None:
+    subword = "test_testset: eight\nsubword: {vocabulary_size: 9, joint: true}"
+    with pytest.raises(ConfigError, match=r"tiny\.yaml:15: subword is .*; expected absent: the text comes in pieces"):
+        read_tiny(tmp_path, "test_testset: eight", subword)
 
 
 def test_the_toy_is_the_tutorials_six_pairs_and_eight_sentences() -> None:

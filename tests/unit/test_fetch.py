@@ -2,18 +2,14 @@
 
 import gzip
 import hashlib
-import http.server
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.errors import ConfigError, CorpusError, FetchError
-from aiayn.fetch import MAX_ATTEMPTS, download_file, fetch_corpus, file_url
+from aiayn.fetch import fetch_corpus
 from aiayn.spec import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -24,51 +20,17 @@ from aiayn.spec import (
     read_corpus,
 )
 from aiayn.text import read_lines
+from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 SPLITS = ("train", "dev", "test")
 CONTENT_BY_LANGUAGE = {"en": b"one\rline\ntwo\n", "de": "eine\u2028Zeile\nzwei\n".encode()}
 
 
-@dataclass
-class Server:
-    """What a loopback server answers, request by request: status, body, promised length; the last is repeated."""
-
-    url: str = ""
-    answers_by_path: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
-    requests: list[str] = field(default_factory=list)
-
-    def serve(self, path: str, *answers: tuple[int, bytes], promised: int | None = None) -> str:
-        """Answer a path so, and return its URL."""
-        lengths = [len(body) if promised is None else promised for _, body in answers]
-        self.answers_by_path[path] = [(*answer, length) for answer, length in zip(answers, lengths, strict=True)]
-        return self.url + path
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[LoopbackServer]:
     """Serve on a free port of the loopback."""
-    served = Server()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            served.requests.append(self.path)
-            answers = served.answers_by_path.get(self.path, [(404, b"", 0)])
-            status, body, length = answers.pop(0) if len(answers) > 1 else answers[0]
-            self.send_response(status)
-            self.send_header("Content-Length", str(length))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        served.url = f"http://127.0.0.1:{listening.server_port}"
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
+    with loopback_server() as served:
         yield served
-        listening.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -134,10 +96,10 @@ def test_a_local_mirror_is_copied_and_unpacked(mirror_folder: Path, record_path:
     assert train.sha256_by_language == {k: sha256(content) for k, content in CONTENT_BY_LANGUAGE.items()}
 
 
-def test_the_public_place_is_asked_without_a_mirror(server: Server, record_path: Path) -> None:
+def test_the_public_place_is_asked_without_a_mirror(server: LoopbackServer, record_path: Path) -> None:
     for split in SPLITS:
         for language, content in CONTENT_BY_LANGUAGE.items():
-            server.serve(f"/public/raw/{split}.{language}.gz", (200, pack(content)))
+            server.serve(f"/public/raw/{split}.{language}.gz", pack(content))
     fetch_corpus(parallel_spec(f"{server.url}/public"), mirror=None, record_path=record_path)
     assert len(server.requests) == 6
     assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]
@@ -148,31 +110,6 @@ def test_the_environment_names_a_mirror(
 ) -> None:
     monkeypatch.setenv("AIAYN_MIRROR", mirror_folder.as_uri())
     assert fetch_corpus(parallel_spec(), mirror=None, record_path=record_path).pair_by_split["dev"].num_lines == 2
-
-
-def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> None:
-    url = server.serve("/file", (503, b""), (503, b""), (200, b"text"))
-    download_file(url, sha256(b"text"), tmp_path / "file", first_wait_seconds=0.0)
-    assert (tmp_path / "file").read_bytes() == b"text"
-    assert len(server.requests) == 3
-
-
-def test_a_torn_answer_is_asked_again_and_named_in_the_end(server: Server, tmp_path: Path) -> None:
-    url = server.serve("/file", (200, b"te"), promised=4)
-    with pytest.raises(FetchError, match=rf"/file: .*\(attempt {MAX_ATTEMPTS}\); try later"):
-        download_file(url, sha256(b"text"), tmp_path / "file", first_wait_seconds=0.0)
-    assert len(server.requests) == MAX_ATTEMPTS
-
-
-def test_an_absent_public_file_is_asked_for_once(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match=r"/absent: 404 .*try later, or name a copy with --mirror or AIAYN_MIRROR"):
-        download_file(f"{server.url}/absent", "", tmp_path / "file")
-    assert server.requests == ["/absent"]
-
-
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:9/file: .*--mirror"):
-        download_file("http://127.0.0.1:9/file", "", tmp_path / "file", first_wait_seconds=0.0)
 
 
 def test_a_wrong_sha256_names_both_and_leaves_the_earlier_text(mirror_folder: Path, record_path: Path) -> None:
@@ -219,11 +156,10 @@ def test_unequal_line_counts_name_both_files_and_counts(mirror_folder: Path, rec
 
 
 @pytest.mark.parametrize("mirror", ["/data/mirror", "ftp://example.org"])
-def test_a_mirror_that_is_no_url_is_refused(mirror: str) -> None:
-    source = parallel_spec().source
-    assert isinstance(source, ParallelSource)
+def test_a_mirror_that_is_no_url_is_refused(mirror: str, record_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected file://, http:// or https://"):
-        file_url(source, source.file_by_split["dev"]["en"], mirror)
+        fetch_corpus(parallel_spec(), mirror=mirror, record_path=record_path)
+    assert list(record_path.parent.iterdir()) == []
 
 
 def test_generated_text_is_the_same_each_time(tmp_path: Path) -> None:
@@ -250,12 +186,6 @@ def test_listed_pairs_are_written_line_by_line(record_path: Path) -> None:
     assert (record_path.parent / "train.es").read_bytes() == (
         b"hola mundo\nte amo\nel gato es negro\nbuenos dias\neste es un libro\ncomo te llamas\n"
     )
-
-
-def test_archives_are_refused_with_the_next_step(record_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fetch", "--corpus", "wmt14_en_de", "--record", str(record_path)]) == 1
-    assert "archives (europarl_v7, commoncrawl, news_commentary_v9) are not fetched yet" in capsys.readouterr().err
-    assert list(record_path.parent.iterdir()) == []
 
 
 def test_every_corpus_file_can_be_read_and_names_whole_digests() -> None:

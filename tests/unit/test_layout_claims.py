@@ -63,9 +63,10 @@ def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Base 70 and 72 BLEU; pre-norm 71 and 74, perplexity 0.25 below base's in both seeds."""
-    lists: dict[str, object] = {"en_fr_systems": [], "ablation_systems": [], "has_baselines": False}
-    made = make_site(tmp_path, **lists, en_de_systems=[], variants=["pre_norm"], architectures=["lstm"],
-                     variant_seeds=[1, 2])  # fmt: skip
+    made = make_site(
+        tmp_path, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, variants=["pre_norm"],
+        architectures=["lstm"], variant_seeds=[1, 2],
+    )  # fmt: skip
     write_everything(made)
     for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
         score(made, "base", seed, base, 1.5)
@@ -78,7 +79,8 @@ def test_every_claim_has_one_row_and_the_counts_add_up(site: Site) -> None:
     rows = rows_of(table)
     assert set(rows) == {claim.name for claim in read_claims()}
     verdicts = [row["verdict"].removesuffix(f" {DAGGER}") for row in rows.values()]
-    assert verdicts == sorted(verdicts, key=list(VERDICTS).index)
+    order: list[str] = list(VERDICTS)
+    assert verdicts == sorted(verdicts, key=order.index)
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
     assert table.caption.endswith(f"Of {len(rows)} statements: {counts}.")
 

@@ -18,9 +18,9 @@ training:
   num_heads: 4
   d_k: 16
   d_v: 16
+  positions: sinusoidal
   p_drop: 0.1
   eps_ls: 0.1
-  positions: sinusoidal
   adam_beta_1: 0.9
   adam_beta_2: 0.98
   adam_epsilon: 1.0e-9
@@ -36,6 +36,17 @@ training:
   patience_epochs: null
   device: cpu
   precision: fp32
+  architecture: transformer
+  norm_order: post
+  norm: layer
+  norm_epsilon: 1.0e-6
+  attention: scaled
+  attention_biases: true
+  tied_embeddings: true
+  embeddings: d_model
+  initialisation: tensor2tensor
+  p_drop_attention: 0.0
+  p_drop_ffn: 0.0
 decoding:
   beam_size: 4
   length_penalty_alpha: 0.6
@@ -140,7 +151,7 @@ WRONG_VALUES = [
     ("adam_epsilon: 1.0e-9", "adam_epsilon: 1e-9",
      "LINE: training.adam_epsilon: '1e-9': Expected `float`, got `str` (to YAML 1e-9 is text: write 1.0e-9)"),
     ("positions: sinusoidal", "positions: learnt", "LINE: training.positions: 'learnt'; did you mean 'learned'?"),
-    ("precision: fp32", "precision: half", "LINE: training.precision: 'half'; expected one of: fp32"),
+    ("precision: fp32", "precision: half", "LINE: training.precision: 'half'; expected one of: bf16, fp32, tf32"),
     ("name: base", "name: bass", "LINE: name 'bass', but the file is base.yaml; make them agree"),
 ]  # fmt: skip
 
@@ -294,6 +305,9 @@ seeds: [1, 2]
 ablation_seeds: [1]
 has_baselines: true
 cluster: local
+variants: []
+architectures: []
+variant_seeds: [1]
 """
 
 
@@ -339,6 +353,7 @@ def test_snakemakes_merged_config_is_held_to_the_same_rules() -> None:
         "scale": "demo", "runs_folder": "runs", "en_de_corpus": "demo_en_de", "en_fr_corpus": "demo_en_fr",
         "en_de_systems": ["base"], "en_fr_systems": ["base"], "ablation_systems": [], "replications": [],
         "seeds": [1], "ablation_seeds": [1], "has_baselines": True, "cluster": "local",
+        "variants": [], "architectures": [], "variant_seeds": [1],
     }  # fmt: skip
     assert spec.convert_scale(config, "the config").seeds == [1]
     with pytest.raises(ConfigError, match="the config: unknown key 'mirrors'; did you mean 'mirror'"):

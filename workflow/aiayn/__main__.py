@@ -14,6 +14,7 @@ from aiayn.errors import AiaynError
 # In the order of the data flow; one line each, so that `aiayn --help` imports no verb.
 SUMMARY_BY_VERB = {
     "fetch": "get a corpus: download and verify it, or generate it",
+    "recipes": "compare the recipes of training text: archives, filters, subwords",
     "clean": "drop training pairs that the corpus file says to drop",
     "segment": "learn the subword vocabulary (section 5.1)",
     "binarize": "turn text into fairseq's data-bin",

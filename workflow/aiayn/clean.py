@@ -28,9 +28,9 @@ class PairFilter:
         if not source.strip() or not target.strip():
             return "empty_side"
         shorter, longer = sorted((num_words(source), num_words(target)))
-        if longer > self._spec.max_words:
+        if self._spec.max_words is not None and longer > self._spec.max_words:
             return "too_long"
-        if longer > self._spec.max_length_ratio * shorter:
+        if self._spec.max_length_ratio is not None and longer > self._spec.max_length_ratio * shorter:
             return "length_ratio"
         if self._spec.deduplicate:
             digest = hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=_PAIR_DIGEST_BYTES).digest()
@@ -55,6 +55,7 @@ def clean_corpus(spec: CorpusSpec, raw: RawCorpus, *, record_path: Path) -> Para
     """
     if spec.clean is None:
         raise ConfigError(f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`")
+    _refuse_other_routes(spec, spec.clean)
     if raw.corpus != spec.name:
         raise CorpusError(f"the raw record is of corpus {raw.corpus}, expected {spec.name}; name its own")
     paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
@@ -79,6 +80,18 @@ def clean_corpus(spec: CorpusSpec, raw: RawCorpus, *, record_path: Path) -> Para
         num_pairs=pair_by_split["train"].num_lines,
         num_dropped_by_reason=num_dropped_by_reason,
     )
+
+
+def _refuse_other_routes(spec: CorpusSpec, clean: CleanSpec) -> None:
+    """Refuse a route that this version would only approximate: other text would be cleaned than the recipe says."""
+    method = None if spec.subword is None else spec.subword.method
+    route = (spec.normalise, spec.tokenise, clean.unit, method)
+    if route != ("none", "none", "words", "sentencepiece"):
+        raise ConfigError(
+            f"corpus {spec.name}: normalise {spec.normalise}, tokenise {spec.tokenise}, lengths in {clean.unit}, "
+            f"subword method {method}: this version carries out none, none, words, sentencepiece alone; choose a "
+            "recipe of these (`aiayn recipes`)"
+        )
 
 
 def read_pairs(

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from aiayn.recipe import ArchiveSource, check_archives
 from aiayn.training_spec import Spec
 
 PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
@@ -15,21 +16,27 @@ _CONTINUATION = "@@"  # at a word's end it would join the next one, once transla
 
 
 class SubwordSpec(Spec, frozen=True, kw_only=True):
-    """Byte-pair encoding by sentencepiece (section 5.1); `joint`: one vocabulary of both languages, else one each.
+    """Byte-pair encoding (section 5.1); `joint`: one vocabulary of both languages, else one each.
 
-    `vocabulary_size` counts characters and merges; sentencepiece's three control symbols and 256 bytes come on top.
+    `vocabulary_size` counts characters and merges by sentencepiece, whose three control symbols and 256 bytes come on
+    top; by subword-nmt it counts merges alone.
     """
 
     vocabulary_size: int
     joint: bool
+    method: Literal["sentencepiece", "subword_nmt"] = "sentencepiece"
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
-    """Which training pairs are dropped; words are what blanks separate. Test sets are never touched."""
+    """Which training pairs are dropped, beside those with an empty side; null drops none. Test sets are never touched.
 
-    max_words: int
-    max_length_ratio: float
+    Lengths are in `unit`: words (what blanks separate), tokens (words after `tokenise`) or pieces (after segment).
+    """
+
+    max_words: int | None
+    max_length_ratio: float | None
     deduplicate: bool
+    unit: Literal["words", "tokens", "pieces"] = "words"
 
 
 class PublicFile(Spec, frozen=True, kw_only=True):
@@ -70,14 +77,12 @@ class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kin
     pairs_by_split: dict[str, list[dict[str, str]]]
 
 
-class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
-    """Archives of several corpora to be joined (WMT); `archives` are their names in the order of joining."""
-
-    archives: list[str]
-
-
 class CorpusSpec(Spec, frozen=True, kw_only=True):
-    """A corpus: language pair, where its text comes from, its test set of each role, and how it is split in pieces."""
+    """A corpus: language pair, where its text comes from, its test set of each role, and how it is split in pieces.
+
+    `inherits` names the corpus whose keys stand under its own. `normalise` and `tokenise` are Moses' scripts of before
+    November 2018, run on training text and test sets; `moses_aggressive` is `tokenizer.perl -a`.
+    """
 
     name: str
     description: str
@@ -86,8 +91,11 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     dev_testset: str
     test_testset: str
     further_testsets: list[str] = msgspec.field(default_factory=list)
+    normalise: Literal["none", "moses"] = "none"
+    tokenise: Literal["none", "moses", "moses_aggressive"] = "none"
     clean: CleanSpec | None = None
     subword: SubwordSpec | None = None
+    inherits: str | None = None
 
     @property
     def source_language(self) -> str:
@@ -130,6 +138,8 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         _check_files(corpus, corpus.source, check)
     elif isinstance(corpus.source, ListedSource):
         _check_pairs(corpus, corpus.source, check)
+    elif isinstance(corpus.source, ArchiveSource):
+        check_archives(corpus.source, (corpus.source_language, corpus.target_language), corpus.testsets, check)
 
 
 def _check_files(corpus: CorpusSpec, source: ParallelSource | SegmentedSource, check: PlacedCheck) -> None:

@@ -29,11 +29,28 @@ class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sha256_by_language: dict[str, str]
 
 
+class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An archive as it was read: where it was had ('' if it lay there), how it was checked, what was seen in it.
+
+    `checked_by` is the algorithm of the published checksum, or `unknown` where nobody published one. `num_lines` are of
+    each side; `published_num_lines` is None where nobody counted them.
+    """
+
+    path: str
+    url: str
+    num_bytes: int
+    sha256: str
+    checked_by: str
+    num_lines: int
+    published_num_lines: int | None
+
+
 class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
     """What fetch found: the text of each split (`train` and the test sets by name), as published."""
 
     corpus: str
     pair_by_split: dict[str, TextPair]
+    archive_by_name: dict[str, FetchedArchive] = msgspec.field(default_factory=dict)
 
 
 class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):

@@ -11,7 +11,6 @@ from typing import Literal
 import msgspec
 
 from aiayn.corpus_spec import (
-    ArchiveSource,
     CleanSpec,
     CorpusSpec,
     GeneratedSource,
@@ -23,6 +22,7 @@ from aiayn.corpus_spec import (
     check_corpus,
 )
 from aiayn.errors import ConfigError
+from aiayn.recipe import ArchiveSource
 from aiayn.strict_yaml import Document, convert, overlay, read_document
 from aiayn.training_spec import Check, DecodingSpec, Spec, TrainingSpec, check_decoding, check_training
 
@@ -84,19 +84,19 @@ def shortened(system: SystemSpec, updates: int | None) -> SystemSpec:
     return msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, updates=updates))
 
 
-def _system_documents(name: str, scale: str, config_folder: Path) -> list[Document]:
-    """Return a system's file and those that it inherits from, itself first."""
-    documents = [read_document(config_folder / "systems" / scale / f"{name}.yaml")]
+def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
+    """Return the file of a system or corpus and those that it inherits from, itself first."""
+    documents = [read_document(folder / f"{name}.yaml")]
     names = [name]
     while (base_name := documents[-1].values.get("inherits")) is not None:
         place = documents[-1].place("inherits")
         if not isinstance(base_name, str):
-            raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a system of scale {scale}")
+            raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a {kind}")
         if base_name in names:
             raise ConfigError(f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; cut it at its base")
         names.append(base_name)
         try:
-            documents.append(read_document(config_folder / "systems" / scale / f"{base_name}.yaml"))
+            documents.append(read_document(folder / f"{base_name}.yaml"))
         except ConfigError as error:
             raise ConfigError(f"{place}: inherits {base_name!r}, which cannot be read: {error}") from error
     return documents
@@ -111,7 +111,7 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
     """
     if scale not in SCALES:
         raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
-    documents = _system_documents(name, scale, config_folder)
+    documents = _inherited_documents(name, config_folder / "systems" / scale, f"system of scale {scale}")
     document = documents.pop()
     spec = _converted_system(document, document)
     while documents:  # from the base upwards, so that a fault is found in the file that has it
@@ -123,10 +123,14 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
     return spec
 
 
+def _check_own_keys(own: Document, kind: str) -> None:
+    for key in ("name", "description"):  # these two are never inherited
+        _check(own, key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file")
+
+
 def _converted_system(document: Document, own: Document) -> SystemSpec:
     """Turn a system's keys over its base's into a checked spec; `own` is its file alone."""
-    for key in ("name", "description"):  # these two are never inherited
-        _check(own, key, key in own.values, own.values.get(key), f"a {key} in every system's own file")
+    _check_own_keys(own, "system")
     spec = convert(document, SystemSpec)
     _check_name(spec.name, own)
     check_training(spec.training, _checker(document, "training", spec.training))
@@ -153,14 +157,17 @@ def _check_name(name: str, document: Document) -> None:
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
-    """Read a corpus.
+    """Read a corpus, the keys of the one that it inherits from under its own.
 
     Raises:
         ConfigError: with file and line, if a key or value is wrong, or a split or language lacks its file.
     """
-    document = read_document(config_folder / "corpora" / f"{name}.yaml")
+    documents = _inherited_documents(name, config_folder / "corpora", "corpus")
+    own = documents[0]
+    _check_own_keys(own, "corpus")
+    document = functools.reduce(overlay, reversed(documents))
     spec = convert(document, CorpusSpec)
-    _check_name(spec.name, document)
+    _check_name(spec.name, own)
     check_corpus(spec, functools.partial(_check, document))
     return spec
 

@@ -1,6 +1,5 @@
 """Adam (section 5.3) by torch's fused kernel: one pass over the parameters instead of a dozen a tensor."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +33,6 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Return Adam's arguments, which stand above those found in a checkpoint."""
-        lr = self.cfg.lr[0] if isinstance(self.cfg.lr, Collection) else self.cfg.lr
+        lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
         return {"lr": lr, "betas": betas, "eps": self.cfg.adam_epsilon, "weight_decay": 0.0, "fused": True}

@@ -78,7 +78,7 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, packed_BKP: Tensor, width: int) -> Tensor:
         """Cut (B, K, H * width) into heads (B, H, K, width)."""
-        return packed_BKP.unflatten(-1, (self.num_heads, width)).transpose(1, 2)
+        return packed_BKP.view(*packed_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
 
     def _keys_and_values(
         self, memory_BKM: Tensor, cache: dict[str, Tensor] | None, *, is_growing: bool

@@ -25,8 +25,10 @@ def label_smoothed_nll(
     """
     counts_BT = target_BT.ne(padding_index)
     needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
-    loss, nll = _FusedLoss.apply(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls, needs_gradient)
-    return loss, nll
+    sums: tuple[Tensor, Tensor] = _FusedLoss.apply(  # type: ignore[no-untyped-call]
+        features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls, needs_gradient
+    )
+    return sums
 
 
 def _compute_dtype(device_type: str, weight_VM: Tensor) -> torch.dtype:

@@ -54,10 +54,12 @@ class _Layer(nn.Module):
 
     def _join(self, x_BTM: Tensor, hidden_BT: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Return LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1, 5.4), or x + Dropout(Sublayer(LayerNorm(x)))."""
+        joined_BTM: Tensor
         if self.is_pre_norm:
-            return x_BTM + self.dropout(sublayer(norm(x_BTM, hidden_BT)))
-        joined: Tensor = norm(x_BTM + self.dropout(sublayer(x_BTM)), hidden_BT)
-        return joined
+            joined_BTM = x_BTM + self.dropout(sublayer(norm(x_BTM, hidden_BT)))
+        else:
+            joined_BTM = norm(x_BTM + self.dropout(sublayer(x_BTM)), hidden_BT)
+        return joined_BTM
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
         """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside for those who put it there."""
@@ -82,6 +84,7 @@ class EncoderLayer(_Layer):
         weights: list[Tensor | None] = []
 
         def attend(y_BSM: Tensor) -> Tensor:
+            read_BSM: Tensor
             read_BSM, weights_BHSS = self.self_attn(y_BSM, y_BSM, hidden_BK=hidden_BS, needs_weights=needs_weights)
             weights.append(weights_BHSS)
             return read_BSM
@@ -116,6 +119,7 @@ class DecoderLayer(_Layer):
         self_cache, encoder_cache = caches or (None, None)
 
         def attend_to_target(y_BTM: Tensor) -> Tensor:
+            read_BTM: Tensor
             read_BTM, weights_BHTT = self.self_attn(
                 y_BTM, y_BTM, is_causal=True, cache=self_cache, needs_weights=needs_weights
             )
@@ -123,6 +127,7 @@ class DecoderLayer(_Layer):
             return read_BTM
 
         def attend_to_source(y_BTM: Tensor) -> Tensor:
+            read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(
                 y_BTM, memory_BSM, hidden_BK=hidden_BS, cache=encoder_cache, needs_weights=needs_weights
             )

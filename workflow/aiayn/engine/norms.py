@@ -63,4 +63,5 @@ class BatchNorm(nn.Module):
 
 def make_norm(kind: str, d_model: int, eps: float) -> nn.Module:
     """Return the normalisation that TrainingSpec calls `layer`, `layer_std` or `batch`."""
-    return {"layer": LayerNorm, "layer_std": StdLayerNorm, "batch": BatchNorm}[kind](d_model, eps=eps)
+    kinds: dict[str, type[nn.Module]] = {"layer": LayerNorm, "layer_std": StdLayerNorm, "batch": BatchNorm}
+    return kinds[kind](d_model, eps=eps)

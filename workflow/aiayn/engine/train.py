@@ -202,6 +202,8 @@ def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, st
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.distributed import utils as distributed_utils
 
+    if request.vectors_path is not None and not Path(request.vectors_path).is_file():
+        raise LaunchError(f"{request.vectors_path}: no such file of vectors; make it again with `aiayn vectors`")
     folder = Path(request.run_folder) / "checkpoints"
     keeper = CheckpointKeeper(
         folder,

@@ -61,6 +61,8 @@ class AiaynTransformerConfig(FairseqDataclass):  # type: ignore[misc]
 class _Stack(nn.Module):
     """What encoder and decoder have alike: embeddings, positions, dropout, layers and, for pre-norm, a last norm."""
 
+    dictionary: Dictionary
+
     def _build(self, cfg: AiaynTransformerConfig, embed_tokens: nn.Embedding, layer: type[nn.Module]) -> None:
         self.embed_tokens = embed_tokens
         self.embed_scale = math.sqrt(cfg.d_model)  # section 3.4
@@ -75,7 +77,8 @@ class _Stack(nn.Module):
 
     def _embed(self, token_BT: Tensor, position_BT: Tensor) -> Tensor:
         x_BTM: Tensor = self.embed_tokens(token_BT) * self.embed_scale + self.embed_positions(position_BT)
-        return self.dropout(x_BTM)
+        dropped_BTM: Tensor = self.dropout(x_BTM)
+        return dropped_BTM
 
     def _finish(self, x_BTM: Tensor, hidden_BT: Tensor) -> Tensor:
         return x_BTM if self.layer_norm is None else self.layer_norm(x_BTM, hidden_BT)

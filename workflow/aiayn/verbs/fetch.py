@@ -1,12 +1,14 @@
-"""Get a corpus's text, `<split>.<language>` beside the record: generate it, or download it and verify its SHA-256."""
+"""Get a corpus's text, `<split>.<language>` beside the record: generate it, or download it and verify its checksum."""
 
 import argparse
+import os
 from pathlib import Path
 
 EXAMPLE = (
     "aiayn fetch --corpus multi30k_en_de --mirror file:///data/mirror "
     "--record results/multi30k/fetch/multi30k_en_de/record.json"
 )
+ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,13 +19,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BASE",
         help="file:// or http(s):// base of a copy (default: AIAYN_MIRROR, else the public place)",
     )
+    parser.add_argument(
+        "--archives-folder",
+        type=Path,
+        metavar="FOLDER",
+        help="where archives lie under their public names: those there are used (so it works offline), missing ones "
+        f"are downloaded into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
+    )
     parser.add_argument("--record", type=Path, required=True, help="where to write; the text goes beside it")
 
 
 def run(args: argparse.Namespace) -> None:
     """Fetch and write the record."""
-    from aiayn.fetch import fetch_corpus
+    from aiayn.fetch import ARCHIVES_FOLDER, fetch_corpus
     from aiayn.records import write_record
     from aiayn.spec import read_corpus
 
-    write_record(fetch_corpus(read_corpus(args.corpus), mirror=args.mirror, record_path=args.record), args.record)
+    archives_folder = args.archives_folder or Path(os.environ.get(ARCHIVES_VARIABLE) or ARCHIVES_FOLDER)
+    raw = fetch_corpus(
+        read_corpus(args.corpus), mirror=args.mirror, record_path=args.record, archives_folder=archives_folder
+    )
+    write_record(raw, args.record)

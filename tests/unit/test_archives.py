@@ -1,0 +1,372 @@
+"""Archives give the text that is wanted, character by character, and no bad archive gets further than its message.
+
+Tests named `quirk` hold one peculiarity each of WMT14's real files.
+"""
+
+import gzip
+import importlib
+import importlib.util
+import io
+import os
+import stat
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiayn.archives import MAX_UNPACKED_PER_PACKED, open_members
+from aiayn.errors import ConfigError, CorpusError
+from aiayn.joining import append_archive
+
+EN, DE = "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"
+MEMBERS = {"en": EN, "de": DE}
+TEXT = {EN: b"one\ntwo\n", DE: b"eins\nzwei\n"}
+
+
+def tar_bytes(content_by_name: Mapping[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> bytes:
+    """Return a tar of these members; a TarInfo stands for what is no file."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as tar:  # type: ignore[call-overload, unused-ignore]
+        for name, content in content_by_name.items():
+            if isinstance(content, tarfile.TarInfo):
+                tar.addfile(content)
+            else:
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def zip_bytes(content_by_name: Mapping[str, bytes]) -> bytes:
+    """Return a zip of these members."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in content_by_name.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    """Return a member that is a link or a device."""
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+def joined(
+    folder: Path, packed: bytes, archive_format: str = "tgz", members: Mapping[str, str] = MEMBERS
+) -> dict[str, bytes]:
+    """Append an archive's sides to files that hold a line already, and return what the files hold after it."""
+    path = folder / f"archive.{archive_format}"
+    path.write_bytes(packed)
+    with (folder / "en").open("wb") as en, (folder / "other").open("wb") as other:
+        into = dict(zip(members, (en, other), strict=True))
+        num_lines = append_archive(path, archive_format, members, into)
+    sides = dict(zip(members, ((folder / "en").read_bytes(), (folder / "other").read_bytes()), strict=True))
+    assert [side.count(b"\n") for side in sides.values()] == [num_lines, num_lines]
+    return sides
+
+
+def message(folder: Path, packed: bytes, archive_format: str = "tgz", members: Mapping[str, str] = MEMBERS) -> str:
+    """Return what the user sees of a bad archive, with its path as PATH."""
+    with pytest.raises(CorpusError) as caught:
+        joined(folder, packed, archive_format, members)
+    return str(caught.value).replace(str(folder / f"archive.{archive_format}"), "PATH")
+
+
+@pytest.mark.parametrize("archive_format", ["tgz", "tar", "zip"])
+def test_the_wanted_members_are_read_whatever_stands_beside_them(tmp_path: Path, archive_format: str) -> None:
+    content = {"training/europarl-v7.cs-en.cs": b"x\n", **TEXT, "training/europarl-v7.fr-en.fr": b"y\n" * 9}
+    pack = {"tgz": tar_bytes, "tar": lambda members: tar_bytes(members, "w"), "zip": zip_bytes}[archive_format]
+    assert joined(tmp_path, pack(content), archive_format) == {"en": TEXT[EN], "de": TEXT[DE]}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"archive.{archive_format}", "en", "other"]
+
+
+def test_folders_links_and_a_dot_before_names_are_no_hindrance(tmp_path: Path) -> None:
+    content: dict[str, bytes | tarfile.TarInfo] = {
+        "training": special("training", tarfile.DIRTYPE),
+        "training/latest": special("training/latest", tarfile.SYMTYPE, "europarl-v7.de-en.en"),
+        **{f"./{name}": text for name, text in TEXT.items()},
+    }
+    assert joined(tmp_path, tar_bytes(content)) == {"en": TEXT[EN], "de": TEXT[DE]}
+
+
+def test_a_last_line_without_line_feed_does_not_run_into_the_next_archive(tmp_path: Path) -> None:
+    assert joined(tmp_path, tar_bytes({EN: b"one\ntwo", DE: b"eins\nzwei\n"}))["en"] == b"one\ntwo\n"
+
+
+# The quirks of the real files.
+
+
+@pytest.mark.parametrize("carriage_return", [b"\r", b"\r "])
+def test_quirk_1_a_bare_carriage_return_ends_no_line(tmp_path: Path, carriage_return: bytes) -> None:
+    name = "training/news-commentary-v9.fr-en"
+    french = b"Horaires de travail." + carriage_return + b"Planifier ... \r\n\r\nFin\n"
+    sides = joined(
+        tmp_path,
+        tar_bytes({f"{name}.en": b"Hours.\n\nEnd\n", f"{name}.fr": french}),
+        members={"en": f"{name}.en", "fr": f"{name}.fr"},
+    )
+    assert sides == {"en": b"Hours.\n\nEnd\n", "fr": french}
+    assert len(french.decode().splitlines()) == 4  # what a reader of universal newlines makes of the three lines
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c"])
+def test_quirk_2_separators_of_unicode_end_no_line(tmp_path: Path, separator: str) -> None:
+    german = f"eins{separator}mehr\nzwei\n".encode()
+    assert joined(tmp_path, tar_bytes({EN: TEXT[EN], DE: german}))["de"] == german
+
+
+def test_quirk_3_a_pair_with_an_empty_side_is_kept_in_step(tmp_path: Path) -> None:
+    sides = joined(tmp_path, tar_bytes({EN: b"one\n\nthree\n", DE: b"eins\nzwei\n\n"}))  # clean drops and counts them
+    assert sides == {"en": b"one\n\nthree\n", "de": b"eins\nzwei\n\n"}
+
+
+@pytest.mark.parametrize("archive_format", ["tar", "zip"])
+def test_quirk_4_gzip_files_inside_an_unpacked_tar_are_unpacked(tmp_path: Path, archive_format: str) -> None:
+    names = {"en": "giga-fren.release2.fixed.en.gz", "fr": "giga-fren.release2.fixed.fr.gz"}
+    content = {names["en"]: gzip.compress(b"one\ntwo\n"), names["fr"]: gzip.compress("un\xa0?\ndeux\n".encode())}
+    packed = tar_bytes(content, "w") if archive_format == "tar" else zip_bytes(content)
+    assert joined(tmp_path, packed, archive_format, names) == {"en": b"one\ntwo\n", "fr": "un\xa0?\ndeux\n".encode()}
+
+
+def test_quirk_5_files_may_lie_at_the_archives_root(tmp_path: Path) -> None:
+    names = {"en": "commoncrawl.de-en.en", "de": "commoncrawl.de-en.de"}
+    content = {"commoncrawl.de-en.annotation": b"http://a\n", names["de"]: b"eins\n", names["en"]: b"one\n"}
+    assert joined(tmp_path, tar_bytes(content), members=names) == {"en": b"one\n", "de": b"eins\n"}
+
+
+def test_quirk_6_what_is_no_translation_is_left_to_the_recipes_filters(tmp_path: Path) -> None:
+    english_in_german = b"This is English.\nzwei\n"
+    assert joined(tmp_path, tar_bytes({EN: TEXT[EN], DE: english_in_german}))["de"] == english_in_german
+
+
+def test_quirk_8_members_of_markup_are_read_by_it(tmp_path: Path) -> None:
+    names = {"en": "dev/newstest2012-src.en.sgm", "fr": "dev/newstest2012-ref.fr.sgm"}
+    content = {
+        names["en"]: b'<srcset>\n<doc>\n<seg id="1">S&P rose 5 < 6</seg>\n<seg id="2">Two</seg>\n</doc></srcset>\n',
+        names["fr"]: "<refset>\n<seg id='1'>S&P a mont\u00e9\u2019</seg>\n<seg id='2'>Deux</seg>\n".encode(),
+    }
+    sides = joined(tmp_path, tar_bytes(content), members=names)
+    assert sides == {"en": b"S&P rose 5 < 6\nTwo\n", "fr": "S&P a mont\u00e9\u2019\nDeux\n".encode()}
+
+
+def test_quirk_9_no_break_spaces_and_soft_hyphens_stay(tmp_path: Path) -> None:
+    french = "Une bo\u00eete noire\u00a0?\u202f Donau\u00addampf\ufeff\u200b\n\u00a0\n".encode()
+    assert joined(tmp_path, tar_bytes({EN: TEXT[EN], DE: french}))["de"] == french
+
+
+# Bad archives, one each, with what the user sees. (A wrong hash never gets here: test_download.)
+
+
+def test_a_truncated_archive_is_named(tmp_path: Path) -> None:
+    long = {EN: os.urandom(3000).hex().encode() + b"\n", DE: os.urandom(3000).hex().encode() + b"\n"}
+    assert message(tmp_path, tar_bytes(long)[:3000]) == (
+        "PATH: torn, or no such archive: Compressed file ended before the end-of-stream marker was reached; delete it "
+        "and fetch it again"
+    )
+    assert "torn, or no such archive" in message(tmp_path, tar_bytes(long, "w")[:9000], "tar")
+    assert "torn, or no such archive: File is not a zip file" in message(tmp_path, zip_bytes(TEXT)[:-30], "zip")
+    assert "torn, or no such archive: Not a gzipped file" in message(tmp_path, zip_bytes(TEXT))
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    packed = bytearray(tar_bytes(TEXT))
+    packed[-8] ^= 1  # gzip's own checksum of what it unpacks to
+    assert "torn, or no such archive: CRC check failed" in message(tmp_path, bytes(packed))
+    packed = bytearray(zip_bytes({EN: b"one\n" * 50, DE: b"eins\n" * 50}))
+    packed[14] ^= 1  # the same of the first member, in its header and in the table at the end
+    packed[packed.index(b"PK\x01\x02") + 16] ^= 1
+    assert "torn, or no such archive: Bad CRC-32 for file 'training/europarl-v7.de-en.en'" in message(
+        tmp_path, bytes(packed), "zip"
+    )
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "training/../../passwd", "..\\..\\passwd", ".."])
+@pytest.mark.parametrize("archive_format", ["tgz", "zip"])
+def test_a_path_that_climbs_out_is_refused_though_nobody_wants_it(
+    tmp_path: Path, name: str, archive_format: str
+) -> None:
+    pack = tar_bytes if archive_format == "tgz" else zip_bytes
+    assert message(tmp_path, pack({**TEXT, name: b"root\n"}), archive_format) == (
+        f"PATH: member {name!r} points out of the archive; no published archive holds such a thing; delete it, and "
+        "fetch it from its public place"
+    )
+
+
+def test_a_link_in_the_place_of_a_side_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("do not read\n")
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+        linked = {DE: TEXT[DE], EN: special(EN, kind, DE if kind == tarfile.LNKTYPE else "europarl-v7.de-en.de")}
+        assert message(tmp_path, tar_bytes(linked)) == (
+            f"PATH: member {EN!r} is a link or folder, expected a plain file; delete the archive"
+        )
+    out = {DE: TEXT[DE], EN: special(EN, tarfile.SYMTYPE, str(secret))}
+    assert f"link {EN!r} to '{secret}' points out of the archive" in message(tmp_path, tar_bytes(out))
+
+
+def test_a_link_that_leads_out_is_refused_though_nobody_wants_it(tmp_path: Path) -> None:
+    assert "link 'training/x' to 'training/../../../etc' points out of the archive" in message(
+        tmp_path, tar_bytes({**TEXT, "x": special("training/x", tarfile.SYMTYPE, "../../../etc")})
+    )
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        link = zipfile.ZipInfo(EN)
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr(DE, TEXT[DE])
+    assert f"member {EN!r} is a link or folder" in message(tmp_path, packed.getvalue(), "zip")
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_a_device_is_refused(tmp_path: Path, kind: bytes) -> None:
+    assert message(tmp_path, tar_bytes({**TEXT, "dev": special("training/dev", kind)})) == (
+        "PATH: member 'training/dev' is a device; no published archive holds one; delete the archive"
+    )
+
+
+def test_a_bomb_is_refused_before_it_fills_disk_or_memory(tmp_path: Path) -> None:
+    zeros = b"a" * 1023 + b"\n"
+    bomb = gzip.compress(tar_bytes({EN: zeros * (17 << 10), DE: TEXT[DE]}, "w"), 1)  # 17 MiB in about 80 kB
+    tracemalloc.start()
+    seen = message(tmp_path, bomb)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seen.startswith(f"PATH: unpacks to more than 16,777,216 bytes from {len(bomb):,} packed; text does not: a bomb")
+    assert peak_bytes < 6 << 20
+    assert (tmp_path / "en").stat().st_size <= 16 << 20
+    inner = gzip.compress(zeros * (17 << 10), 1)
+    names = {"en": "a.en.gz", "fr": "a.fr.gz"}
+    assert "a bomb" in message(tmp_path, tar_bytes({"a.en.gz": inner, "a.fr.gz": inner}, "w"), "tar", names)
+    assert "a bomb" in message(tmp_path, zip_bytes({EN: zeros * (17 << 10), DE: b""}), "zip")
+    assert MAX_UNPACKED_PER_PACKED == 20
+
+
+def test_a_bomb_in_a_members_header_is_refused(tmp_path: Path) -> None:
+    header = special("x" * 50, b"x")  # an extended header, which tarfile takes into memory whole
+    header.size = 8 << 20
+    packed = io.BytesIO(header.tobuf(tarfile.PAX_FORMAT) + bytes(8 << 20))
+    assert "PATH: a header of more than 1,048,576 bytes" in message(tmp_path, gzip.compress(packed.getvalue()))
+
+
+def test_a_missing_member_is_named_with_what_is_there(tmp_path: Path) -> None:
+    assert message(tmp_path, tar_bytes({EN: TEXT[EN], "README": b"x"})) == (
+        f"PATH: no member {DE!r}; it holds {EN}, README; correct member_by_language in the corpus file"
+    )
+    many = {EN: TEXT[EN], **{f"file{index}": b"" for index in range(9)}}
+    assert "file4 and 4 more; correct" in message(tmp_path, zip_bytes(many), "zip")
+
+
+def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    both = tar_bytes({EN: TEXT[EN], DE: TEXT[DE], f"./{EN}": b"other\n"})
+    assert f"member {EN!r} is there twice" in message(tmp_path, both)
+
+
+def test_unequal_sides_are_named_with_their_counts(tmp_path: Path) -> None:
+    assert message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b"eins\nzwei\ndrei\n"})) == (
+        f"PATH: sides of unequal numbers of lines: {EN} has 2, {DE} has 3; expected line by line translations"
+    )
+
+
+def test_an_empty_side_is_named(tmp_path: Path) -> None:
+    assert message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b""})) == (
+        f"PATH: {DE} is empty ({EN} has 2, {DE} has 0 lines); expected text; delete it and fetch it again"
+    )
+
+
+def test_another_encoding_is_named_with_member_and_line(tmp_path: Path) -> None:
+    assert message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b"eins\nf\xfcnf\n"})) == (
+        f"PATH: {DE}:2: not UTF-8: bytes fc 6e 66 0a (invalid start byte); the archive is of another encoding, or not the "
+        "published one"
+    )
+    assert "PATH: a.sgm:2: not UTF-8: bytes e9 3c" in message(
+        tmp_path, tar_bytes({"a.sgm": b"<srcset>\n<seg>\xe9</seg>", "b": b"x\n"}), members={"en": "a.sgm", "fr": "b"}
+    )
+
+
+def test_a_character_across_two_blocks_is_no_fault_but_half_a_one_at_the_end_is(tmp_path: Path) -> None:
+    block = 1 << 20
+    text = b"x" * (block - 1) + "\u00fc".encode() + b"\n"  # the first block ends inside the character
+    assert joined(tmp_path, tar_bytes({EN: b"one\n", DE: text}))["de"] == text
+    later_fault = b"x" * (block - 2) + b"\n" + "\u00fc".encode() + b"\n\xff\n"
+    assert f"{DE}:3: not UTF-8: bytes ff" in message(tmp_path, tar_bytes({EN: b"one\n", DE: later_fault}))
+    assert f"{DE}:2: not UTF-8: ends inside a character" in message(tmp_path, tar_bytes({EN: b"1\n", DE: b"1\n\xc3"}))
+
+
+def test_memory_is_flat_in_the_size_of_the_text(tmp_path: Path) -> None:
+    peaks = []
+    for num_lines in (50_000, 500_000):  # 1 and 12 MB a side
+        path = tmp_path / "archive.tar"
+        path.write_bytes(tar_bytes({name: "a line of text, \u00fc too\n".encode() * num_lines for name in (EN, DE)}, "w"))
+        tracemalloc.start()
+        with (tmp_path / "en").open("wb") as en, (tmp_path / "de").open("wb") as de:
+            assert append_archive(path, "tar", MEMBERS, {"en": en, "de": de}) == num_lines
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] + (1 << 20)
+
+
+def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(zip_bytes(TEXT))
+    packed[6] |= 1
+    packed[packed.index(b"PK\x01\x02") + 8] |= 1
+    assert f"member {EN!r} is encrypted" in message(tmp_path, bytes(packed), "zip")
+
+
+def test_streams_are_given_in_the_archives_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.tgz"
+    path.write_bytes(tar_bytes({DE: TEXT[DE], EN: TEXT[EN]}))
+    assert [(name, stream.read()) for name, stream in open_members(path, "tgz", [EN, DE])] == [
+        (DE, TEXT[DE]), (EN, TEXT[EN]),
+    ]  # fmt: skip
+
+
+# Parquet, for which pyarrow must be installed.
+
+COLUMNS = {"en": "translation.en", "de": "translation.de"}
+needs_pyarrow = pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
+
+
+def parquet_bytes(pairs: list[dict[str, str | None]]) -> bytes:
+    """Return a parquet file as Hugging Face writes them: one column of mappings."""
+    pyarrow: Any = importlib.import_module("pyarrow")
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    packed = io.BytesIO()
+    parquet.write_table(pyarrow.table({"translation": pairs}), packed, row_group_size=2)
+    return packed.getvalue()
+
+
+@needs_pyarrow
+def test_columns_of_a_parquet_file_are_its_sides(tmp_path: Path) -> None:
+    pairs: list[dict[str, str | None]] = [{"de": f"Zeile\r {i}\u2028", "en": f"line {i}"} for i in range(5)]
+    sides = joined(tmp_path, parquet_bytes(pairs), "parquet", COLUMNS)
+    assert sides["en"] == b"line 0\nline 1\nline 2\nline 3\nline 4\n"
+    assert sides["de"].decode().split("\n")[4] == "Zeile\r 4\u2028"
+
+
+@needs_pyarrow
+def test_a_bad_parquet_file_is_named(tmp_path: Path) -> None:
+    assert "PATH: translation.de: row 2 is null" in message(
+        tmp_path, parquet_bytes([{"en": "a", "de": "b"}, {"en": "a", "de": None}]), "parquet", COLUMNS
+    )
+    assert "row 1 is a line feed inside it: 'b\\nc'" in message(
+        tmp_path, parquet_bytes([{"en": "a", "de": "b\nc"}]), "parquet", COLUMNS
+    )
+    assert "PATH: no column 'translation.de'; it has translation.en" in message(
+        tmp_path, parquet_bytes([{"en": "a"}]), "parquet", COLUMNS
+    )
+    assert "PATH: torn, or no parquet file" in message(tmp_path, b"PAR1 and no more", "parquet", COLUMNS)
+
+
+def test_without_pyarrow_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(importlib.import_module("sys").modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match="needs pyarrow to be read; `pip install pyarrow`, or name other archives"):
+        joined(tmp_path, b"", "parquet", COLUMNS)

@@ -1,0 +1,113 @@
+"""The table of verdicts: every printed BLEU has a row, and what all rows are worth together stands below."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.verdict import judge
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.judged import VERDICT_COLUMNS, JudgedCell, judge_cells, verdict_frame
+from paper_tables.layout import Table
+from paper_tables.layout_verdicts import format_p, lay_out_verdicts
+from paper_tables.published import read_cells, read_replications
+from paper_tables.render import plain_text
+from tests.records_factory import make_site, write_everything
+
+
+def findings_of(folder: Path, scale: str, base_bleu: float = 27.1, num_seeds: int = 3) -> Findings:
+    site = make_site(folder, scale, seeds=list(range(1, num_seeds + 1)), ablation_seeds=[1])
+    write_everything(site, base_bleu=base_bleu)
+    return gather_findings(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+
+
+def row_named(table: Table, beginning: str) -> dict[str, str]:
+    row = next(row for row in table.rows if plain_text(row.cells[0]).startswith(beginning))
+    names = [column.name for column in table.columns]
+    return {name: plain_text(cell) for name, cell in zip(names, row.cells, strict=True)}
+
+
+def notes_of(table: Table) -> str:
+    return "\n".join(note.text for note in table.notes)
+
+
+def frame_line(frame: pd.DataFrame, table: str, row: str) -> dict[str, Any]:
+    values = frame[(frame["table"] == table) & (frame["row"] == row)].iloc[0]
+    return {str(name): value for name, value in values.items()}
+
+
+def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "demo")
+    table = lay_out_verdicts(findings, judge_cells(findings))
+    num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(read_replications())
+    assert len(table.rows) == num_printed
+    absent = row_named(table, "Table 3: table3_a_h1")
+    assert (absent["ours"], absent["difference"], absent["verdict"]) == ("not run", "", "NOT COMPARABLE")
+    assert absent["reason"] == "This system is not run at scale demo."
+
+
+def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "demo")
+    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(findings, judge_cells(findings)))
+
+
+def test_the_family_is_stated_with_its_number_its_chances_and_what_correction_changes(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "paper")  # means 27.3, sd 0.1: base 0.0 from its printed number
+    judged = judge_cells(findings)
+    notes = notes_of(lay_out_verdicts(findings, judged))
+    num_judged = sum(cell.verdict.p_equivalent is not None for cell in judged)
+    assert num_judged == 7  # Table 2: base and big, both languages, one in two editions; Table 3: base and big
+    assert "applied to 7 cell(s), each at 0.05" in notes
+    assert "would be 0.302, 1 - (1 - 0.05)^7" in notes  # 1 - 0.6983
+    assert "one wrong NOT REPRODUCED 0.162" in notes  # 1 - 0.975^7
+    assert "it would change: none." in notes
+
+
+def test_a_verdict_shows_its_p_values_and_those_by_holm(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "paper")
+    row = row_named(lay_out_verdicts(findings, judge_cells(findings)), "Table 2: base, bleu_en_de")
+    assert row["verdict"] == "REPRODUCED"
+    assert row["p_equivalent"] == "<0.001 (<0.001)"
+    assert row["p_outside"] == "1.000 (1.000)"
+
+
+def test_the_file_has_the_p_values_of_each_verdict_and_the_family_in_every_line(tmp_path: Path) -> None:
+    frame = verdict_frame(judge_cells(findings_of(tmp_path, "paper")))
+    assert tuple(frame.columns) == VERDICT_COLUMNS
+    line = frame_line(frame, "2", "base")
+    assert line["outcome"] == line["outcome_holm"] == "REPRODUCED"
+    assert 0 < float(str(line["p_equivalent"])) < float(str(line["p_equivalent_holm"])) < 0.05
+    assert set(frame["num_judged"]) == {7}
+    assert set(frame["chance_wrongly_reproduced"].round(3)) == {0.302}
+    assert pd.isna(frame_line(frame, "3", "table3_a_h1")["p_equivalent"])
+
+
+def cell_with(judged: list[JudgedCell], values: list[float]) -> list[JudgedCell]:
+    """Return the judged cells with base's verdict on Table 2 replaced by that on these values, unpooled."""
+    first = judged[0]
+    return [replace(first, verdict=judge(27.3, values, None)), *judged[1:]]
+
+
+def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "paper", base_bleu=60)  # all others are far away
+    judged = cell_with(judge_cells(findings), [27.03, 27.3, 27.57])  # p = 0.0425 alone, of 7
+    notes = notes_of(lay_out_verdicts(findings, judged))
+    assert "it would change: Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED)." in notes
+
+
+def test_systems_of_unlike_spread_are_warned_of(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "paper")
+    calm = notes_of(lay_out_verdicts(findings, judge_cells(findings)))
+    assert "do not share one spread" not in calm
+    scores = findings.scores
+    is_wild = (scores["system"] == "big") & (scores["testset"] == "newstest2014")
+    scores.loc[is_wild, "value"] = scores["seed"] * 10.0
+    wild = notes_of(lay_out_verdicts(findings, judge_cells(findings)))
+    assert "The systems do not share one spread" in wild
+
+
+@pytest.mark.parametrize(("p_value", "text"), [(0.5, "0.500"), (0.0014, "0.001"), (0.00099, "<0.001"), (0.0, "<0.001")])
+def test_a_p_value_has_three_decimals_and_is_never_zero(p_value: float, text: str) -> None:
+    assert format_p(p_value) == text

@@ -1,0 +1,390 @@
+"""Every rule of analysis/log_rules/ broken once by changing one key of a clean log, with what the user then sees."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from aiayn.attempts import Ended, Started
+from aiayn.errors import ConfigError
+from analysis.log_averages import average_trainings
+from analysis.log_cache import read_folder
+from analysis.log_checks import Evidence, Holds, OneValue, read_rules, show
+from analysis.log_facts import facts_of_generation, facts_of_training
+from analysis.log_folder import judge_folder
+from analysis.log_reader import read_log
+from analysis.log_types import GenerationLog, TrainingLog
+from paper_tables.from_logs import read_rows
+from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, write
+
+RULES = read_rules()
+ROWS = read_rows(["paper", "demo"])
+AVERAGED = [f"checkpoints/base/checkpoint_4_{update}.pt" for update in range(94_000, 100_001, 1500)]
+OURS = {
+    **{key: value for key, value in BASE.items() if not key.startswith(("encoder_", "decoder_", "share_"))},
+    "arch": "aiayn_transformer", "task": "aiayn_translation", "criterion": "aiayn_label_smoothing",
+    "optimizer": "aiayn_adam", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-09, "num_layers": 6,
+    "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64, "norm_order": "post", "norm": "layer",
+    "attention": "scaled", "attention_biases": True, "positions": "sinusoidal", "embeddings": "d_model", "p_drop": 0.1,
+    "p_drop_attention": 0.0, "p_drop_ffn": 0.0, "share_embeddings": "all", "lr_scheduler": "equation_3",
+    "schedule_d_model": 512, "precision": "fp32", "target_lang": "fr",
+}  # fmt: skip
+
+
+class Scene(NamedTuple):
+    """A folder of clean logs: a training, its copy with another seed, a generation of the first; ours."""
+
+    first: TrainingText = TrainingText()
+    second: TrainingText = TrainingText(final_nll_bits=2.5).changed(seed=2, save_dir="checkpoints/second")
+    generation: GenerationText = GenerationText()
+    ours: TrainingText = TrainingText(form="config", log_format="json", arguments=OURS, num_train_pairs=36_000_000)
+    commits: tuple[str, ...] = ("0123456789abcdef",)
+    num_cut: int = 0
+
+
+def broken(scene: Scene, folder: Path, edit: Callable[[str], str] = str) -> dict[str, str]:
+    """Return what the user is told, by rule; `edit` changes the first training's text."""
+    write(
+        folder,
+        {
+            "first.log": edit(scene.first.text()),
+            "second.log": scene.second.text(),
+            "generation.log": scene.generation.text()[: -scene.num_cut or None],
+            "average.log": averaging_text(AVERAGED, "checkpoints/base/averaged.pt"),
+            "ours/train.log": scene.ours.text(),
+            "ours/attempts.jsonl": attempts(scene.commits),
+        },
+    )
+    judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS, RULES)
+    _, findings_by_path = average_trainings(judged.trainings, RULES)
+    told = [(one.path, finding) for one in (*judged.trainings, *judged.generations) for finding in one.findings]
+    told += [(path, finding) for path, findings in findings_by_path.items() for finding in findings]
+    return {finding.rule: finding.text(path) for path, finding in told}
+
+
+def attempts(commits: tuple[str, ...]) -> str:
+    """Return attempts.jsonl with an attempt a commit, each of an hour."""
+    events: list[Started | Ended] = []
+    for number, commit in enumerate(commits, start=1):
+        begin, end = f"2024-03-0{number}T12:00:00+00:00", f"2024-03-0{number}T13:00:00+00:00"
+        events.append(Started(attempt=number, time=begin, job="1", host="h", device="cuda", num_gpus=8,
+                              threads_per_rank=1, commit=commit, update=0))  # fmt: skip
+        events.append(Ended(attempt=number, time=end, update=0, outcome="stopped", reason="", log_tail=[]))
+    return "".join(msgspec.json.encode(event).decode() + "\n" for event in events)
+
+
+def without(word: str) -> Callable[[str], str]:
+    """Return an edit that takes out the lines with a word."""
+    return lambda text: "".join(line for line in text.splitlines(keepends=True) if word not in line)
+
+
+def with_change(old: str, new: str, count: int = -1) -> Callable[[str], str]:
+    """Return an edit that replaces text, which must be there."""
+
+    def edit(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, count)
+
+    return edit
+
+
+CLEAN = Scene()
+LAST_VALID = "epoch 004 | valid on 'valid' subset | loss 3.600 | nll_loss 2.000"
+# Rule: (the scene with one key changed, an edit of the first log, what the user sees).
+BREAKS: dict[str, tuple[Scene, Callable[[str], str], str]] = {
+    "start-line": (CLEAN, without("Namespace("), "first.log:15: no start line with fairseq's arguments: nothing says"),
+    "one-training": (
+        CLEAN,
+        lambda text: text + next(one for one in text.split("\n") if LAST_VALID in one).replace("2.000", "2.222") + "\n",
+        "first.log:33: validation on 'valid' at update 100,000 reads (3.6, 2.222), line 30 says (3.6, 2.0)",
+    ),
+    "whole-last-line": (CLEAN, lambda text: text[:-30], "first.log:32: the log ends inside a line [whole-last-line]"),
+    "whole-lines": (
+        CLEAN,
+        with_change("epoch 002 | loss", "epoch 2024-03-01 12:00:00 | INFO | train | epoch 002 | loss"),
+        "first.log:23: 1 line(s) of statistics are torn, as when several processes write at once",
+    ),
+    "updates-begun": (CLEAN, without("num_updates"), "first.log:16: no update was made [updates-begun]"),
+    "last-update": (
+        CLEAN._replace(first=CLEAN.first.changed(max_update=100_004)),
+        with_change("num_updates 100004", "num_updates 100003"),
+        "first.log:32: ends at update 100,003, was asked for 100,004 [last-update]; resume the training",
+    ),
+    "done-line": (
+        CLEAN._replace(first=replace(CLEAN.first, is_done=False)), str,
+        "first.log:31: no line `done training` at its end [done-line]; resume the training",
+    ),
+    "every-epoch": (
+        CLEAN, without("| train | epoch 002"),
+        "first.log: the last line of 1 epoch(s) is missing, first of epoch 2 [every-epoch]; put the missing part",
+    ),
+    "every-validation": (
+        CLEAN, without("epoch 003 | valid on"),
+        "first.log: 1 validation(s) that were due are missing, first at update 75,000 [every-validation]",
+    ),
+    "final-validation": (
+        CLEAN, without("epoch 004 | valid on"),
+        "first.log: no validation on `valid` at the last update, 100,000; the newest is at 75,000 [final-validation]",
+    ),
+    "dev-nll": (
+        CLEAN, with_change("nll_loss 2.000 | ", ""),
+        "first.log: the last validation prints no nll_loss, and a smoothed loss is no perplexity [dev-nll]",
+    ),
+    "finite-loss": (
+        CLEAN, with_change("nll_loss 2.000", "nll_loss nan"),
+        "first.log: the last validation's nll_loss is no finite number: the training diverged [finite-loss]",
+    ),
+    "whole-history": (
+        CLEAN._replace(
+            first=replace(
+                CLEAN.first, first_epoch=3, num_epochs=2,
+                loaded="loaded checkpoint checkpoints/base/checkpoint_last.pt (epoch 3 @ 50000 updates)",
+            )
+        ),
+        str, "first.log: begins at update 50,000: what came before is in another log, so seconds and cost are not",
+    ),
+    "parameters-line": (CLEAN, without("model params"), "first.log: no line `num. model params` [parameters-line]"),
+    "repeated-lines": (
+        CLEAN,
+        lambda text: "".join(line * (2 if LAST_VALID in line else 1) for line in text.splitlines(keepends=True)),
+        "first.log: 1 line(s) say again what another says (several ranks, or one handler more an epoch)",
+    ),
+    "norm-order": (
+        CLEAN._replace(first=CLEAN.first.changed(encoder_normalize_before=True, decoder_normalize_before=True)), str,
+        "first.log: layer normalisation is pre, the paper's post (section 3.1) [norm-order]; train without",
+    ),
+    "norm": (
+        CLEAN._replace(ours=CLEAN.ours.changed(norm="batch")), str,
+        "ours/train.log: normalisation is batch, the paper's layer (section 3.1) [norm]; train with --norm layer",
+    ),
+    "attention": (
+        CLEAN._replace(ours=CLEAN.ours.changed(attention="unscaled")), str,
+        "ours/train.log: attention is unscaled, the paper's scaled (equation 1) [attention]",
+    ),
+    "attention-biases": (
+        CLEAN._replace(ours=CLEAN.ours.changed(attention_biases=False)), str,
+        "ours/train.log: biases in the attention's projections: False, the row's system: True [attention-biases]",
+    ),
+    "embeddings": (
+        CLEAN._replace(ours=CLEAN.ours.changed(embeddings="standard_normal")), str,
+        "ours/train.log: embeddings start from standard_normal, the row's system from d_model (section 3.4)",
+    ),
+    "tied-embeddings": (
+        CLEAN._replace(first=CLEAN.first.changed(share_all_embeddings=False)), str,
+        "first.log: one matrix for embeddings and output: False, the paper: True (section 3.4) [tied-embeddings]",
+    ),
+    "p-drop-attention": (
+        CLEAN._replace(first=CLEAN.first.changed(attention_dropout=0.1)), str,
+        "first.log: dropout on attention weights is 0.1, the paper has 0 (section 5.4 names no such place)",
+    ),
+    "p-drop-ffn": (
+        CLEAN._replace(first=CLEAN.first.changed(activation_dropout=0.1)), str,
+        "first.log: dropout inside the feed-forward network is 0.1, the paper has 0 (section 5.4) [p-drop-ffn]",
+    ),
+    "optimizer": (
+        CLEAN._replace(first=CLEAN.first.changed(optimizer="nag")), str,
+        "first.log: the optimiser is nag, the paper's adam (section 5.3) [optimizer]; train with --optimizer adam",
+    ),
+    "adam-beta-1": (
+        CLEAN._replace(first=CLEAN.first.changed(adam_betas="(0.8, 0.98)")), str,
+        "first.log: Adam's first beta is 0.8, the paper's 0.9 (section 5.3) [adam-beta-1]",
+    ),
+    "adam-beta-2": (
+        CLEAN._replace(first=CLEAN.first.changed(adam_betas="(0.9, 0.999)")), str,
+        "first.log: Adam's second beta is 0.999, the paper's 0.98 (section 5.3) [adam-beta-2]",
+    ),
+    "adam-epsilon": (
+        CLEAN._replace(first=CLEAN.first.changed(adam_eps=1e-08)), str,
+        "first.log: Adam's epsilon is 1e-08, the paper's 1e-09 (section 5.3) [adam-epsilon]; train with --adam-eps",
+    ),
+    "weight-decay": (
+        CLEAN._replace(first=CLEAN.first.changed(weight_decay=0.0001)), str,
+        "first.log: weight decay is 0.0001, the paper names none [weight-decay]; train with --weight-decay 0",
+    ),
+    "clip-norm": (
+        CLEAN._replace(first=CLEAN.first.changed(clip_norm=25)), str,
+        "first.log: gradients are clipped at 25, in the row's system at 0 (0 is none); the paper names none",
+    ),
+    "schedule": (
+        CLEAN._replace(first=CLEAN.first.changed(lr_scheduler="cosine")), str,
+        "first.log: the schedule is cosine, the row's inverse_sqrt (equation 3) [schedule]",
+    ),
+    "warmup-steps": (
+        CLEAN._replace(first=CLEAN.first.changed(warmup_updates=8000)), str,
+        "first.log: the rate rises for 8,000 steps, the row's for 4,000 (section 5.3) [warmup-steps]",
+    ),
+    "peak-learning-rate": (
+        CLEAN._replace(first=CLEAN.first.changed(lr=[0.0005])), str,
+        "first.log: the rate peaks at 0.0005, the row's at 0.000699 (equation 3; fairseq's 7e-4 is base's)",
+    ),
+    "updates": (
+        CLEAN._replace(first=CLEAN.first.changed(max_update=300_000)), str,
+        "first.log: trained for 300,000 updates, the row's system for 100,000 (section 5.2) [updates]",
+    ),
+    "tokens-per-update": (
+        CLEAN._replace(first=CLEAN.first.changed(distributed_world_size=1)), str,
+        "first.log: an update takes 3,250 positions (max_tokens x update_freq x GPUs), the row's system 26,000",
+    ),
+    "precision": (
+        CLEAN._replace(first=CLEAN.first.changed(fp16=True)), str,
+        "first.log: computed in fp16, the row's system in fp32 [precision]; nothing, if the loss is that of fp32",
+    ),
+    "language-pair": (
+        CLEAN._replace(first=CLEAN.first.changed(target_lang="ro")), str,
+        "first.log: trained on en-ro: the paper's tables are of en-de and en-fr [language-pair]; take it out",
+    ),
+    "language-pair-told": (
+        CLEAN._replace(first=CLEAN.first.changed(source_lang=None)), without("] dictionary:"),
+        "first.log: no line says which languages it translates [language-pair-told]",
+    ),
+    "training-pairs": (
+        CLEAN._replace(first=replace(CLEAN.first, num_train_pairs=160_239)), str,
+        "first.log: trained on 160,239 pairs, the paper on about 4,500,000 (section 5.1): another corpus",
+    ),
+    "dev-pairs": (
+        CLEAN._replace(first=replace(CLEAN.first, num_valid_pairs=39_414)), str,
+        "first.log: `valid` holds 39,414 pairs, newstest2013 3,000: another dev set than Table 3's [dev-pairs]",
+    ),
+    "bleu-line": (
+        CLEAN._replace(generation=replace(CLEAN.generation, score="none")), str,
+        "generation.log:4: no line `Generate ... with beam=...: BLEU4 = ...` [bleu-line]",
+    ),
+    "whole-generation": (
+        CLEAN._replace(num_cut=20), str,
+        "generation.log:4: the log ends inside a line [whole-generation]; copy it again",
+    ),
+    "known-training": (
+        CLEAN._replace(generation=CLEAN.generation.changed(path="elsewhere/averaged.pt")), str,
+        "generation.log: of elsewhere/averaged.pt: not one training log here (none, or several) saved into that folder",
+    ),
+    "one-model": (
+        CLEAN._replace(generation=CLEAN.generation.changed(path="checkpoints/base/a.pt:checkpoints/base/b.pt")), str,
+        "generation.log: an ensemble of 2 models: the tables' rows are of one [one-model]",
+    ),
+    "plain-model": (
+        CLEAN._replace(generation=CLEAN.generation.changed(model_overrides="{'dropout': 0.2}")), str,
+        "generation.log: decoded with --model-overrides: another model than was trained [plain-model]",
+    ),
+    "words-not-pieces": (
+        CLEAN._replace(generation=replace(CLEAN.generation, num_printed=3003, hypothesis="das ist ein Sa@@ tz .")), str,
+        "generation.log:15019: the hypotheses still hold marks of subwords: the BLEU is one of pieces",
+    ),
+    "every-sentence": (
+        CLEAN._replace(generation=replace(CLEAN.generation, num_printed=3002)), str,
+        "generation.log:15014: 3,002 hypotheses stand in the log, 3,003 sentences were translated [every-sentence]",
+    ),
+    "test-set-size": (
+        CLEAN._replace(generation=replace(CLEAN.generation, num_sentences=2737)), str,
+        "generation.log: `test` holds 2,737 sentences, the paper's set 3,003 (newstest2013: 3,000;",
+    ),
+    "beam-size": (
+        CLEAN._replace(generation=replace(CLEAN.generation, beam_size=5)), str,
+        "generation.log: beam 5, the row's 4 (section 6.1) [beam-size]; decode with --beam 4",
+    ),
+    "length-penalty": (
+        CLEAN._replace(generation=CLEAN.generation.changed(lenpen=1.0)), str,
+        "generation.log: length penalty alpha 1, the row's 0.6 (section 6.1) [length-penalty]",
+    ),
+    "average": (
+        CLEAN._replace(generation=CLEAN.generation.changed(path="checkpoints/base/checkpoint_best.pt")), str,
+        "generation.log: decoded checkpoint_best.pt, the row averages its last5 (section 6.1) [average]",
+    ),
+    "clean-commit": (
+        CLEAN._replace(commits=("0123456789abcdef+dirty",)), str,
+        "ours/train.log: trained at 0123456789abcdef+dirty: files differed from the commit, so nobody can have",
+    ),
+    "one-commit": (
+        CLEAN._replace(commits=("0123456789abcdef", "fedcba9876543210")), str,
+        "ours/train.log: its attempts are of 2 commits (0123456789abcdef, fedcba9876543210): mixed versions",
+    ),
+    "seed-told": (CLEAN, with_change("seed=1, ", ""), "first.log: no seed in its arguments [seed-told]"),
+    "one-log-a-training": (
+        CLEAN._replace(second=CLEAN.first), str,
+        "second.log: the same training as first.log: it counts once [one-log-a-training]",
+    ),
+    "one-version": (
+        CLEAN._replace(second=replace(CLEAN.second, form="config")), str,
+        "second.log: made with fairseq 1.0.0a0 to 0.12; first.log of the same configuration",
+    ),
+    "distinct-seeds": (
+        CLEAN._replace(second=CLEAN.second.changed(seed=1)), str,
+        "second.log: seed 1 again, as in first.log: two trainings of one seed are no two samples [distinct-seeds]",
+    ),
+}  # fmt: skip
+
+
+def test_every_rule_is_broken_below() -> None:
+    assert list(BREAKS) == [rule.id for rule in RULES]
+
+
+def test_a_clean_folder_breaks_no_rule(tmp_path: Path) -> None:
+    assert broken(CLEAN, tmp_path) == {}
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+def test_a_log_with_one_key_changed_breaks_its_rule_and_says_so(rule: str, tmp_path: Path) -> None:
+    scene, edit, seen = BREAKS[rule]
+    told = broken(scene, tmp_path, edit)
+    print(told.get(rule))
+    assert rule in told
+    assert seen in told[rule]
+    assert f"[{rule}]; " in told[rule]
+
+
+def test_facts_that_rules_ask_for_exist(tmp_path: Path) -> None:
+    write(tmp_path, {"a.log": TrainingText().text(), "b.log": GenerationText().text()})
+    training, generation = (read_log(tmp_path / name)[0].entries[0] for name in ("a.log", "b.log"))
+    assert isinstance(training, TrainingLog)
+    assert isinstance(generation, GenerationLog)
+    known = {
+        "training": facts_of_training(training, None).value_by_name.keys(),
+        "generation": facts_of_generation(generation, "last5", has_training=True).value_by_name.keys(),
+    }
+    for rule in RULES:
+        asked = {getattr(rule.check, name) for name in ("fact", "than", "to") if hasattr(rule.check, name)}
+        assert asked <= known["training" if rule.of == "line" else rule.of], rule.id
+
+
+def test_an_unknown_fact_is_a_fault_only_where_the_rule_wants_it() -> None:
+    evidence = Evidence({"seed": None}, {}, {})
+    assert Holds(fact="seed").fault(evidence) == (None, True)
+    assert Holds(fact="seed", if_known=True).fault(evidence) is None
+
+
+def rules_with(folder: Path, **changes: object) -> Path:
+    """Write one rule with other values."""
+    rule = {"id": "a", "of": "training", "severity": "error", "check": {"kind": "holds", "fact": "is_done"},
+            "message": "m", "next_step": "n"}  # fmt: skip
+    (folder / "rules.yaml").write_text(f"rules: {msgspec.json.encode([rule | changes]).decode()}\n", encoding="utf-8")
+    return folder
+
+
+def test_a_rule_file_is_read_strictly(tmp_path: Path) -> None:
+    assert [rule.id for rule in read_rules(rules_with(tmp_path))] == ["a"]
+    with pytest.raises(ConfigError, match=r"rules.yaml:1: .*'eror'; did you mean 'error'\?"):
+        read_rules(rules_with(tmp_path, severity="eror"))
+    with pytest.raises(ConfigError, match="rule 'a': one_value and distinct are checks of a line, others are not"):
+        read_rules(rules_with(tmp_path, of="line"))
+    with pytest.raises(ConfigError, match="one_value and distinct are checks of a line"):
+        read_rules(rules_with(tmp_path, check=msgspec.to_builtins(OneValue(fact="seed"))))
+
+
+def test_a_rule_that_stands_twice_and_a_folder_without_rules_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no rules; restore them"):
+        read_rules(tmp_path)
+    text = (rules_with(tmp_path) / "rules.yaml").read_text(encoding="utf-8")
+    (tmp_path / "second.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"second.yaml: rule 'a' stands twice"):
+        read_rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "unknown"), (True, "True"), (100000, "100,000"), (0.1, "0.1"), (1e-09, "1e-09"), (0.0007, "0.0007"),
+     ("pre", "pre"), (0.0006987, "0.000699")],
+)  # fmt: skip
+def test_values_are_shown_as_they_are_read(value: object, shown: str) -> None:
+    assert show(value) == shown  # type: ignore[arg-type]

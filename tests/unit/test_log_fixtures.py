@@ -1,0 +1,124 @@
+"""The forms of public logs (tests/logs/README.md): what is read from each, and what becomes of it in the tables."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.log_cache import list_logs, read_folder
+from analysis.log_checks import read_rules
+from analysis.log_evaluations import metric_of_generation
+from analysis.log_folder import judge_folder
+from analysis.log_judged import LoggedFolder
+from analysis.log_reader import read_log
+from analysis.log_types import GenerationLog, TrainingLog
+from paper_tables.from_logs import read_rows
+from tests.logs.make_fixtures import FOLDER, TEXT_BY_NAME
+
+ROWS = read_rows(["paper"])
+
+
+def read_training(name: str) -> TrainingLog:
+    (entry,) = read_log(FOLDER / name)[0].entries
+    assert isinstance(entry, TrainingLog)
+    return entry
+
+
+@pytest.fixture(scope="module")
+def judged() -> LoggedFolder:
+    return judge_folder(FOLDER, read_folder(FOLDER, None, num_processes=1), ROWS, read_rules())
+
+
+@pytest.mark.parametrize("name", TEXT_BY_NAME)
+def test_the_file_is_what_its_program_writes(name: str) -> None:
+    expected = TEXT_BY_NAME[name]()
+    assert (FOLDER / name).read_bytes().decode() == expected, "review, then `python tests/logs/make_fixtures.py`"
+
+
+def test_every_fixture_is_read() -> None:
+    assert set(list_logs(FOLDER)) == set(TEXT_BY_NAME)
+    assert all(read_log(FOLDER / name)[0].entries for name in TEXT_BY_NAME)
+
+
+def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: LoggedFolder) -> None:
+    training = read_training("fairseq06_pasted.log")
+    assert [(v.epoch, v.update, v.nll_bits) for v in training.validations] == [
+        (1, 25_000, 3.5), (2, 50_000, 3.0), (3, 75_000, 2.5), (4, 100_000, 2.0),
+    ]  # fmt: skip
+    assert training.arguments == {}
+    assert rules_of(judged, "fairseq06_pasted.log", "error") == ["start-line", "done-line"]
+
+
+def test_json_without_times_whose_validations_name_no_update(judged: LoggedFolder) -> None:
+    training = read_training("fairseq06_big_enfr.log")
+    assert [(v.epoch, v.update, v.nll_bits) for v in training.validations][-1] == (4, 80_000, 2.0)
+    assert (training.num_gpus, training.arguments["max_tokens"], training.log_format) == (128, 5120, "json")
+    (logged,) = [one for one in judged.trainings if one.path == "fairseq06_big_enfr.log"]
+    assert logged.row is not None
+    assert (logged.row.system, logged.language_pair) == ("big_enfr", "en-fr")
+    assert rules_of(judged, logged.path, "error") == []
+    assert rules_of(judged, logged.path, "apart") == [
+        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update", "dev-pairs",
+    ]  # fmt: skip
+
+
+def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(judged: LoggedFolder) -> None:
+    entries = read_log(FOLDER / "fairseq09_wrapped.log")[0].entries
+    assert [entry.first_line for entry in entries] == [2, 10]
+    assert [entry.arguments["seed"] for entry in entries if isinstance(entry, TrainingLog)] == [1, 2]
+    for line in (2, 10):
+        assert rules_of(judged, f"fairseq09_wrapped.log@{line}", "error") == ["updates-begun", "language-pair"]
+
+
+def test_a_resumed_training_of_another_model_is_named_by_it(judged: LoggedFolder) -> None:
+    training = read_training("fairseq10_resumed.log")
+    assert (training.first_update, training.last_update, training.is_done) == (50_000, 300_000, False)
+    (logged,) = [one for one in judged.trainings if one.path == "fairseq10_resumed.log"]
+    assert logged.symbols["architecture"] == "syntax_glat"
+    assert logged.row is None
+    assert rules_of(judged, logged.path, "error") == ["done-line", "language-pair"]
+
+
+def test_a_complete_training_of_another_corpus_matches_no_row(judged: LoggedFolder) -> None:
+    training = read_training("fairseq12_iwslt.log")
+    assert (training.is_done, training.num_parameters, training.gpu) == (True, 11_335_680, "GeForce RTX 2080 Ti")
+    assert training.validations[-1].bleu == 32.5
+    assert rules_of(judged, "fairseq12_iwslt.log", "error") == ["language-pair"]
+    (logged,) = [one for one in judged.trainings if one.path == "fairseq12_iwslt.log"]
+    assert logged.match.nearest is not None
+    assert [difference.symbol for difference in logged.match.differences] == [
+        "num_layers",
+        "d_model",
+        "num_heads",
+        "p_drop",
+    ]
+
+
+def test_many_generations_in_one_file_are_apart_and_of_a_changed_model(judged: LoggedFolder) -> None:
+    found = [one for one in judged.generations if one.path.startswith("fairseq12_generations.log")]
+    assert [one.log.bleu.value for one in found if one.log.bleu] == [33.0, 33.1, 33.2]
+    assert {one.training_path for one in found} == {"fairseq12_iwslt.log"}
+    assert all("plain-model" in {finding.rule for finding in one.findings} for one in found)
+
+
+def test_results_files_are_generations_of_pieces(judged: LoggedFolder) -> None:
+    for name, rules in {
+        "generate-test.txt": ["known-training", "words-not-pieces"],
+        "generate-cut.txt": ["bleu-line", "known-training", "words-not-pieces"],
+    }.items():
+        (entry,) = read_log(FOLDER / name)[0].entries
+        assert isinstance(entry, GenerationLog)
+        assert (entry.num_hypotheses, entry.has_piece_marks) == (8, True)
+        assert metric_of_generation(entry) == "bleu_as_given"
+        (found,) = [one for one in judged.generations if one.path == name]
+        assert [finding.rule for finding in found.findings] == rules
+
+
+def rules_of(judged: LoggedFolder, path: str, severity: str) -> list[str]:
+    """Return the rules of a severity that a training breaks, in the order of the rules."""
+    (training,) = [one for one in judged.trainings if one.path == path]
+    return [finding.rule for finding in training.findings if finding.severity == severity]
+
+
+def test_the_readme_names_every_fixture() -> None:
+    text = (Path(FOLDER) / "README.md").read_text(encoding="utf-8")
+    assert [name for name in TEXT_BY_NAME if f"`{name}`" not in text] == []

@@ -1,0 +1,399 @@
+"""Logs of every version and format, whole and in every way broken: what is read, and with which line it is refused."""
+
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis import log_lines
+from analysis.log_arguments import is_open, parse_arguments
+from analysis.log_reader import read_log
+from analysis.log_statistics import parse_statistics
+from analysis.log_types import AveragingLog, GenerationLog, LogFile, TrainingLog
+from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, config, namespace
+
+FORMS = ("print", "namespace", "config")
+FORMATS = ("simple", "tqdm", "json")
+
+
+def read(tmp_path: Path, text: str | bytes) -> LogFile:
+    path = tmp_path / "train.log"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+    return read_log(path)[0]
+
+
+def read_training(tmp_path: Path, text: str | bytes) -> TrainingLog:
+    log_file = read(tmp_path, text)
+    assert log_file.refusal is None
+    (training,) = log_file.entries
+    assert isinstance(training, TrainingLog)
+    return training
+
+
+def summary(training: TrainingLog) -> tuple[object, ...]:
+    """What the numbers of a training are, whichever way its log was printed."""
+    return (
+        [(v.epoch, v.update, v.subset, v.loss_bits, v.nll_bits) for v in training.validations],
+        [(e.epoch, e.update, e.nll_bits, e.target_tokens_per_update, e.wall_seconds) for e in training.epochs],
+        training.last_update, training.num_parameters, training.num_gpus, training.languages, training.is_done,
+        training.arguments, training.num_pairs_by_split, training.damaged_lines, training.truncated_line,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_version_and_format_says_the_same(tmp_path: Path, form: str, log_format: str) -> None:
+    text = TrainingText(form=form, log_format=log_format)  # type: ignore[arg-type]
+    training = read_training(tmp_path, text.text())
+    expected = read_training(tmp_path, TrainingText().text())
+    both_arguments = {key: training.arguments[key] for key in expected.arguments}
+    assert both_arguments == expected.arguments
+    assert summary(training)[:7] == summary(expected)[:7]
+    assert training.form == form
+    assert [v.update for v in training.validations] == [25_000, 50_000, 75_000, 100_000]
+    assert [v.nll_bits for v in training.validations] == [3.5, 3.0, 2.5, 2.0]
+    assert training.starts[0].done_seconds == 43_200.0
+
+
+def test_numbers_of_a_log_are_what_it_prints(tmp_path: Path) -> None:
+    training = read_training(tmp_path, TrainingText().text())
+    assert (training.num_parameters, training.num_trained_parameters) == (63_102_976, 63_102_976)
+    assert (training.num_gpus, training.gpu) == (8, "Tesla P100-SXM2-16GB")
+    assert (training.languages, training.vocabulary_sizes) == (("en", "de"), (37_000, 37_000))
+    assert training.num_pairs_by_split == {"valid": 3000, "train": 4_500_966}
+    assert training.epochs[-1].target_tokens_per_update == 24_900.5
+    assert training.epochs[-1].wall_seconds == 43_200.0
+    assert training.starts[0].resumed_update == 0
+
+
+def test_a_log_on_cpu_has_no_gpu(tmp_path: Path) -> None:
+    assert read_training(tmp_path, TrainingText().changed(cpu=True).text()).num_gpus == 0
+
+
+def test_carriage_returns_colours_and_rank_labels_change_nothing(tmp_path: Path) -> None:
+    text = TrainingText()
+    expected = summary(read_training(tmp_path, text.text()))
+    crlf = text.text().replace("\n", "\r\n")
+    coloured = text.text().replace("INFO", "\x1b[32mINFO\x1b[0m")
+    labelled = "".join(f"{rank}: {line}\n" for line in text.lines() for rank in (0, 1))
+    for changed in (crlf, coloured, labelled):
+        assert summary(read_training(tmp_path, changed)) == expected
+
+
+def test_a_bar_that_is_rewritten_for_hours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_lines, "MAX_LINE_BYTES", 10_000)
+    bar = "".join(f"\repoch 001:  {n:3d}/1000 [00:05<00:05, loss=8, num_updates={n}]" for n in range(1, 1000))
+    lines = TrainingText(lines_per_epoch=0).lines()
+    index = next(number for number, line in enumerate(lines) if "loading train data" in line)
+    training = read_training(tmp_path, "\n".join([*lines[: index + 1], bar, *lines[index + 1 :]]) + "\n")
+    assert training.last_update == 100_000
+    assert training.validations[0].line == index + 4  # the bar is one line
+
+
+def test_a_log_that_ends_inside_a_line_names_it_and_does_not_trust_it(tmp_path: Path) -> None:
+    lines = TrainingText().lines()
+    last_valid = max(number for number, line in enumerate(lines) if "valid on" in line)
+    cut = "\n".join(lines[: last_valid + 1])[:-100]
+    training = read_training(tmp_path, cut)
+    assert training.truncated_line == last_valid + 1
+    assert training.validations[-1].update == 75_000
+
+
+def test_a_whole_last_line_needs_no_line_feed(tmp_path: Path) -> None:
+    training = read_training(tmp_path, TrainingText().text().removesuffix("\n"))
+    assert (training.truncated_line, training.is_done) == (None, True)
+    generation = read(tmp_path, GenerationText().text().removesuffix("\n")).entries[0]
+    assert isinstance(generation, GenerationLog)
+    assert generation.bleu is not None
+    assert generation.truncated_line is None
+
+
+def test_eight_ranks_in_one_file_count_once(tmp_path: Path) -> None:
+    text = TrainingText(form="config", log_format="json")
+    by_rank = [text.changed(distributed_rank=rank, device_id=rank).lines() for rank in range(8)]
+    interleaved = "".join(f"{line}\n" for together in zip(*by_rank, strict=True) for line in together)
+    training = read_training(tmp_path, interleaved)
+    assert [v.nll_bits for v in training.validations] == [3.5, 3.0, 2.5, 2.0]
+    assert training.conflict is None
+    assert training.num_repeated_lines == 7 * 8  # seven ranks repeat four validations and four ends of epochs
+    assert [note.text for note in training.notes] == [
+        "8 ranks wrote into this file; lines that say the same count once"
+    ]
+
+
+def test_two_trainings_interleaved_are_noticed_with_the_line(tmp_path: Path) -> None:
+    first, second = TrainingText().lines(), TrainingText(final_nll_bits=2.5).changed(seed=2).lines()
+    both = [line for pair in zip(first, second, strict=True) for line in pair]
+    log_file = read(tmp_path, "\n".join(both) + "\n")
+    conflicts = [entry.conflict for entry in log_file.entries if isinstance(entry, TrainingLog) and entry.conflict]
+    assert len(conflicts) == 1
+    valid_lines = [number for number, line in enumerate(both, start=1) if "epoch 001 | valid on" in line]
+    assert conflicts[0].line == valid_lines[1]
+    assert f"line {valid_lines[0]} says (5.1, 3.5): two trainings in one file, interleaved" in conflicts[0].text
+
+
+def test_a_torn_line_in_the_middle_is_named_and_not_read(tmp_path: Path) -> None:
+    lines = TrainingText().lines()
+    number = next(n for n, line in enumerate(lines) if "epoch 002 | valid on" in line)
+    lines[number] = lines[number][:90] + lines[number]
+    training = read_training(tmp_path, "\n".join(lines) + "\n")
+    assert training.damaged_lines == (number + 1,)
+    assert [v.epoch for v in training.validations] == [1, 3, 4]
+
+
+def resumed(update: int, epoch: int) -> TrainingText:
+    """Return a log that goes on from a checkpoint."""
+    loaded = f"loaded checkpoint checkpoints/base/checkpoint_last.pt (epoch {epoch} @ {update} updates)"
+    return replace(TrainingText(), first_epoch=epoch, num_epochs=5 - epoch, loaded=loaded)
+
+
+def test_a_resumed_training_is_one_and_the_later_part_stands(tmp_path: Path) -> None:
+    killed = replace(TrainingText(final_nll_bits=2.75), is_done=False).lines()
+    later = resumed(50_000, 3).lines()
+    training = read_training(tmp_path, "\n".join([*killed, *later]) + "\n")
+    assert [(v.update, v.nll_bits) for v in training.validations] == [
+        (25_000, 4.25), (50_000, 3.75), (75_000, 2.5), (100_000, 2.0),
+    ]  # fmt: skip
+    assert [e.epoch for e in training.epochs] == [1, 2, 3, 4]
+    assert training.validations[2].line > len(killed)
+    assert [start.resumed_update for start in training.starts] == [0, 50_000]
+    assert training.notes[0].line == len(killed) + 1
+    assert training.notes[0].text == "started again from update 50,000; the log before it reached update 100,000"
+
+
+def test_a_start_from_nothing_after_a_crash_forgets_what_came_before(tmp_path: Path) -> None:
+    crashed = replace(TrainingText(final_nll_bits=2.75), is_done=False).lines()[:-4]
+    training = read_training(tmp_path, "\n".join([*crashed, *TrainingText().lines()]) + "\n")
+    assert [v.nll_bits for v in training.validations] == [3.5, 3.0, 2.5, 2.0]
+    assert training.last_update == 100_000
+    assert len(training.starts) == 2
+
+
+def test_a_start_that_died_before_it_loaded_anything_changes_nothing(tmp_path: Path) -> None:
+    died = TrainingText().start_lines()[:5]
+    training = read_training(tmp_path, "\n".join([*TrainingText().lines(), *died]) + "\n")
+    assert training.last_update == 100_000
+    assert training.is_done is False  # the last start did not end well
+
+
+def test_a_restart_with_other_arguments_is_said(tmp_path: Path) -> None:
+    killed = replace(TrainingText(), is_done=False).lines()
+    later = resumed(50_000, 3).changed(dropout=0.3).lines()
+    training = read_training(tmp_path, "\n".join([*killed, *later]) + "\n")
+    assert training.notes[0].text.endswith(", with other arguments")
+    assert training.arguments["dropout"] == 0.3
+
+
+def test_two_whole_trainings_in_one_file_are_split(tmp_path: Path) -> None:
+    first, second = TrainingText().text(), TrainingText(final_nll_bits=2.5).changed(seed=2).text()
+    log_file = read(tmp_path, first + second)
+    assert [(entry.first_line, entry.last_line) for entry in log_file.entries] == [(1, 32), (33, 64)]
+    nlls = [entry.validations[-1].nll_bits for entry in log_file.entries if isinstance(entry, TrainingLog)]
+    assert nlls == [2.0, 2.5]
+
+
+def test_the_same_training_twice_in_one_file_is_two(tmp_path: Path) -> None:
+    assert len(read(tmp_path, TrainingText().text() * 2).entries) == 2
+
+
+def test_a_log_that_begins_in_the_middle_says_where(tmp_path: Path) -> None:
+    training = read_training(tmp_path, resumed(50_000, 3).text())
+    assert (training.first_update, training.last_update) == (50_000, 100_000)
+
+
+def test_statistics_without_a_start_are_a_training_without_arguments(tmp_path: Path) -> None:
+    lines = [line for epoch in (1, 2) for line in TrainingText(form="print").epoch_lines(epoch)]
+    training = read_training(tmp_path, "\n".join(lines) + "\n")
+    assert (training.arguments, training.form, training.last_update) == ({}, "", 50_000)
+
+
+def test_arguments_that_a_terminal_wrapped_are_joined(tmp_path: Path) -> None:
+    text = TrainingText(form="print")
+    first, *rest = text.lines()
+    wrapped = "\n".join(first[begin : begin + 80] for begin in range(0, len(first), 80))
+    training = read_training(tmp_path, "\n".join([wrapped, *rest]) + "\n")
+    assert training.arguments == read_training(tmp_path, text.text()).arguments
+
+
+def test_arguments_that_are_cut_are_refused_with_their_line(tmp_path: Path) -> None:
+    lines = ["first", *TrainingText().lines()]
+    lines[1] = lines[1][:400]
+    log_file = read(tmp_path, "\n".join(lines) + "\n")
+    assert log_file.refusal is not None
+    assert log_file.refusal.line == 2
+    assert log_file.refusal.text == "the arguments are cut: their brackets do not close"
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path: Path) -> None:
+    log_file = read(tmp_path, b"PK\x03\x04\x00\x00")
+    assert log_file.refusal is not None
+    assert (log_file.refusal.line, log_file.refusal.text) == (1, "holds a zero byte: no text")
+    assert log_file.entries == ()
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_lines, "MAX_LINE_BYTES", 1000)
+    log_file = read(tmp_path, "a\n" + "b" * 300_000)
+    assert log_file.refusal is not None
+    assert (log_file.refusal.line, log_file.refusal.text) == (2, "a line of more than 1,000 bytes: no log")
+
+
+def test_another_program_is_no_log(tmp_path: Path) -> None:
+    text = "Namespace(alignfile=None, destdir='data-bin', joined_dictionary=True, workers=20)\n| [en] Dictionary: 9\n"
+    log_file = read(tmp_path, text + "loaded checkpoint 5\n")
+    assert (log_file.entries, log_file.refusal) == ((), None)
+
+
+def test_an_empty_file_is_no_log(tmp_path: Path) -> None:
+    assert read(tmp_path, "").entries == ()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_generation_is_read(tmp_path: Path, form: str) -> None:
+    (found,) = read(tmp_path, replace(GenerationText(), form=form, num_printed=3).text()).entries  # type: ignore[type-var]
+    assert isinstance(found, GenerationLog)
+    assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks) == (3003, 3, False)
+    assert found.model_path == "checkpoints/base/averaged.pt"
+    assert found.arguments["lenpen"] == 0.6
+    assert found.bleu is not None
+    assert (found.bleu.value, found.bleu.name, found.bleu.beam_size, found.bleu.subset) == (27.31, "BLEU4", 4, "test")
+    assert (found.bleu.brevity_penalty, found.bleu.hypothesis_length, found.bleu.reference_length) == (
+        1.0,
+        66501,
+        64512,
+    )
+
+
+def test_sacrebleus_form_of_the_last_line_is_read(tmp_path: Path) -> None:
+    score = "BLEU = {value} 58.2/32.5/20.5/13.4 (BP = 1.000 ratio = 1.013 hyp_len = 64100 ref_len = 63300)"
+    (found,) = read(tmp_path, replace(GenerationText(), score=score, value="26.12").text()).entries
+    assert isinstance(found, GenerationLog)
+    assert found.bleu is not None
+    assert (found.bleu.name, found.bleu.value, found.bleu.hypothesis_length) == ("BLEU", 26.12, 64100)
+
+
+def test_a_results_file_without_any_log_line_is_a_generation(tmp_path: Path) -> None:
+    text = replace(GenerationText(), has_start=False, num_printed=5, hypothesis="ein Sa@@ tz").text()
+    (found,) = read(tmp_path, text).entries
+    assert isinstance(found, GenerationLog)
+    assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks, found.model_path) == (None, 5, True, "")
+
+
+def test_of_several_hypotheses_of_a_sentence_the_best_counts(tmp_path: Path) -> None:
+    lines = replace(GenerationText(), num_printed=2).lines()
+    doubled = [line for line in lines for _ in range(2 if line.startswith("H-") else 1)]
+    (found,) = read(tmp_path, "\n".join(doubled) + "\n").entries
+    assert isinstance(found, GenerationLog)
+    assert found.num_hypotheses == 2
+
+
+def test_generations_one_after_the_other_are_apart(tmp_path: Path) -> None:
+    values = [
+        entry.bleu.value
+        for entry in read(
+            tmp_path, "".join(replace(GenerationText(), value=value).text() for value in ("27.31", "26.00"))
+        ).entries
+        if isinstance(entry, GenerationLog) and entry.bleu is not None
+    ]
+    assert values == [27.31, 26.00]
+
+
+def test_a_generation_after_its_training_in_one_file_is_apart(tmp_path: Path) -> None:
+    kinds = [type(entry) for entry in read(tmp_path, TrainingText().text() + GenerationText().text()).entries]
+    assert kinds == [TrainingLog, GenerationLog]
+
+
+def test_an_averaging_is_read(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, averaging_text(["a/1.pt", "a/2.pt"], "a/averaged.pt")).entries
+    assert found == AveragingLog(
+        first_line=1, last_line=2, input_paths=("a/1.pt", "a/2.pt"), output_path="a/averaged.pt"
+    )
+
+
+def test_an_averaging_that_says_nothing_is_none(tmp_path: Path) -> None:
+    assert (
+        read(tmp_path, "averaging checkpoints:  [broken\nFinished writing averaged checkpoint to b.pt\n").entries == ()
+    )
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    line = TrainingText().epoch_lines(1)[0].encode() + b"\n"
+    path.write_bytes(line * (10_000_000 // len(line)))
+    tracemalloc.start()
+    read_log(path)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 3_000_000  # a block, and the lines in it, of ten megabytes
+
+
+@pytest.mark.parametrize("printed", [namespace(BASE), config(BASE)])
+def test_arguments_are_read_without_being_evaluated(printed: str) -> None:
+    parsed = parse_arguments(printed)
+    assert parsed.is_whole
+    assert parsed["arch"] == "transformer_wmt_en_de"
+    assert parsed["adam_betas"] == "(0.9, 0.98)"
+    assert parsed["adam_eps"] == 1e-09
+    assert parsed["lr"] == 0.0007  # a list of one
+    assert parsed["share_all_embeddings"] is True
+    assert parsed["adaptive_softmax_cutoff"] is None
+    assert parsed["lr_scheduler"] == "inverse_sqrt"
+    assert parsed.get("lenpen") != 2.0  # inside a string, and none of ours
+
+
+def test_hydras_nested_model_is_flattened() -> None:
+    text = (
+        "{'_name': None, 'common': {'_name': None, 'seed': 3}, 'model': {'_name': 'transformer', 'dropout': 0.1, "
+        "'encoder': {'_name': None, 'embed_dim': 512, 'layers': 6}, 'decoder': {'_name': None, 'embed_dim': 512}}, "
+        "'optimization': {'lr': [0.1, 0.2], 'device': device(type='cuda')}}"
+    )
+    parsed = parse_arguments(text)
+    assert (parsed["seed"], parsed["arch"], parsed["dropout"]) == (3, "transformer", 0.1)
+    assert (parsed["encoder_embed_dim"], parsed["encoder_layers"], parsed["decoder_embed_dim"]) == (512, 6, 512)
+    assert parsed["lr"] == "[0.1, 0.2]"
+
+
+def test_the_digest_forgets_places_and_ranks_but_no_value() -> None:
+    digest = parse_arguments(namespace(BASE)).digest
+    assert parse_arguments(namespace(BASE | {"save_dir": "elsewhere", "distributed_rank": 3})).digest == digest
+    assert parse_arguments(namespace(BASE | {"dropout": 0.3})).digest != digest
+
+
+def test_open_brackets_are_noticed() -> None:
+    assert is_open("Namespace(a=[1, 2]")
+    assert not is_open("Namespace(a=[1, 2])")
+    assert not parse_arguments("Namespace(a=1, b='x").is_whole
+
+
+# Lines as they stand in public logs (README.md), with other numbers.
+@pytest.mark.parametrize(
+    ("line", "kind", "subset", "update", "nll"),
+    [
+        ("| epoch 008 | loss 6.32 | nll_loss 5.19 | ppl 36.5 | wps 12876 | clip 0% | num_updates 21896 | wall 4634",
+         "epoch", "", 21896, 5.19),
+        ("| epoch 008 | valid on 'valid' subset | valid_loss 6.4 | valid_nll_loss 5.23 | valid_ppl 37.6 "
+         "| num_updates 21896 | best 6.43", "valid", "valid", 21896, 5.23),
+        ("| epoch 009:   1000 / 2737 loss=6.220, nll_loss=5.070, clip=0%, num_updates=22897, lr=0.0002", "inner", "",
+         22897, 5.07),
+        ('{"epoch": 9, "valid_loss": 3.17, "valid_nll_loss": 1.38, "valid_ppl": "2.61"}', "valid", "valid", None, 1.38),
+        ('{"epoch": 10, "loss": "3.1", "nll_loss": "1.41", "num_updates": 21497, "clip": "100%"}', "epoch", "", 21497,
+         1.41),
+        ("2023-06-13 17:32:41 | INFO | valid | epoch 143 | valid on 'valid' subset | loss 12.6 | nll_loss 11.5 "
+         "| bleu 29.5 | num_updates 40297 | best_bleu 30.5", "valid", "valid", 40297, 11.5),
+        ('[2022-10-18 12:36:46,598][valid][INFO] - {"epoch": 1, "test1_loss": "2.5", "test1_nll_loss": "1.5", '
+         '"test1_num_updates": "20"}', "valid", "test1", 20, 1.5),
+    ],
+)  # fmt: skip
+def test_a_line_of_statistics_is_read(line: str, kind: str, subset: str, update: int | None, nll: float) -> None:
+    found = parse_statistics(line.encode())
+    assert found is not None
+    assert (found.kind, found.subset, found.update, found.value_by_name["nll_loss"]) == (kind, subset, update, nll)
+
+
+@pytest.mark.parametrize(
+    "line", ["epoch 1 is over", '{"epoch": "one", "loss": 2}', '{"epoch": 1, "loss"', "| epoch 001 | ppl 3 | wps 4",
+             "| epoch 001 | loss 3 | epoch 002 | loss 3"],
+)  # fmt: skip
+def test_a_line_without_whole_statistics_is_none(line: str) -> None:
+    assert parse_statistics(line.encode()) is None

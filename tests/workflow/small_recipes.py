@@ -1,0 +1,157 @@
+"""Small archives of exactly the layout that the WMT14 recipes describe, and recipes that inherit the real ones.
+
+A small recipe overrides base URLs, sizes, sums, counts and the vocabulary's size: what is checked stays, and is checked.
+"""
+
+import gzip
+import hashlib
+import io
+import random
+import tarfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from aiayn.recipe import ArchiveSource
+from aiayn.spec import CONFIG_FOLDER, CorpusSpec, read_corpus
+
+OVERRIDDEN_KEYS = {"name", "inherits", "description", "base_url_by_place", "num_bytes", "checksum", "num_lines",
+                   "vocabulary_size"}  # fmt: skip
+_WORDS = "a the house tree river stone bird cloud old new red blue sees likes finds".split()
+# Lines of the real files that trip readers; each stands once in every member, as its own last lines.
+_ODD_LINES = ("carriage\rreturn\r", "line\u2028separator", "next\u0085line", "no-break\u00a0space", "soft\u00adhyphen", "")
+
+
+def member_lines(archive: str, member: str, num_lines: int) -> list[str]:
+    """Return a member's lines, its own of every archive, member and number."""
+    rng = random.Random(f"{archive} {member}")
+    plain = [
+        f"{member.removesuffix('.gz')} {index} {' '.join(rng.choices(_WORDS, k=12))}"
+        for index in range(num_lines - len(_ODD_LINES))
+    ]
+    return [*plain, *_ODD_LINES]
+
+
+def member_bytes(lines: Iterable[str]) -> bytes:
+    """Return lines as a file that lacks its last LF, as some do; the odd lines end with an empty one, which keeps it."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def small_archives(num_lines_by_archive: Mapping[str, int], corpora: Iterable[CorpusSpec]) -> dict[str, bytes]:
+    """Return the bytes of every file of every joined archive, by file name, holding the members of all the corpora."""
+    members_by_archive: dict[str, dict[str, bytes]] = {}
+    formats_by_archive: dict[str, dict[str, str]] = {}
+    for corpus in corpora:
+        assert isinstance(corpus.source, ArchiveSource)
+        for name, archive in corpus.source.joined().items():
+            members = members_by_archive.setdefault(name, {})
+            for member in archive.member_by_language.values():
+                text = member_bytes(member_lines(name, member, num_lines_by_archive[name]))
+                members[member] = gzip.compress(text, mtime=0) if member.endswith(".gz") else text
+            formats_by_archive[name] = {form: packed.name for form, packed in archive.file_by_format.items()}
+    return {
+        file_name: _packed(archive_format, members_by_archive[name])
+        for name, name_by_format in formats_by_archive.items()
+        for archive_format, file_name in name_by_format.items()
+    }
+
+
+def _packed(archive_format: str, members: Mapping[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    beside = {f"{name}.annotation": b"beside\n" for name in list(members)[:1]}
+    if archive_format == "zip":
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in {**members, **beside}.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        return packed.getvalue()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for folder in sorted({name.rpartition("/")[0] for name in members} - {""}):
+            member = tarfile.TarInfo(folder)
+            member.type = tarfile.DIRTYPE
+            tar.addfile(member)
+        for name, content in {**members, **beside}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return gzip.compress(packed.getvalue(), mtime=0) if archive_format == "tgz" else packed.getvalue()
+
+
+def checksum(content: bytes, like: str) -> str:
+    """Return the checksum of bytes by the algorithm of another one."""
+    algorithm = like.partition(":")[0]
+    return f"{algorithm}:{hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()}"
+
+
+def small_recipe(
+    base: CorpusSpec,
+    url: str,
+    content_by_name: Mapping[str, bytes],
+    num_lines_by_archive: Mapping[str, int],
+    text_by_testset: Mapping[str, Mapping[str, bytes]],
+    vocabulary_size: int,
+) -> dict[str, Any]:
+    """Return a corpus file `<base>_small` whose public places are below `url`, each a folder of the place's name."""
+    source = base.source
+    assert isinstance(source, ArchiveSource)
+    archives = {
+        name: {
+            "num_lines": "unknown" if archive.num_lines == "unknown" else num_lines_by_archive[name],
+            "file_by_format": {
+                archive_format: {
+                    "num_bytes": len(content_by_name[packed.name]),
+                    "checksum": checksum(content_by_name[packed.name], like=packed.checksum),
+                }
+                for archive_format, packed in archive.file_by_format.items()
+            },
+        }
+        for name, archive in source.joined().items()
+    }
+    testsets = {
+        testset: {
+            "num_lines": next(iter(texts.values())).count(b"\n"),
+            "plain_by_language": {language: {"checksum": checksum(text, "md5:")} for language, text in texts.items()},
+        }
+        for testset, texts in text_by_testset.items()
+    }
+    return {
+        "name": f"{base.name}_small",
+        "inherits": base.name,
+        "description": f"{base.description}; small archives of its layout",
+        "source": {
+            "base_url_by_place": {place: f"{url}/{place}" for place in source.base_url_by_place},
+            "archive_by_name": archives,
+            "testset_by_name": testsets,
+        },
+        "subword": {"vocabulary_size": vocabulary_size},
+    }
+
+
+def overridden_keys(recipe: Mapping[str, Any]) -> set[str]:
+    """Return the keys under which a recipe's file has a value of its own; one of `base_url_by_place` counts as that."""
+    found = set()
+    for key, value in recipe.items():
+        if isinstance(value, dict) and key != "base_url_by_place":
+            found |= overridden_keys(value)
+        else:
+            found.add(key)
+    return found
+
+
+def write_recipe(recipe: Mapping[str, Any], config_folder: Path) -> str:
+    """Put a recipe and all the shipped corpora into a config folder, and return its name."""
+    assert overridden_keys(recipe) <= OVERRIDDEN_KEYS
+    folder = config_folder / "corpora"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    name = str(recipe["name"])
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(dict(recipe), sort_keys=False), encoding="utf-8", newline="\n")
+    return name
+
+
+def real_recipe(name: str) -> CorpusSpec:
+    """Return one of the shipped recipes."""
+    return read_corpus(name)

@@ -1,0 +1,290 @@
+"""Whole recipes, fetched from a server that is slow, busy, breaks off and serves one corrupt file first.
+
+The archives are small and of the real ones' layout; the recipes inherit the real ones (tests/workflow/small_recipes.py).
+"""
+
+import json
+import logging
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+from sacrebleu.dataset import DATASETS
+
+from aiayn.download import Download
+from aiayn.errors import CorpusError, FetchError, SpaceError
+from aiayn.fetch import fetch_corpus
+from aiayn.recipe import ArchiveSource
+from aiayn.spec import CorpusSpec, read_corpus
+from aiayn.transfer import Patience
+from tests.workflow.loopback_server import LoopbackServer, loopback_server
+from tests.workflow.small_recipes import (
+    OVERRIDDEN_KEYS,
+    member_bytes,
+    member_lines,
+    overridden_keys,
+    real_recipe,
+    small_archives,
+    small_recipe,
+    write_recipe,
+)
+
+NUM_LINES = {"europarl_v7": 120, "commoncrawl": 90, "news_commentary_v9": 40, "giga_fren": 150, "undoc_2000": 70,
+             "europarl_v7_de_en": 120, "news_commentary_v11": 45}  # fmt: skip
+TESTSETS = {
+    language_pair: {
+        testset: {language: f"{testset} {language}\u00a0!\nzwei\n".encode() for language in language_pair.split("-")}
+        for testset in ("newstest2013", "newstest2014")
+    }
+    for language_pair in ("en-de", "en-fr")
+}
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def server(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackServer]:
+    """Serve small archives of both languages at every place of the recipes, and a mirror that has test sets alone."""
+    monkeypatch.delenv("AIAYN_MIRROR", raising=False)
+    caplog.set_level(logging.INFO)
+    corpora = [real_recipe(name) for name in ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")]
+    contents = small_archives(NUM_LINES, corpora)
+    with loopback_server() as served:
+        for corpus in corpora:
+            assert isinstance(corpus.source, ArchiveSource)
+            for archive in corpus.source.joined().values():
+                for packed in archive.file_by_format.values():
+                    for place, path in packed.path_by_place.items():
+                        served.serve(f"/{place}/{path}", contents[packed.name])
+            for testset, texts in TESTSETS[corpus.language_pair].items():
+                for language, text in texts.items():
+                    plain = corpus.source.testset_by_name[testset].plain_by_language[language]
+                    served.serve(f"/mirror/newstest/{plain.path}", text)
+        yield served
+
+
+@pytest.fixture(autouse=True)
+def _empty_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("wmt13", "wmt14/full"):
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / "sacrebleu" / name))
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / "sacrebleu" / name / "raw"))
+
+
+def write_small(name: str, server: LoopbackServer, config_folder: Path) -> str:
+    """Write the small recipe of a real one into a config folder and return its name."""
+    base = real_recipe(name)
+    contents = small_archives(NUM_LINES, [real_recipe(other) for other in ("wmt14_en_de", "wmt14_en_fr", name)])
+    testsets = TESTSETS[base.language_pair]
+    return write_recipe(small_recipe(base, server.url, contents, NUM_LINES, testsets, 500), config_folder)
+
+
+def small_corpus(name: str, server: LoopbackServer, tmp_path: Path) -> CorpusSpec:
+    """Return the small recipe of a real one."""
+    return read_corpus(write_small(name, server, tmp_path / "config"), tmp_path / "config")
+
+
+def expected_text(corpus: CorpusSpec) -> Mapping[str, bytes]:
+    """Return both sides of training, made from the recipe's members one after the other."""
+    assert isinstance(corpus.source, ArchiveSource)
+    return {
+        language: b"".join(
+            member_bytes(member_lines(name, archive.member_by_language[language], NUM_LINES[name]))
+            for name, archive in corpus.source.joined().items()
+        )
+        for language in corpus.language_pair.split("-")
+    }
+
+
+def quick() -> Download:
+    """Return what downloads share, with waits of no time."""
+    return Download(patience=Patience(sleep=[].append, rng=random.Random(1)))
+
+
+def test_the_small_recipes_override_addresses_sizes_sums_and_vocabulary_alone(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
+    for name in ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"):
+        real, small = real_recipe(name), small_corpus(name, server, tmp_path)
+        assert (small.clean, small.tokenise, small.testsets) == (real.clean, real.tokenise, real.testsets)
+        assert isinstance(real.source, ArchiveSource)
+        assert isinstance(small.source, ArchiveSource)
+        assert [one.member_by_language for one in small.source.joined().values()] == [
+            one.member_by_language for one in real.source.joined().values()
+        ]
+
+
+def test_a_recipe_that_switches_a_check_off_is_noticed() -> None:
+    recipe = {"name": "x", "source": {"archive_by_name": {"a": {"num_bytes": 1, "member_by_language": {"en": "b"}}}}}
+    assert overridden_keys(recipe) == {"name", "num_bytes", "en"}
+    assert not overridden_keys(recipe) <= OVERRIDDEN_KEYS
+
+
+def test_the_command_ends_with_the_right_data_and_tells_what_happened(server: LoopbackServer, tmp_path: Path) -> None:
+    shutil.copytree(CHECKOUT / "workflow", tmp_path / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
+    name = write_small("wmt14_en_de", server, tmp_path / "workflow" / "config")
+    server.seconds_per_block = 0.001
+    server.faults_by_path["/statmt/wmt13/training-parallel-europarl-v7.tgz"] = ["busy", "drop"]
+    server.faults_by_path["/statmt/wmt13/training-parallel-commoncrawl.tgz"] = ["drop", "ignore_range"]
+    server.faults_by_path["/statmt/wmt14/training-parallel-nc-v9.tgz"] = ["corrupt"]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AIAYN_")}
+    finished = subprocess.run(
+        [sys.executable, "-m", "aiayn", "fetch", "--corpus", name, "--mirror", f"{server.url}/mirror",
+         "--record", "results/paper/fetch/record.json"],
+        cwd=tmp_path,
+        env=kept | {"PYTHONPATH": str(tmp_path / "workflow"), "SACREBLEU": str(tmp_path / "cache")},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    log = finished.stderr
+    assert finished.returncode == 0, log
+    folder = tmp_path / "results/paper/fetch"
+    for language, text in expected_text(real_recipe("wmt14_en_de")).items():
+        assert (folder / f"train.{language}").read_bytes() == text
+    assert (folder / "newstest2014.de").read_bytes() == TESTSETS["en-de"]["newstest2014"]["de"]
+    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    assert record["pair_by_split"]["train"]["num_lines"] == 120 + 90 + 40
+    url_by_archive = {archive: seen["url"] for archive, seen in record["archive_by_name"].items()}
+    assert url_by_archive == {
+        "europarl_v7": f"{server.url}/statmt/wmt13/training-parallel-europarl-v7.tgz",
+        "commoncrawl": f"{server.url}/statmt/wmt13/training-parallel-commoncrawl.tgz",
+        "news_commentary_v9": f"{server.url}/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz",
+    }
+    statmt = re.escape(f"{server.url}/statmt/")
+    for told in (
+        rf"{re.escape(server.url)}/mirror/statmt/wmt13/training-parallel-europarl-v7\.tgz: 404 .*; asking the next place",
+        rf"{statmt}wmt13/training-parallel-europarl-v7\.tgz: 503 Service Unavailable; 0 bytes are there; trying again in",
+        rf"{statmt}wmt13/training-parallel-europarl-v7\.tgz: continuing after \d+ bytes",
+        rf"{statmt}wmt13/training-parallel-commoncrawl\.tgz: the server ignores where to continue; starting over",
+        rf"{statmt}wmt14/training-parallel-nc-v9\.tgz: sha256 \w+, expected \w+: not the published file, or torn on its "
+        r"way; set aside as results/archives/training-parallel-nc-v9\.tgz\.wrong; asking the next place",
+        r"results/archives/training-parallel-nc-v9\.tgz: 40 pairs read in",
+        r"newstest2013' \(wmt13\): plain text of .*/mirror put into sacreBLEU's cache",
+    ):
+        assert re.search(told, log), f"{told}\n\n{log}"
+    assert "Traceback" not in log
+
+
+def test_english_french_comes_from_its_five_archives_and_from_a_zip_where_a_tar_is_gone(
+    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = small_corpus("wmt14_en_fr", server, tmp_path)
+    del server.content_by_path["/statmt/wmt10/training-giga-fren.tar"]
+    record_path = tmp_path / "fetch" / "record.json"
+    raw = fetch_corpus(
+        corpus,
+        mirror=f"{server.url}/mirror",
+        record_path=record_path,
+        archives_folder=tmp_path / "archives",
+        shared=quick(),
+    )
+    for language, text in expected_text(corpus).items():
+        assert (record_path.parent / f"train.{language}").read_bytes() == text
+    assert raw.pair_by_split["train"].num_lines == 120 + 90 + 40 + 150 + 70
+    giga = raw.archive_by_name["giga_fren"]
+    assert giga.url == f"{server.url}/huggingface/wmt10/resolve/main-zip/training-giga-fren.zip"
+    assert (giga.checked_by, giga.num_lines, giga.published_num_lines) == ("sha256", 150, 150)
+    assert raw.provenance.input_sha256_by_path[giga.path] == giga.sha256
+    assert "training-giga-fren.tar: 404 Not Found; asking the next place" in caplog.text
+
+
+def test_a_second_fetch_works_offline_from_archives_and_sacrebleus_cache(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
+    corpus = small_corpus("wmt14_en_de", server, tmp_path)
+    places = {"record_path": tmp_path / "fetch" / "record.json", "archives_folder": tmp_path / "archives"}
+    first = fetch_corpus(corpus, mirror=f"{server.url}/mirror", shared=quick(), **places)
+    num_requests = len(server.requests)
+    second = fetch_corpus(corpus, mirror=None, shared=quick(), **places)
+    assert len(server.requests) == num_requests
+    assert second.pair_by_split == first.pair_by_split
+    assert {seen.url for seen in second.archive_by_name.values()} == {""}
+
+
+def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
+    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = small_corpus("wmt16_en_de_google", server, tmp_path)
+    raw = fetch_corpus(
+        corpus, mirror=f"{server.url}/mirror", record_path=tmp_path / "fetch" / "record.json",
+        archives_folder=tmp_path / "archives", shared=quick(),
+    )  # fmt: skip
+    assert (
+        "wmt16_en_de.tar.gz (4500966 pairs, md5:874ab6bbfe9c21ec987ed1b9347f95ec) cannot be downloaded since 2022"
+    ) in caplog.text
+    assert "the text is rebuilt: from the raw text that it was made of" in caplog.text
+    seen = raw.archive_by_name["news_commentary_v11"]
+    assert (seen.checked_by, seen.num_lines, seen.published_num_lines) == ("sha1", 45, None)
+    assert "training-parallel-nc-v11.tgz: checked by sha1 alone; seen:" in caplog.text
+    assert "news_commentary_v11: nobody published the number of its pairs; 45 are recorded" in caplog.text
+    text = (tmp_path / "fetch" / "train.en").read_bytes()
+    assert text == expected_text(corpus)["en"]
+
+
+def test_a_file_mirror_is_read_where_it_lies(server: LoopbackServer, tmp_path: Path) -> None:
+    corpus = small_corpus("wmt14_en_de", server, tmp_path)
+    for path, content in server.content_by_path.items():
+        lying = tmp_path / "mirror" / path.removeprefix("/mirror").lstrip("/")
+        lying.parent.mkdir(parents=True, exist_ok=True)
+        lying.write_bytes(content)
+    raw = fetch_corpus(
+        corpus, mirror=(tmp_path / "mirror").as_uri(), record_path=tmp_path / "fetch" / "record.json",
+        archives_folder=tmp_path / "archives", shared=quick(),
+    )  # fmt: skip
+    assert server.requests == []
+    assert list((tmp_path / "archives").iterdir()) == []
+    assert raw.archive_by_name["commoncrawl"].path == str(
+        tmp_path / "mirror/statmt/wmt13/training-parallel-commoncrawl.tgz"
+    )
+
+
+def fetch_fails(corpus: CorpusSpec, server: LoopbackServer, tmp_path: Path) -> None:
+    """Fetch, and see that nothing is left beside the record when it fails."""
+    record_path = tmp_path / "fetch" / "record.json"
+    try:
+        fetch_corpus(
+            corpus, mirror=f"{server.url}/mirror", record_path=record_path, archives_folder=tmp_path / "archives",
+            shared=quick(),
+        )  # fmt: skip
+    finally:
+        assert list(record_path.parent.iterdir()) == []
+
+
+def test_every_archive_that_cannot_be_had_is_named_at_once(server: LoopbackServer, tmp_path: Path) -> None:
+    corpus = small_corpus("wmt14_en_de", server, tmp_path)
+    for path in list(server.content_by_path):
+        if "europarl" in path or "nc-v9" in path:
+            del server.content_by_path[path]
+    with pytest.raises(FetchError) as caught:
+        fetch_fails(corpus, server, tmp_path)
+    told = str(caught.value)
+    assert "training-parallel-europarl-v7.tgz: no place gives the published file:" in told
+    assert f"\n  {server.url}/huggingface/wmt14/resolve/main-zip/training-parallel-nc-v9.zip: 404 Not Found" in told
+    assert (tmp_path / "archives" / "training-parallel-commoncrawl.tgz").exists()  # kept for the next start
+
+
+def test_another_number_of_pairs_than_was_published_is_refused(server: LoopbackServer, tmp_path: Path) -> None:
+    corpus = small_corpus("wmt14_en_de", server, tmp_path)
+    assert isinstance(corpus.source, ArchiveSource)
+    europarl = msgspec.structs.replace(corpus.source.archive_by_name["europarl_v7"], num_lines=121)
+    archives = corpus.source.archive_by_name | {"europarl_v7": europarl}
+    other = msgspec.structs.replace(corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives))
+    with pytest.raises(
+        CorpusError, match=r"europarl-v7\.tgz: 120 pairs, published 121 \(num_lines of europarl_v7\): another text"
+    ):
+        fetch_fails(other, server, tmp_path)
+
+
+def test_what_does_not_fit_on_the_disk_is_not_begun(
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = small_corpus("wmt14_en_de", server, tmp_path)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(SpaceError, match=r"archives: .* GB needed for archives to download and their text, 0\.00 GB free"):
+        fetch_fails(corpus, server, tmp_path)
+    assert [path for path, _, _ in server.requests if "newstest" not in path] == []

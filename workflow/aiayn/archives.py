@@ -1,0 +1,218 @@
+"""Read the wanted members of an archive, streaming, and trust nothing else in it.
+
+Nothing is ever written under a name that an archive gives: members are read as streams, so a path that climbs out or a
+link reaches nothing. An archive that holds such a thing is refused all the same, for it is not the published one. What
+unpacks to more than `MAX_UNPACKED_PER_PACKED` times the archive's size is refused before it fills a disk or memory.
+"""
+
+import contextlib
+import gzip
+import posixpath
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from aiayn.errors import CorpusError
+
+MAX_UNPACKED_PER_PACKED = 20  # text packs to a third or a quarter; gzip can do 1,000, which only a bomb needs
+MIN_UNPACKED_BYTES = 16 << 20  # small archives of even text may exceed the ratio, and harm nobody
+_MAX_HEADER_BYTES = 1 << 20  # tarfile reads a header's extension into memory, whatever size it claims
+_TAR_BLOCK_BYTES = 512
+_TAR_READ_AHEAD_BYTES = 2 * tarfile.RECORDSIZE
+_MAX_NAMES_SHOWN = 6
+
+
+class ByteBudget:
+    """How many bytes an archive may still unpack to."""
+
+    def __init__(self, archive_path: Path) -> None:
+        """Begin with the whole of an archive's allowance."""
+        self.num_packed_bytes = archive_path.stat().st_size
+        self.max_bytes = max(MIN_UNPACKED_BYTES, MAX_UNPACKED_PER_PACKED * self.num_packed_bytes)
+        self._path = archive_path
+        self._num_bytes = 0
+
+    def spend(self, num_bytes: int) -> None:
+        """Count bytes that were unpacked.
+
+        Raises:
+            CorpusError: if they are more than the archive's size allows.
+        """
+        self._num_bytes += num_bytes
+        if self._num_bytes > self.max_bytes:
+            raise CorpusError(
+                f"{self._path}: unpacks to more than {self.max_bytes:,} bytes from {self.num_packed_bytes:,} packed; "
+                "text does not: a bomb, and no published archive; delete it, and fetch it from its public place"
+            )
+
+
+class CountedReader:
+    """A stream whose bytes are counted against the archive's budget, and against an allowance of its own if set."""
+
+    def __init__(self, stream: BinaryIO, budget: ByteBudget, place: str) -> None:
+        self._stream = stream
+        self._budget = budget
+        self._place = place
+        self._allowed_bytes: int | None = None
+
+    def allow(self, num_bytes: int) -> None:
+        """Let so many bytes be read from here on."""
+        self._allowed_bytes = num_bytes
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes, none at the end."""
+        block = self._stream.read(size)
+        self._budget.spend(len(block))
+        if self._allowed_bytes is not None:
+            self._allowed_bytes -= len(block)
+            if self._allowed_bytes < 0:
+                raise CorpusError(
+                    f"{self._place}: a header of more than {_MAX_HEADER_BYTES:,} bytes: no published archive has one; "
+                    "delete it, and fetch it from its public place"
+                )
+        return block
+
+
+def open_members(path: Path, archive_format: str, wanted: Collection[str]) -> Iterator[tuple[str, BinaryIO]]:
+    """Yield (name, stream) of each wanted member, in the archive's order; a member named `.gz` is unpacked.
+
+    A stream is to be read before the next one is asked for.
+
+    Raises:
+        CorpusError: naming the archive and the member, if a wanted one is missing, there twice, or no plain file;
+            if any points out of the archive or is a device; if it unpacks to too much; or if the archive is torn.
+    """
+    budget = ByteBudget(path)
+    members = _zip_members if archive_format == "zip" else _tar_members
+    with _torn_archives_named(path):
+        for name, stream in members(path, archive_format, wanted, budget):
+            if name.endswith(".gz"):
+                unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb"))
+                stream = cast(BinaryIO, CountedReader(unpacked, budget, f"{path}: {name}"))
+            yield name, cast(BinaryIO, _MemberReader(stream, path))
+
+
+class _MemberReader:
+    """A member's stream whose faults name the archive; they come up where it is read, not where it was opened."""
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        self._stream = stream
+        self._path = path
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes, none at the end."""
+        with _torn_archives_named(self._path):
+            return self._stream.read(size)
+
+
+@contextlib.contextmanager
+def _torn_archives_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise CorpusError(f"{path}: torn, or no such archive: {error}; delete it and fetch it again") from error
+
+
+def _tar_members(
+    path: Path, archive_format: str, wanted: Collection[str], budget: ByteBudget
+) -> Iterator[tuple[str, BinaryIO]]:
+    """Walk through a tar once, from front to back, as it is unpacked."""
+    choice = _MemberChoice(path, wanted)
+    with path.open("rb") as packed:
+        unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if archive_format == "tgz" else packed
+        reader = CountedReader(unpacked, budget, str(path))
+        reader.allow(_MAX_HEADER_BYTES)
+        # "r|": tarfile never seeks, so neither sizes nor offsets of its headers lead anywhere but forward.
+        with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|") as tar:
+            while (member := tar.next()) is not None:
+                padded_bytes = -(-member.size // _TAR_BLOCK_BYTES) * _TAR_BLOCK_BYTES
+                reader.allow(padded_bytes + _MAX_HEADER_BYTES + _TAR_READ_AHEAD_BYTES)
+                if member.islnk() or member.issym():
+                    folder = posixpath.dirname(member.name) if member.issym() else ""
+                    _refuse_outside(path, posixpath.join(folder, member.linkname), f"link {member.name!r} to ")
+                is_device = member.ischr() or member.isblk() or member.isfifo()
+                is_plain = member.isreg() and not member.issparse()
+                if choice.takes(member.name, is_device, is_plain):
+                    yield posixpath.normpath(member.name), cast(BinaryIO, tar.extractfile(member))
+                cast(Any, tar).members.clear()  # it remembers every header, of which an archive may have millions
+        _drain(reader)
+    choice.check_all_there()
+
+
+def _drain(reader: CountedReader) -> None:
+    """Read what follows the last member, so that a gzip stream's own checksum is looked at."""
+    reader.allow(_MAX_HEADER_BYTES)
+    while reader.read(tarfile.RECORDSIZE):
+        pass
+
+
+def _zip_members(
+    path: Path, archive_format: str, wanted: Collection[str], budget: ByteBudget
+) -> Iterator[tuple[str, BinaryIO]]:
+    choice = _MemberChoice(path, wanted)
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where it was packed without Unix's kinds
+            is_device = kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO)
+            if not choice.takes(member.filename, is_device, kind in (0, stat.S_IFREG) and not member.is_dir()):
+                continue
+            if member.flag_bits & 1:
+                raise CorpusError(f"{path}: member {member.filename!r} is encrypted; fetch it from its public place")
+            with archive.open(member) as stream:
+                counted = CountedReader(cast(BinaryIO, stream), budget, f"{path}: {member.filename}")
+                yield posixpath.normpath(member.filename), cast(BinaryIO, counted)
+    choice.check_all_there()
+
+
+class _MemberChoice:
+    """Looks at one member of an archive after the other: takes the wanted ones, refuses what no archive should hold."""
+
+    def __init__(self, path: Path, wanted: Collection[str]) -> None:
+        self._path = path
+        self._wanted = wanted
+        self._taken: set[str] = set()
+        self._names_shown: list[str] = []
+        self._num_names = 0
+
+    def takes(self, name: str, is_device: bool, is_plain: bool) -> bool:
+        """Return whether a member is wanted; `is_plain`: a file of bytes, no link or folder."""
+        _refuse_outside(self._path, name, "member ")
+        name = posixpath.normpath(name)
+        self._num_names += 1
+        self._names_shown += [name] if self._num_names <= _MAX_NAMES_SHOWN else []
+        place = f"{self._path}: member {name!r}"
+        if is_device:
+            raise CorpusError(f"{place} is a device; no published archive holds one; delete the archive")
+        if name not in self._wanted:
+            return False
+        if name in self._taken:
+            raise CorpusError(f"{place} is there twice; no published archive has that; delete it")
+        self._taken.add(name)
+        if not is_plain:
+            raise CorpusError(f"{place} is a link or folder, expected a plain file; delete the archive")
+        return True
+
+    def check_all_there(self) -> None:
+        """Refuse an archive that ended without a wanted member."""
+        missing = [name for name in self._wanted if name not in self._taken]
+        if missing:
+            shown = ", ".join(self._names_shown) or "nothing"
+            more = f" and {self._num_names - _MAX_NAMES_SHOWN} more" if self._num_names > _MAX_NAMES_SHOWN else ""
+            raise CorpusError(
+                f"{self._path}: no member {missing[0]!r}; it holds {shown}{more}; correct member_by_language in the "
+                "corpus file"
+            )
+
+
+def _refuse_outside(path: Path, name: str, subject: str) -> None:
+    """Refuse a name that does not stay in the archive."""
+    normal = posixpath.normpath(name.replace("\\", "/"))
+    if normal.startswith(("/", "../")) or normal == "..":
+        raise CorpusError(
+            f"{path}: {subject}{name!r} points out of the archive; no published archive holds such a thing; delete it, "
+            "and fetch it from its public place"
+        )

@@ -1,0 +1,33 @@
+"""Compare the recipes of training text: archives, pairs, checksums, filters and subwords, one column a recipe."""
+
+import argparse
+
+EXAMPLE = "aiayn recipes wmt14_en_de wmt16_en_de_google --differing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn recipes`."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="recipes to compare (default: all)")
+    parser.add_argument("--differing", action="store_true", help="leave out what they have in common")
+    parser.add_argument("--json", action="store_true", help="print a mapping of recipe to what it says")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the table."""
+    import json
+
+    from aiayn.recipe import ArchiveSource
+    from aiayn.recipe_table import differing, recipe_rows, rendered
+    from aiayn.spec import CONFIG_FOLDER, read_corpus
+
+    names = args.names or sorted(path.stem for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"))
+    corpora = [read_corpus(name) for name in names]
+    if not args.names:
+        corpora = [corpus for corpus in corpora if isinstance(corpus.source, ArchiveSource)]
+    names = [corpus.name for corpus in corpora]
+    rows = recipe_rows(corpora)
+    rows = differing(rows) if args.differing else rows
+    if args.json:
+        print(json.dumps({name: {what: cells[i] for what, cells in rows} for i, name in enumerate(names)}, indent=2))
+    else:
+        print(rendered(names, rows))
