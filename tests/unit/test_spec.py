@@ -412,7 +412,7 @@ def test_a_corpus_knows_its_languages_and_test_sets(tmp_path: Path) -> None:
         ("subword: {vocabulary_size: 8000, joint: true}\n", "",
          "small.yaml:1: subword is None; expected given, as the text comes in words"),
         ("kind: parallel", "kind: segmented",
-         "small.yaml:15: subword is SubwordSpec(vocabulary_size=8000, joint=True); "
+         "small.yaml:15: subword is SubwordSpec(vocabulary_size=8000, joint=True, method='sentencepiece'); "
          "expected absent: the text comes in pieces"),
         ("language_pair: en-de", "language_pair: en-den", "small.yaml:3: language_pair: 'en-den'; did you mean 'en-de'?"),
     ],

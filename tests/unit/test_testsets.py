@@ -1,33 +1,210 @@
-"""Public references come from sacreBLEU's data sets; nothing is downloaded here."""
+"""Public test sets come exactly as published: from sacreBLEU's archive, its cache, or a mirror that fills it."""
 
+import hashlib
+import io
+import logging
+import os
+import random
+import tarfile
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sacrebleu
 from sacrebleu.dataset import DATASETS
 
-from aiayn.errors import FetchError, ScoreError
-from aiayn.testsets import SACREBLEU_NAME_BY_TESTSET, public_references
+from aiayn.download import Download
+from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
+from aiayn.recipe import ArchiveSource, PlainText, PublicTestset
+from aiayn.spec import read_corpus
+from aiayn.testsets import SACREBLEU_NAME_BY_TESTSET, public_references, read_public_testset, write_public_testsets
+from aiayn.transfer import Patience
+
+LINES = {"en": ["One S&P.", "T\u2028wo\u00a0!"], "de": ["Eins S&P.", "Zw\u00adei\u00a0\u202f!"]}
+BYTES = {language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()}
+MD5 = {language: f"md5:{hashlib.md5(content).hexdigest()}" for language, content in BYTES.items()}
+NEWSTEST = PublicTestset(
+    sacrebleu_name="wmt14/full",
+    num_lines=2,
+    mirror_folder="newstest",
+    plain_by_language={
+        language: PlainText(path=f"newstest2014.{language}", checksum=MD5[language]) for language in LINES
+    },
+)
 
 
-def test_references_are_split_at_line_feeds_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "references"
-    path.write_bytes("eins\u2028zwei\r\ndrei\n".encode())
-    asked: list[tuple[str, str]] = []
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
+    """Give sacreBLEU an empty cache, and no network."""
 
-    def reference_files(name: str, language_pair: str) -> list[str]:
-        asked.append((name, language_pair))
-        return [str(path)]
+    def refuse() -> None:
+        raise OSError("no route to host")
 
-    monkeypatch.setattr(sacrebleu, "get_reference_files", reference_files)
-    assert public_references("newstest2014", "en-de") == ["eins\u2028zwei\r", "drei"]
-    assert public_references("wmt17", "en-de") == ["eins\u2028zwei\r", "drei"]
-    assert asked == [("wmt14/full", "en-de"), ("wmt17", "en-de")]
+    monkeypatch.delenv("AIAYN_MIRROR", raising=False)
+    caplog.set_level(logging.INFO)
+    for name in SACREBLEU_NAME_BY_TESTSET.values():
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / "sacrebleu" / name))
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / "sacrebleu" / name / "raw"))
+        monkeypatch.setattr(DATASETS[name], "maybe_download", refuse)
+    return tmp_path / "sacrebleu" / "wmt14" / "full"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> str:
+    """Lay out a mirror that holds the plain text, and return its URL."""
+    folder = tmp_path / "a mirror" / "newstest"
+    folder.mkdir(parents=True)
+    for language, content in BYTES.items():
+        (folder / f"newstest2014.{language}").write_bytes(content)
+    return folder.parent.as_uri()
+
+
+def quick() -> Download:
+    """Return what downloads share, with waits of no time."""
+    return Download(patience=Patience(sleep=[].append, rng=random.Random(1)))
+
+
+def read(mirror: str | None = None, published: PublicTestset = NEWSTEST) -> dict[str, list[str]]:
+    """Read the small newstest2014."""
+    return read_public_testset("newstest2014", published, "en-de", mirror=mirror, shared=quick())
+
+
+def put_archive(cache: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]] = LINES) -> None:
+    """Put an archive of sgm files where sacreBLEU keeps it, and let sacreBLEU expect its MD5."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for member, language in zip(DATASETS["wmt14/full"].langpairs["en-de"], ("en", "de"), strict=True):
+            segments = "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(lines[language], start=1))
+            content = f'<srcset setid="newstest2014">\n<doc docid="a">\n{segments}</doc>\n</srcset>\n'.encode()
+            entry = tarfile.TarInfo(member)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    path = cache / "raw" / "wmt14_full.test-full.tgz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(packed.getvalue())
+    monkeypatch.setattr(DATASETS["wmt14/full"], "md5", [hashlib.md5(packed.getvalue()).hexdigest()])
+
+
+def test_an_archive_in_sacrebleus_cache_is_read_exactly(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_archive(cache, monkeypatch)
+    assert read() == LINES  # sacreBLEU's own text would have a blank for U+00A0, U+202F and U+2028
+
+
+def test_sacrebleus_own_text_would_not_be_exact(tmp_path: Path) -> None:
+    markup, text = tmp_path / "a.sgm", tmp_path / "a.txt"
+    markup.write_text('<seg id="1">Tel\u00a0Aviv</seg>\n', encoding="utf-8")
+    DATASETS["wmt13"]._convert_format(str(markup), str(text))
+    assert text.read_text(encoding="utf-8") == "Tel Aviv\n"
+
+
+def test_an_archive_of_another_md5_is_set_aside(
+    cache: Path, mirror: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_archive(cache, monkeypatch)
+    monkeypatch.setattr(DATASETS["wmt14/full"], "md5", ["0" * 32])
+    assert read(mirror) == LINES
+    assert [path.name for path in (cache / "raw").iterdir()] == ["wmt14_full.test-full.tgz.wrong"]
+    assert f"expected {'0' * 32}: not the published file, or torn on its way; set aside as" in caplog.text
+
+
+def test_an_archive_whose_text_is_not_the_published_plain_text_is_used_and_told(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_archive(cache, monkeypatch, LINES | {"de": ["Eins", "Zwei"]})
+    assert read()["de"] == ["Eins", "Zwei"]
+    assert "test set 'newstest2014' (wmt14/full) (de): another MD5 than the published plain text's" in caplog.text
+    assert "(wmt14/full) (en)" not in caplog.text
+
+
+def test_a_mirrors_plain_text_fills_the_cache_which_then_works_offline(
+    cache: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(mirror) == LINES
+    assert sorted(path.name for path in cache.iterdir()) == [
+        f"wmt14_full.en-de.{field}" for field in ("docid", "genre", "origlang", "ref", "src")
+    ]
+    assert (cache / "wmt14_full.en-de.ref").read_bytes() == BYTES["de"]
+    assert read(mirror=None) == LINES
+    files = sacrebleu.get_reference_files("wmt14/full", "en-de")  # sacreBLEU finds all that it looks for
+    assert files == [str(cache / "wmt14_full.en-de.ref")]
+
+
+def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) -> None:
+    path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(mirror).path)) / "newstest" / "newstest2014.de"
+    path.write_bytes(b"eins\nzwei\n")
+    with pytest.raises(FetchError) as caught:
+        read(mirror)
+    told = str(caught.value)
+    assert told.startswith(
+        f"test set 'newstest2014' (wmt14/full): {mirror}/newstest/newstest2014.de: md5 "
+        f"{hashlib.md5(path.read_bytes()).hexdigest()}, expected {MD5['de'][4:]}: not the published file"
+    )
+    assert "sacreBLEU could not download it (OSError('no route to host'))" in told
+    assert f"wmt14/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in told
+    assert not (cache / "wmt14_full.en-de.src").exists()
+
+
+def test_text_in_the_cache_of_another_md5_is_not_taken(cache: Path, mirror: str) -> None:
+    read(mirror)
+    (cache / "wmt14_full.en-de.ref").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
+    assert read(mirror) == LINES
+    (cache / "wmt14_full.en-de.ref").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
+    with pytest.raises(FetchError):
+        read(mirror=None)
+
+
+def test_a_mirror_without_the_test_set_leaves_it_to_sacrebleu(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DATASETS["wmt14/full"], "maybe_download", lambda: put_archive(cache, monkeypatch))
+    assert read((tmp_path / "empty").as_uri()) == LINES
+
+
+def test_a_download_that_fails_once_is_tried_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[Callable[[], None]] = [exit_with_a_wrong_md5, lambda: put_archive(cache, monkeypatch)]
+    monkeypatch.setattr(DATASETS["wmt14/full"], "maybe_download", lambda: steps.pop(0)())
+    assert read() == LINES
+    assert steps == []
+
+
+def exit_with_a_wrong_md5() -> None:
+    """Do as sacreBLEU does."""
+    raise SystemExit(1)
+
+
+def test_another_number_of_lines_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_archive(cache, monkeypatch, {"en": ["One"], "de": ["Eins"]})
+    with pytest.raises(CorpusError, match=r"test set 'newstest2014' \(en\): 1 lines, published 2; delete .*full and"):
+        read()
+
+
+def test_a_test_set_that_sacrebleu_does_not_have_is_refused() -> None:
+    other = PublicTestset(sacrebleu_name="wmt15/full", num_lines=2)
+    with pytest.raises(ConfigError, match="sacreBLEU has no 'wmt15/full' of sgm files for en-de"):
+        read(published=other)
 
 
 def test_the_papers_test_sets_are_known_to_sacrebleu_in_both_languages() -> None:
     for name in SACREBLEU_NAME_BY_TESTSET.values():
         assert {"en-de", "en-fr"} <= set(DATASETS[name].langpairs)
+
+
+def test_references_of_the_papers_test_sets_are_read_as_fetch_reads_them(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_archive(cache, monkeypatch, {"en": ["One"] * 3003, "de": ["Eins\u00a0!"] * 3003})
+    assert public_references("newstest2014", "en-de") == ["Eins\u00a0!"] * 3003
+
+
+def test_references_of_other_test_sets_are_split_at_line_feeds_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "references"
+    path.write_bytes("eins\u2028zwei\r\ndrei\n".encode())
+    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, language_pair: [str(path)])
+    assert public_references("wmt17", "en-de") == ["eins\u2028zwei\r", "drei"]
 
 
 def test_an_unknown_test_set_names_the_next_step() -> None:
@@ -48,7 +225,37 @@ def test_a_failed_download_names_the_cache(error: BaseException, monkeypatch: py
         raise error
 
     monkeypatch.setattr(sacrebleu, "get_reference_files", fail)
-    with pytest.raises(
-        FetchError, match=r"test set 'newstest2014' \(wmt14/full\): sacreBLEU could not download it .*cache"
-    ):
-        public_references("newstest2014", "en-de")
+    with pytest.raises(FetchError, match=r"test set 'wmt17' \(wmt17\): sacreBLEU could not download it .*cache"):
+        public_references("wmt17", "en-de")
+
+
+@pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has newstest/")
+@pytest.mark.parametrize(
+    ("recipe", "md5_by_file"),
+    [("wmt14_en_de", {"newstest2013.en": "23be23d7b9bd5ad1f2ebd076484332c9",
+                      "newstest2013.de": "872891e01855b43f2a87155e0c1d2076",
+                      "newstest2014.en": "dabf51a9c02b2235632f3cee75c72d49",
+                      "newstest2014.de": "f6c3818b477e4a25cad68b61cc883c17"}),
+     ("wmt14_en_fr", {"newstest2013.en": "23be23d7b9bd5ad1f2ebd076484332c9",
+                      "newstest2013.fr": "77db6a3d2259d00b4d5f45009a3ed375",
+                      "newstest2014.en": "4cc6542f5c0d54eac01c662854af6eb9",
+                      "newstest2014.fr": "47ce6cd70093425f4bf5f2738c69f35b"})],
+)  # fmt: skip
+def test_the_real_test_sets_have_the_published_md5(
+    recipe: str, md5_by_file: dict[str, str], tmp_path: Path, real_mirror: str
+) -> None:
+    corpus = read_corpus(recipe)
+    assert isinstance(corpus.source, ArchiveSource)
+    (tmp_path / "text").mkdir()
+    write_public_testsets(corpus.source, corpus.testsets, corpus.language_pair, tmp_path / "text", real_mirror, quick())
+    found = {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in (tmp_path / "text").iterdir()}
+    assert found == md5_by_file
+
+
+REAL_MIRROR = os.environ.get("AIAYN_MIRROR", "")  # before a test takes the variable away
+
+
+@pytest.fixture
+def real_mirror() -> str:
+    """Return the mirror that the tests were started with."""
+    return REAL_MIRROR

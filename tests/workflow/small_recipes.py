@@ -36,7 +36,7 @@ def member_lines(archive: str, member: str, num_lines: int) -> list[str]:
 
 
 def member_bytes(lines: Iterable[str]) -> bytes:
-    """Return lines as a file that lacks its last LF, as some do; the odd lines end with an empty one, which keeps it."""
+    """Return lines as the bytes of a file."""
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -1,0 +1,221 @@
+"""A recipe says where its text is published and how that is checked; what contradicts itself is refused by its line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aiayn.__main__ import main
+from aiayn.clean import PairFilter, clean_corpus
+from aiayn.errors import ConfigError
+from aiayn.recipe import ArchiveSource, is_checksum, place_urls
+from aiayn.recipe_table import differing, recipe_rows, rendered
+from aiayn.records import RawCorpus
+from aiayn.spec import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
+from aiayn.testsets import SACREBLEU_NAME_BY_TESTSET
+from tests.records_factory import PROVENANCE
+
+RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
+
+
+def source_of(name: str) -> ArchiveSource:
+    """Return where a recipe's text comes from."""
+    source = read_corpus(name).source
+    assert isinstance(source, ArchiveSource)
+    return source
+
+
+def read_edited(tmp_path: Path, edit: dict[str, Any]) -> CorpusSpec:
+    """Read a recipe that inherits wmt14_en_de with these keys of its own."""
+    folder = tmp_path / "corpora"
+    folder.mkdir(exist_ok=True)
+    (folder / "wmt14_en_de.yaml").write_bytes((CONFIG_FOLDER / "corpora" / "wmt14_en_de.yaml").read_bytes())
+    own = {"name": "small", "inherits": "wmt14_en_de", "description": "x", **edit}
+    (folder / "small.yaml").write_text(yaml.safe_dump(own, sort_keys=False), encoding="utf-8")
+    return read_corpus("small", tmp_path)
+
+
+def test_the_recipes_are_those_of_kind_archives() -> None:
+    names = sorted(path.stem for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"))
+    assert [name for name in names if isinstance(read_corpus(name).source, ArchiveSource)] == list(RECIPES)
+
+
+def test_the_published_counts_add_up() -> None:
+    sums = {
+        name: sum(int(archive.num_lines) for archive in source_of(name).joined().values())
+        for name in ("wmt14_en_de", "wmt14_en_fr")
+    }
+    assert sums == {"wmt14_en_de": 4_520_620, "wmt14_en_fr": 40_842_333}
+
+
+def test_what_the_recipes_join() -> None:
+    assert {name: source_of(name).archives for name in RECIPES} == {
+        "fairseq_scaling": ["europarl_v7", "commoncrawl", "news_commentary_v12"],
+        "t2t": ["europarl_v7", "commoncrawl", "news_commentary_v11"],
+        "wmt14_en_de": ["europarl_v7", "commoncrawl", "news_commentary_v9"],
+        "wmt14_en_fr": ["europarl_v7", "commoncrawl", "news_commentary_v9", "giga_fren", "undoc_2000"],
+        "wmt16_en_de_google": ["europarl_v7_de_en", "commoncrawl", "news_commentary_v11"],
+    }
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_one_file_is_described_alike_in_both_languages_recipes(name: str) -> None:
+    files = {
+        packed.name: packed
+        for other in ("wmt14_en_de", "wmt14_en_fr")
+        for archive in source_of(other).archive_by_name.values()
+        for packed in archive.file_by_format.values()
+    }
+    for archive in source_of(name).archive_by_name.values():
+        for packed in archive.file_by_format.values():
+            assert files[packed.name] == packed
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_joined_archive_but_one_is_to_be_had_from_more_than_one_place(name: str) -> None:
+    num_urls = {
+        archive: sum(len(packed.path_by_place) for packed in spec.file_by_format.values())
+        for archive, spec in source_of(name).joined().items()
+    }
+    assert {archive for archive, count in num_urls.items() if count < 2} <= {"europarl_v7_de_en"}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_test_sets_are_the_papers_with_the_filtered_one_at_hand(name: str) -> None:
+    corpus, source = read_corpus(name), source_of(name)
+    assert corpus.testsets == ("newstest2013", "newstest2014")
+    assert {
+        testset: published.sacrebleu_name for testset, published in source.testset_by_name.items()
+    } == SACREBLEU_NAME_BY_TESTSET
+    num_filtered = {"en-de": 2737, "en-fr": 3003}[corpus.language_pair]
+    assert [one.num_lines for one in source.testset_by_name.values()] == [3000, 3003, num_filtered]
+
+
+def test_another_test_set_is_one_word_away(tmp_path: Path) -> None:
+    corpus = read_edited(tmp_path, {"test_testset": "newstest2014_filtered"})
+    assert corpus.testset_of("test") == "newstest2014_filtered"
+
+
+def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
+    corpus = read_edited(tmp_path, {"subword": {"vocabulary_size": 500}})
+    real = read_corpus("wmt14_en_de")
+    assert corpus.subword is not None
+    assert (corpus.subword.vocabulary_size, corpus.subword.joint) == (500, True)
+    assert (corpus.source, corpus.clean, corpus.inherits) == (real.source, real.clean, "wmt14_en_de")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"source": {"archives": ["europarl_v7", "europarl_v7"]}}, "small.yaml:5: source.archives is .*each archive once"),
+        ({"source": {"archives": []}}, "small.yaml:5: source.archives is .*; expected at least one archive"),
+        ({"source": {"archives": ["europarl"]}}, r"small.yaml:6: source.archives\[0\] is 'europarl'; expected one of"),
+        ({"source": {"base_url_by_place": {"statmt": "statmt.org"}}},
+         "small.yaml:6: source.base_url_by_place.statmt is 'statmt.org'; expected a http://, https:// or file:// URL"),
+        ({"source": {"archive_by_name": {"commoncrawl": {"member_by_language": {"fr": "x"}}}}},
+         "small.yaml:7: source.archive_by_name.commoncrawl.member_by_language is .'de', 'en', 'fr'.; expected a member"),
+        ({"source": {"archive_by_name": {"commoncrawl": {"file_by_format": {"tgz": {"checksum": "sha256:12"}}}}}},
+         "small.yaml:9: source.archive_by_name.commoncrawl.file_by_format.tgz.checksum is 'sha256:12'; expected sha256:"),
+        ({"source": {"archive_by_name": {"commoncrawl": {"file_by_format": {"tgz": {"path_by_place": {"a": "b"}}}}}}},
+         "small.yaml:10: source.archive_by_name.commoncrawl.file_by_format.tgz.path_by_place.a is 'a'; expected one of"),
+        ({"source": {"archive_by_name": {"commoncrawl": {"file_by_format": {"tgz": {"path_by_place":
+            {"huggingface": "other.tgz"}}}}}}},
+         "path_by_place.huggingface is 'other.tgz'; expected a path to training-parallel-commoncrawl.tgz, as at the"),
+        ({"source": {"archive_by_name": {"commoncrawl": {"file_by_format": {"rar": {}}}}}}, "small.yaml:.*rar"),
+        ({"source": {"archive_by_name": {"commoncrawl": {"num_lines": "many"}}}}, "small.yaml:7: .*many"),
+        ({"dev_testset": "newstest2012"}, "source.testset_by_name is .*; expected an entry of each test set .*newstest2012"),
+        ({"source": {"testset_by_name": {"newstest2013": {"mirror_folder": None}}}},
+         "small.yaml:6: source.testset_by_name.newstest2013 is None; expected a mirror_folder"),
+        ({"source": {"testset_by_name": {"newstest2013": {"plain_by_language": {"en": {"checksum": "md5:1"}}}}}},
+         "newstest2013.plain_by_language.en.checksum is 'md5:1'; expected"),
+        ({"inherits": "wmt14_en_ru"}, "small.yaml:2: inherits 'wmt14_en_ru', which cannot be read"),
+        ({"inherits": "small"}, "small.yaml:2: inherits in a circle: small -> small"),
+        ({"inherits": 14}, "small.yaml:2: inherits is 14; expected the name of a corpus"),
+        ({"description": None}, "small.yaml:3: description: None: Expected `str`"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_refused_with_file_line_and_key(tmp_path: Path, edit: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_edited(tmp_path, edit)
+
+
+def test_a_name_is_never_inherited(tmp_path: Path) -> None:
+    read_edited(tmp_path, {})
+    path = tmp_path / "corpora" / "small.yaml"
+    path.write_text("inherits: wmt14_en_de\ndescription: x\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"small\.yaml:1: name is None; expected a name in every corpus's own file"):
+        read_corpus("small", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("checksum", "is_whole"),
+    [("unknown", True), ("md5:" + "0" * 32, True), ("sha1:" + "0" * 40, True), ("sha256:" + "f" * 64, True),
+     ("sha256:" + "f" * 63, False), ("sha256:" + "F" * 64, False), ("sha512:" + "f" * 128, False), ("f" * 64, False)],
+)  # fmt: skip
+def test_a_checksum_is_an_algorithm_and_all_its_digits(checksum: str, is_whole: bool) -> None:
+    assert is_checksum(checksum) is is_whole
+
+
+def test_a_mirror_has_a_folder_of_each_places_name() -> None:
+    source = source_of("wmt14_en_de")
+    packed = source.archive_by_name["news_commentary_v9"].file_by_format["tgz"]
+    mirrors, places = place_urls(source, packed, "file:///data/")
+    assert mirrors == [
+        "file:///data/statmt/wmt14/training-parallel-nc-v9.tgz",
+        "file:///data/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz",
+    ]
+    assert places == [
+        "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
+        "https://huggingface.co/datasets/wmt/wmt14/resolve/main/training-parallel-nc-v9.tgz",
+    ]
+    assert place_urls(source, packed, None) == ([], places)
+
+
+def test_recipes_for_a_dead_download_name_the_rebuild() -> None:
+    dead = {name: source_of(name).dead_download for name in RECIPES}
+    assert {name for name, download in dead.items() if download} == {"fairseq_scaling", "wmt16_en_de_google"}
+    assert all("raw text" in download.rebuild for download in dead.values() if download)
+
+
+def test_null_limits_drop_empty_sides_alone() -> None:
+    unlimited = PairFilter(CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False))
+    assert unlimited.reason_to_drop("a " * 5000, "b") is None
+    assert unlimited.reason_to_drop("a", " ") == "empty_side"
+
+
+@pytest.mark.parametrize("name", ["wmt16_en_de_google", "fairseq_scaling"])
+def test_a_route_that_is_not_carried_out_is_refused_and_not_approximated(name: str, tmp_path: Path) -> None:
+    raw = RawCorpus(provenance=PROVENANCE, corpus=name, pair_by_split={})
+    with pytest.raises(ConfigError, match=r"tokenise moses.*, lengths in tokens, subword method subword_nmt: this"):
+        clean_corpus(read_corpus(name), raw, record_path=tmp_path / "record.json")
+
+
+def test_the_table_says_what_differs() -> None:
+    rows = recipe_rows([read_corpus(name) for name in ("wmt14_en_de", "wmt16_en_de_google")])
+    cells = dict(rows)
+    assert cells["news_commentary_v9"] == ["201,288", "-"]
+    assert cells["news_commentary_v11"] == ["-", "unknown"]
+    assert cells["pairs as published"] == ["4,520,620", "4,319,332 + unknown"]
+    assert cells["weakest checksum"] == ["sha256", "sha1"]
+    assert cells["longest side"] == ["250 words", "80 tokens"]
+    assert cells["vocabulary"] == ["37000 pieces, joint", "32000 merges, joint"]
+    assert "commoncrawl" in cells
+    assert "commoncrawl" not in dict(differing(rows))
+    assert differing(rows)[0][0] == "europarl_v7"
+    assert rendered(["a", "bb"], [("what", ["1", "22"])]) == (
+        "|      | a | bb |\n|------|---|----|\n| what | 1 | 22 |"
+    )
+
+
+def test_the_command_compares_all_recipes_or_those_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    header = capsys.readouterr().out.split("\n")[0]
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["", *RECIPES]
+    assert main(["recipes", "t2t", "wmt14_en_de", "--differing", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["t2t"]["longest side"] == "-"
+    assert "language pair" not in said["t2t"]
+    assert main(["recipes", "demo_en_de"]) == 1
+    assert "corpus demo_en_de: its text comes from no archives; name recipes alone" in capsys.readouterr().err
