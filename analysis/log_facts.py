@@ -79,13 +79,24 @@ def final_validation(training: TrainingLog) -> Validation | None:
 
 def facts_of_training(training: TrainingLog, attempts: OurAttempts | None) -> Facts:
     """Return all that rules may ask of a training."""
-    arguments = training.arguments
+    lines = {
+        "is_one_training": training.conflict.line if training.conflict else 0,
+        "is_whole": training.truncated_line or 0,
+        "num_damaged_lines": training.damaged_lines[0] if training.damaged_lines else 0,
+        "is_done": training.last_line,
+        "last_update": training.last_line,
+        "has_arguments": training.first_line,
+    }
+    values = _facts_of_lines(training) | _facts_of_data(training) | _facts_of_making(training, attempts)
+    return Facts(values, {name: line for name, line in lines.items() if line})
+
+
+def _facts_of_lines(training: TrainingLog) -> dict[str, Fact]:
+    """Return whether the log is whole: its lines, epochs and validations."""
     final = final_validation(training)
-    pair = language_pair_of(training)
     missing_epochs, missing_validations = _missing_epochs(training), _missing_validations(training)
-    dirty = [commit for commit in attempts.commits if commit.endswith("+dirty")] if attempts else []
-    values: dict[str, Fact] = {
-        "has_arguments": bool(arguments),
+    return {
+        "has_arguments": bool(training.arguments),
         "is_one_training": training.conflict is None,
         "conflict": training.conflict.text if training.conflict else "",
         "is_whole": training.truncated_line is None,
@@ -105,13 +116,27 @@ def facts_of_training(training: TrainingLog, attempts: OurAttempts | None) -> Fa
         "has_dev_nll": final is not None and final.nll_bits is not None,
         "is_dev_nll_finite": None if final is None or final.nll_bits is None else math.isfinite(final.nll_bits),
         "num_parameters": training.num_parameters,
-        "seed": _whole(arguments.get("seed")),
+    }
+
+
+def _facts_of_data(training: TrainingLog) -> dict[str, Fact]:
+    """Return what was trained on, beside the paper's."""
+    pair = language_pair_of(training)
+    return {
         "language_pair": pair or None,
         "is_language_pair_printed": None if not pair else pair in LANGUAGE_PAIRS,
         "num_training_pairs": training.num_pairs_by_split.get("train"),
         "expected_training_pairs": TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(pair),
         "num_dev_pairs": training.num_pairs_by_split.get(dev_subset(training)),
         "expected_dev_pairs": DEV_PAIRS,
+    }
+
+
+def _facts_of_making(training: TrainingLog, attempts: OurAttempts | None) -> dict[str, Fact]:
+    """Return seed, commits and versions, and what two logs of one training share."""
+    dirty = [commit for commit in attempts.commits if commit.endswith("+dirty")] if attempts else []
+    return {
+        "seed": _whole(training.arguments.get("seed")),
         "is_commit_clean": not dirty,
         "commit": ", ".join(dirty) or None,
         "num_versions": len(attempts.commits) if attempts else 1,
@@ -120,16 +145,6 @@ def facts_of_training(training: TrainingLog, attempts: OurAttempts | None) -> Fa
         "identity": _identity(training),
         "one": 1,
     }
-    lines = {
-        "conflict": training.conflict.line if training.conflict else 0,
-        "is_one_training": training.conflict.line if training.conflict else 0,
-        "is_whole": training.truncated_line or 0,
-        "num_damaged_lines": training.damaged_lines[0] if training.damaged_lines else 0,
-        "is_done": training.last_line,
-        "last_update": training.last_line,
-        "has_arguments": training.first_line,
-    }
-    return Facts(values, {name: line for name, line in lines.items() if line})
 
 
 def version_of(training: TrainingLog, attempts: OurAttempts | None) -> str:

@@ -28,6 +28,7 @@ _SAME_NAME = (
     "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm_order", "norm", "attention", "attention_biases",
     "embeddings", "p_drop", "p_drop_attention", "p_drop_ffn", "adam_beta_1", "adam_beta_2", "adam_epsilon",
 )  # fmt: skip
+OURS_ONLY = ("norm_epsilon", "initialisation", "sinusoids")  # which fairseq's own models do not choose
 _KEYS_OF_BOTH_SIDES = {
     "num_layers": "layers",
     "d_model": "embed_dim",
@@ -63,7 +64,8 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     symbols: Symbols = {name: getattr(training, name) for name in _SAME_NAME}
     architecture = training.architecture
     symbols["architecture"] = "transformer" if architecture == "fairseq_transformer" else architecture
-    symbols["positions"] = "learned" if training.positions == "learned" else "sinusoidal"
+    symbols |= {"norm_epsilon": training.norm_epsilon, "initialisation": training.initialisation}
+    symbols |= _positions(training.positions)
     symbols["tied_embeddings"] = training.tied_embeddings
     symbols["eps_ls"] = training.eps_ls
     symbols["optimizer"] = "adam"
@@ -90,15 +92,20 @@ def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None
 
 def _our_model(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {"architecture": "transformer"}
-    for name in (*_SAME_NAME, "positions"):
+    for name in (*_SAME_NAME, "norm_epsilon", "initialisation"):
         value = arguments.get(name)
         if value is not None:
             symbols[name] = value
-    if "positions" in symbols:
-        symbols["positions"] = "learned" if symbols["positions"] == "learned" else "sinusoidal"
+    if arguments.get("positions") is not None:
+        symbols |= _positions(str(arguments["positions"]))
     if "share_embeddings" in arguments:
         symbols["tied_embeddings"] = arguments["share_embeddings"] != "none"
     return symbols
+
+
+def _positions(name: str) -> Symbols:
+    """Return Table 3's distinction, row (E), and which sinusoids they are (section 3.5 or tensor2tensor's)."""
+    return {"positions": "learned"} if name == "learned" else {"positions": "sinusoidal", "sinusoids": name}
 
 
 def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:

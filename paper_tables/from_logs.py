@@ -13,7 +13,7 @@ from aiayn.hardware import read_hardware
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
 from analysis.log_averages import AveragedLine, average_trainings
-from analysis.log_cache import read_folder
+from analysis.log_cache import default_cache_folder, read_folder
 from analysis.log_checks import Finding, read_rules
 from analysis.log_folder import judge_folder
 from analysis.log_judged import LoggedFolder
@@ -22,10 +22,13 @@ from analysis.log_symbols import Symbols, is_ours, symbols_of_spec
 from analysis.log_types import LogFile, TrainingLog
 from paper_tables.judged import PAPER_SCALE
 from paper_tables.layout import Table
-from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3, lay_out_logs
+from paper_tables.layout_log_list import lay_out_logs
+from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
 from paper_tables.published import read_cells
 from paper_tables.render import RENDERER_BY_SUFFIX, render_html
 from paper_tables.report import wrap_page
+
+__all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 
 REPORT_NAME = "report.html"
 TRAINING_COLUMNS = (

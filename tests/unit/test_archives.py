@@ -27,8 +27,11 @@ MEMBERS = {"en": EN, "de": DE}
 TEXT = {EN: b"one\ntwo\n", DE: b"eins\nzwei\n"}
 
 
-def tar_bytes(content_by_name: Mapping[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> bytes:
-    """Return a tar of these members; a TarInfo stands for what is no file."""
+Members = Mapping[str, bytes | tarfile.TarInfo]  # a TarInfo stands for what is no file
+
+
+def tar_bytes(content_by_name: Members, mode: str = "w:gz") -> bytes:
+    """Return a tar of these members."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode=mode) as tar:  # type: ignore[call-overload, unused-ignore]
         for name, content in content_by_name.items():
@@ -87,7 +90,7 @@ def test_the_wanted_members_are_read_whatever_stands_beside_them(tmp_path: Path,
 
 
 def test_folders_links_and_a_dot_before_names_are_no_hindrance(tmp_path: Path) -> None:
-    content: dict[str, bytes | tarfile.TarInfo] = {
+    content: Members = {
         "training": special("training", tarfile.DIRTYPE),
         "training/latest": special("training/latest", tarfile.SYMTYPE, "europarl-v7.de-en.en"),
         **{f"./{name}": text for name, text in TEXT.items()},
@@ -202,11 +205,14 @@ def test_a_link_in_the_place_of_a_side_is_refused(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("do not read\n")
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
-        linked = {DE: TEXT[DE], EN: special(EN, kind, DE if kind == tarfile.LNKTYPE else "europarl-v7.de-en.de")}
+        linked: Members = {
+            DE: TEXT[DE],
+            EN: special(EN, kind, DE if kind == tarfile.LNKTYPE else "europarl-v7.de-en.de"),
+        }
         assert message(tmp_path, tar_bytes(linked)) == (
             f"PATH: member {EN!r} is a link or folder, expected a plain file; delete the archive"
         )
-    out = {DE: TEXT[DE], EN: special(EN, tarfile.SYMTYPE, str(secret))}
+    out: Members = {DE: TEXT[DE], EN: special(EN, tarfile.SYMTYPE, str(secret))}
     assert f"link {EN!r} to '{secret}' points out of the archive" in message(tmp_path, tar_bytes(out))
 
 
@@ -240,7 +246,9 @@ def test_a_bomb_is_refused_before_it_fills_disk_or_memory(tmp_path: Path) -> Non
     seen = message(tmp_path, bomb)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert seen.startswith(f"PATH: unpacks to more than 16,777,216 bytes from {len(bomb):,} packed; text does not: a bomb")
+    assert seen.startswith(
+        f"PATH: unpacks to more than 16,777,216 bytes from {len(bomb):,} packed; text does not: a bomb"
+    )
     assert peak_bytes < 6 << 20
     assert (tmp_path / "en").stat().st_size <= 16 << 20
     inner = gzip.compress(zeros * (17 << 10), 1)
@@ -284,8 +292,8 @@ def test_an_empty_side_is_named(tmp_path: Path) -> None:
 
 def test_another_encoding_is_named_with_member_and_line(tmp_path: Path) -> None:
     assert message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b"eins\nf\xfcnf\n"})) == (
-        f"PATH: {DE}:2: not UTF-8: bytes fc 6e 66 0a (invalid start byte); the archive is of another encoding, or not the "
-        "published one"
+        f"PATH: {DE}:2: not UTF-8: bytes fc 6e 66 0a (invalid start byte); the archive is of another encoding, or not "
+        "the published one"
     )
     assert "PATH: a.sgm:2: not UTF-8: bytes e9 3c" in message(
         tmp_path, tar_bytes({"a.sgm": b"<srcset>\n<seg>\xe9</seg>", "b": b"x\n"}), members={"en": "a.sgm", "fr": "b"}
@@ -305,7 +313,9 @@ def test_memory_is_flat_in_the_size_of_the_text(tmp_path: Path) -> None:
     peaks = []
     for num_lines in (50_000, 500_000):  # 1 and 12 MB a side
         path = tmp_path / "archive.tar"
-        path.write_bytes(tar_bytes({name: "a line of text, \u00fc too\n".encode() * num_lines for name in (EN, DE)}, "w"))
+        path.write_bytes(
+            tar_bytes({name: "a line of text, \u00fc too\n".encode() * num_lines for name in (EN, DE)}, "w")
+        )
         tracemalloc.start()
         with (tmp_path / "en").open("wb") as en, (tmp_path / "de").open("wb") as de:
             assert append_archive(path, "tar", MEMBERS, {"en": en, "de": de}) == num_lines

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.download import Download, PublishedFile, download_all, download_file, missing_bytes, named_mirror, verify_file
+from aiayn.download import (
+    Download,
+    PublishedFile,
+    download_all,
+    download_file,
+    missing_bytes,
+    named_mirror,
+    verify_file,
+)
 from aiayn.errors import ConfigError, FetchError
 from aiayn.transfer import Patience, StoppedError
 from aiayn.transfer_progress import TransferProgress
@@ -33,8 +41,8 @@ def _no_mirror(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 
 def shared(waits: list[float] | None = None, max_attempts: int = 5) -> Download:
     """Return what downloads share, with a sleep that only notes how long it would be."""
-    sleep = [].append if waits is None else waits.append
-    return Download(patience=Patience(max_attempts=max_attempts, sleep=sleep, rng=random.Random(1)))
+    waits = [] if waits is None else waits
+    return Download(patience=Patience(max_attempts=max_attempts, sleep=waits.append, rng=random.Random(1)))
 
 
 def sha256(content: bytes) -> str:
@@ -105,7 +113,9 @@ def test_a_server_that_drops_every_connection_is_read_to_the_end(server: Loopbac
 
 def test_a_server_that_brings_nothing_new_is_given_up(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, *["busy"] * 9)
-    with pytest.raises(FetchError, match=r"/file\.tgz: 503 Service Unavailable \(attempt 5\); try later, or name a copy"):
+    with pytest.raises(
+        FetchError, match=r"/file\.tgz: 503 Service Unavailable \(attempt 5\); try later, or name a copy"
+    ):
         download_file([published(url)], tmp_path, shared())
     assert len(server.requests) == 5
 
@@ -245,7 +255,9 @@ def test_what_lies_in_the_folder_is_verified_and_not_asked_for(server: LoopbackS
     assert names_in(tmp_path) == ["file.tgz"]
 
 
-@pytest.mark.parametrize(("lying", "reason"), [(CONTENT[:-1], "10239 bytes, expected 10240"), (CONTENT[::-1], "sha256")])
+@pytest.mark.parametrize(
+    ("lying", "reason"), [(CONTENT[:-1], "10239 bytes, expected 10240"), (CONTENT[::-1], "sha256")]
+)
 def test_a_name_in_the_folder_is_not_trusted(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, lying: bytes, reason: str
 ) -> None:

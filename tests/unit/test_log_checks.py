@@ -28,7 +28,7 @@ OURS = {
     "arch": "aiayn_transformer", "task": "aiayn_translation", "criterion": "aiayn_label_smoothing",
     "optimizer": "aiayn_adam", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-09, "num_layers": 6,
     "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64, "norm_order": "post", "norm": "layer",
-    "attention": "scaled", "attention_biases": True, "positions": "sinusoidal", "embeddings": "d_model", "p_drop": 0.1,
+    "attention": "scaled", "norm_epsilon": 1e-06, "initialisation": "tensor2tensor", "attention_biases": True, "positions": "sinusoidal", "embeddings": "d_model", "p_drop": 0.1,
     "p_drop_attention": 0.0, "p_drop_ffn": 0.0, "share_embeddings": "all", "lr_scheduler": "equation_3",
     "schedule_d_model": 512, "precision": "fp32", "target_lang": "fr",
 }  # fmt: skip
@@ -160,6 +160,10 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], str]] = {
         CLEAN._replace(ours=CLEAN.ours.changed(norm="batch")), str,
         "ours/train.log: normalisation is batch, the paper's layer (section 3.1) [norm]; train with --norm layer",
     ),
+    "norm-epsilon": (
+        CLEAN._replace(ours=CLEAN.ours.changed(norm_epsilon=1e-05)), str,
+        "ours/train.log: the normalisation's epsilon is 1e-05, the row's system has 1e-06 [norm-epsilon]",
+    ),
     "attention": (
         CLEAN._replace(ours=CLEAN.ours.changed(attention="unscaled")), str,
         "ours/train.log: attention is unscaled, the paper's scaled (equation 1) [attention]",
@@ -167,6 +171,14 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], str]] = {
     "attention-biases": (
         CLEAN._replace(ours=CLEAN.ours.changed(attention_biases=False)), str,
         "ours/train.log: biases in the attention's projections: False, the row's system: True [attention-biases]",
+    ),
+    "sinusoids": (
+        CLEAN._replace(ours=CLEAN.ours.changed(positions="sinusoidal_halves")), str,
+        "ours/train.log: positions are sinusoidal_halves, the row's sinusoidal (section 3.5) [sinusoids]",
+    ),
+    "initialisation": (
+        CLEAN._replace(ours=CLEAN.ours.changed(initialisation="xavier")), str,
+        "ours/train.log: weights start as in xavier, in the row's system as in tensor2tensor [initialisation]",
     ),
     "embeddings": (
         CLEAN._replace(ours=CLEAN.ours.changed(embeddings="standard_normal")), str,

@@ -17,12 +17,14 @@ def segments(text: str) -> list[str]:
 
 
 def test_segments_are_read_in_order_and_nothing_else_is() -> None:
-    text = '<srcset setid="a">\n<doc docid="b">\n<hl>\n<seg id="1">One.</seg>\n</hl>\n<p><seg id="2">Two.</seg></p></doc>'
+    text = (
+        '<srcset setid="a">\n<doc docid="b">\n<hl>\n<seg id="1">One.</seg>\n</hl>\n<p><seg id="2">Two.</seg></p></doc>'
+    )
     assert segments(text) == ["One.", "Two."]
 
 
 def test_quirk_8_it_is_no_xml() -> None:
-    assert segments("<seg id=1>S&P < 5 & \"R\" <b> &c</seg>") == ['S&P < 5 & "R" <b> &c']
+    assert segments('<seg id=1>S&P < 5 & "R" <b> &c</seg>') == ['S&P < 5 & "R" <b> &c']
 
 
 def test_quirk_8_nothing_is_unescaped_and_no_apostrophe_replaced() -> None:

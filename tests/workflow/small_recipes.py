@@ -1,6 +1,6 @@
 """Small archives of exactly the layout that the WMT14 recipes describe, and recipes that inherit the real ones.
 
-A small recipe overrides base URLs, sizes, sums, counts and the vocabulary's size: what is checked stays, and is checked.
+A small recipe overrides base URLs, sizes, sums, counts and the vocabulary's size: what is checked stays checked.
 """
 
 import gzip
@@ -20,9 +20,16 @@ from aiayn.spec import CONFIG_FOLDER, CorpusSpec, read_corpus
 
 OVERRIDDEN_KEYS = {"name", "inherits", "description", "base_url_by_place", "num_bytes", "checksum", "num_lines",
                    "vocabulary_size"}  # fmt: skip
-_WORDS = "a the house tree river stone bird cloud old new red blue sees likes finds".split()
+_WORDS = ("a", "the", "house", "tree", "river", "stone", "bird", "old", "new", "red", "blue", "sees", "likes", "finds")
 # Lines of the real files that trip readers; each stands once in every member, as its own last lines.
-_ODD_LINES = ("carriage\rreturn\r", "line\u2028separator", "next\u0085line", "no-break\u00a0space", "soft\u00adhyphen", "")
+_ODD_LINES = (
+    "carriage\rreturn\r",
+    "line\u2028separator",
+    "next\u0085line",
+    "no-break\u00a0space",
+    "soft\u00adhyphen",
+    "",
+)
 
 
 def member_lines(archive: str, member: str, num_lines: int) -> list[str]:

@@ -90,10 +90,15 @@ def open_members(path: Path, archive_format: str, wanted: Collection[str]) -> It
     members = _zip_members if archive_format == "zip" else _tar_members
     with _torn_archives_named(path):
         for name, stream in members(path, archive_format, wanted, budget):
-            if name.endswith(".gz"):
-                unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb"))
-                stream = cast(BinaryIO, CountedReader(unpacked, budget, f"{path}: {name}"))
-            yield name, cast(BinaryIO, _MemberReader(stream, path))
+            yield name, cast(BinaryIO, _MemberReader(_gunzipped(stream, budget, f"{path}: {name}"), path))
+
+
+def _gunzipped(stream: BinaryIO, budget: ByteBudget, place: str) -> BinaryIO:
+    """Return what a stream unpacks to, if its place ends in `.gz`."""
+    if not place.endswith(".gz"):
+        return stream
+    unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb"))
+    return cast(BinaryIO, CountedReader(unpacked, budget, place))
 
 
 class _MemberReader:

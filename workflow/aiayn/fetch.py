@@ -41,8 +41,8 @@ def fetch_corpus(
 ) -> RawCorpus:
     """Write `<split>.<language>` beside the record, for training and all test sets, and return the record.
 
-    `mirror` null means the environment's AIAYN_MIRROR, and without that the public place. Archives lie, or come to lie,
-    in `archives_folder`.
+    `mirror` null means the environment's AIAYN_MIRROR, and without that the public place. `archives_folder` keeps
+    archives for the next fetch.
 
     Raises:
         ConfigError: for a mirror that is no URL.
@@ -50,8 +50,7 @@ def fetch_corpus(
         CorpusError: if the sides of a split differ in their number of lines, or are empty.
         SpaceError: if archives and their text would not fit on the disk.
     """
-    splits = ("train", *spec.testsets)
-    shared = shared or Download()
+    splits, shared = ("train", *spec.testsets), shared or Download()
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, GeneratedSource):
@@ -59,9 +58,7 @@ def fetch_corpus(
         elif isinstance(spec.source, ListedSource):
             _write_listed(spec.source, folder)
         elif isinstance(spec.source, ArchiveSource):
-            mirror, languages = named_mirror(mirror), (spec.source_language, spec.target_language)
-            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, mirror, shared)
-            archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, mirror, shared)
+            archive_by_name = _join(spec, spec.source, folder, archives_folder, named_mirror(mirror), shared)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder, shared)
         pair_by_split = {
@@ -98,6 +95,19 @@ def _write_listed(source: ListedSource, folder: Path) -> None:
     for split, pairs in source.pairs_by_split.items():
         for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
             write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
+
+
+def _join(
+    spec: CorpusSpec,
+    source: ArchiveSource,
+    folder: Path,
+    archives_folder: Path,
+    mirror: str | None,
+    shared: Download,
+) -> dict[str, FetchedArchive]:
+    languages = (spec.source_language, spec.target_language)
+    write_public_testsets(source, spec.testsets, spec.language_pair, folder, mirror, shared)  # the small ones first
+    return fetch_archives(source, languages, folder, archives_folder, mirror, shared)
 
 
 def _download(

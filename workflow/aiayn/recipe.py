@@ -122,7 +122,7 @@ def check_archives(
     """Call `check(key, is_right, value, expected)` for every rule that a recipe's values must keep together."""
     known, languages = list(source.archive_by_name), sorted(languages)
     check("source.archives", bool(source.archives), source.archives, "at least one archive")
-    check("source.archives", len(set(source.archives)) == len(source.archives), source.archives, "each archive once")
+    check("source.archives", len(set(source.archives)) == len(source.archives), source.archives, "each once")
     for archive_index, name in enumerate(source.archives):
         check(f"source.archives[{archive_index}]", name in known, name, f"one of {', '.join(known)}")
     for place, base_url in source.base_url_by_place.items():

@@ -86,8 +86,8 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     A hypothesis of n tokens, end of sentence included, is ranked by its log-probability over `n^alpha`
     (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper cites). Its length is at most
     `max_length_per_source_token` * source length + `max_extra_tokens`. `stop: fairseq` ends a sentence when
-    `beam_size` hypotheses have ended; `stop: tensor2tensor` when no unfinished one can still beat the worst of the
-    `beam_size` finished.
+    `beam_size` hypotheses have ended; `stop: tensor2tensor` when no unfinished one can still beat the worst
+    finished, of which the best `beam_size` are kept.
     """
 
     beam_size: int

@@ -41,8 +41,7 @@ def run(args: argparse.Namespace) -> None:
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError("--so-far: is of --configfile; --from-logs takes whatever is there, leave it out")
-        from analysis.log_cache import default_cache_folder
-        from paper_tables.from_logs import make_tables_from_logs
+        from paper_tables.from_logs import default_cache_folder, make_tables_from_logs
 
         output_folder = args.output or args.results / "from-logs"
         print(make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder()))

@@ -1,0 +1,109 @@
+"""Lays out the table of the logs: what each is, its row or the nearest, what it fills, what not and why."""
+
+from collections.abc import Sequence
+
+from analysis.log_checks import Finding
+from analysis.log_folder import entries_by_name
+from analysis.log_judged import LoggedFolder, LoggedTraining
+from analysis.log_rows import describe_differences
+from analysis.log_types import AveragingLog, GenerationLog, LogEntry, TrainingLog
+from paper_tables.layout import DASH, Column, Row, Table, format_value, text_cell
+
+
+def lay_out_logs(folder: LoggedFolder, findings_by_path: dict[str, list[Finding]]) -> Table:
+    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why."""
+    columns = (
+        Column("file", "File", side="label"),
+        Column("what", "What it is", side="label"),
+        Column("row", "Row", side="label"),
+        Column("fills", "Fills", side="label"),
+        Column("why_not", "Set apart or not filled, and why", side="label"),
+    )
+    training_by_path = {training.path: training for training in folder.trainings}
+    generation_by_path = {generation.path: generation for generation in folder.generations}
+    rows = []
+    for path, log_file in sorted(folder.file_by_path.items()):
+        if log_file.refusal is not None:
+            why = f"{path}:{log_file.refusal.line}: {log_file.refusal.text}; copy the log again"
+            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why, is_filled=False))
+        elif not log_file.entries:
+            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", "no log of fairseq's", is_filled=False))
+        for name, entry in entries_by_name(path, log_file).items():
+            found = list(findings_by_path.get(name, ()))
+            if isinstance(entry, TrainingLog):
+                training = training_by_path[name]
+                row, fills = _row_words(training), _fills(training, found)
+                found = [*training.findings, *found]
+            elif isinstance(entry, GenerationLog):
+                row, fills = generation_by_path[name].training_path, _fills_bleu(folder, name)
+                found = [*generation_by_path[name].findings, *found]
+            else:
+                row, fills = "", ""
+            why = _numbered([finding.text(path) for finding in found])
+            rows.append(_log_row(name, describe_entry(entry), row, fills, why, is_filled=bool(fills)))
+    return Table(
+        name="logs",
+        title="Logs",
+        caption="Each log: what it is, the row that it is of or the nearest with what differs (log's value, row's "
+        "value), the numbers that it fills, and every rule that it breaks, with the next step.",
+        columns=columns,
+        rows=tuple(rows),
+    )
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    return (
+        texts[0] if len(texts) == 1 else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
+    )
+
+
+def _log_row(name: str, what: str, row: str, fills: str, why: str, *, is_filled: bool) -> Row:
+    texts = (name, what, row, fills or DASH, why or DASH)
+    return Row(tuple(text_cell(text, "label") for text in texts), "ours" if is_filled else "printed")
+
+
+def describe_entry(entry: LogEntry) -> str:
+    """Return in a line what a log is."""
+    if isinstance(entry, AveragingLog):
+        return f"average of {len(entry.input_paths)} checkpoints: {entry.output_path}"
+    if isinstance(entry, GenerationLog):
+        number = entry.num_sentences if entry.num_sentences is not None else entry.num_hypotheses
+        return f"generation, {number:,} sentences, {entry.model_path or 'model not named'}"
+    words = ["training", f"update {entry.last_update:,}"]
+    words += [f"seed {entry.arguments['seed']}"] if "seed" in entry.arguments else []
+    if entry.num_gpus is not None:
+        words.append({0: "CPU", 1: "1 GPU"}.get(entry.num_gpus, f"{entry.num_gpus} GPUs"))
+    words += [f"{len(entry.starts)} starts"] if len(entry.starts) > 1 else []
+    words += [entry.log_format or "no statistics"]
+    return ", ".join([*words, *(f"line {note.line}: {note.text}" for note in entry.notes)])
+
+
+def _row_words(training: LoggedTraining) -> str:
+    match = training.match
+    if match.row is not None:
+        return f"{match.row.system} ({training.language_pair}, {match.row.scale})"
+    if not training.log.arguments:
+        return "unknown: no hyper-parameters in the log"
+    if match.nearest is None:
+        return "none"
+    if not match.differences:
+        return f"none: {match.nearest.system}'s hyper-parameters, but {training.language_pair or 'unknown languages'}"
+    return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {describe_differences(match.differences)}"
+
+
+def _fills(training: LoggedTraining, found: Sequence[Finding]) -> str:
+    if training.row is None or any(finding.severity == "error" for finding in found):
+        return ""
+    values = [
+        f"{name} {format_value(value, name)}{' million' if name == 'num_parameters' else ''}"
+        for name, value in training.value_by_metric.items()
+    ]
+    values += [
+        f"{one.metric} ({one.role}) {one.value:.2f}" for one in training.evaluations if one.path == training.path
+    ]
+    return "; ".join(values)
+
+
+def _fills_bleu(folder: LoggedFolder, name: str) -> str:
+    found = (one for training in folder.trainings if training.row for one in training.evaluations if one.path == name)
+    return "; ".join(f"{one.metric} ({one.role}) {one.value:.2f}" for one in found)

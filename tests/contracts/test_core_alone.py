@@ -1,0 +1,150 @@
+"""`aiayn tables --from-logs` with the core dependencies alone: behind an import hook, and in an environment of its own.
+
+The environment is built by pip from pyproject.toml and constraints.txt; where no package index can be reached that test
+skips and says so. Neither torch nor fairseq, submitit or Snakemake is there, and no checkpoint and no GPU is needed.
+"""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+OURS = ("aiayn", "aiayn_fairseq", "analysis", "paper_tables")
+HEAVY = ("torch", "fairseq", "submitit", "snakemake", "sentencepiece", "omegaconf")
+NO_NETWORK = re.compile(
+    r"Temporary failure in name resolution|Network is unreachable|Failed to establish a new connection|"
+    r"Max retries exceeded|Read timed out|Could not find a version that satisfies|No matching distribution"
+)
+HOOK = """
+import sys
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        first = name.partition(".")[0]
+        is_pythons = first in sys.stdlib_module_names or first.startswith("_sysconfigdata")
+        if first not in allowed and not is_pythons:
+            raise ModuleNotFoundError(f"{name}: no core dependency", name=name)
+sys.meta_path.insert(0, Refusal())
+"""
+
+
+def core_distributions() -> set[str]:
+    """Return the core dependencies of pyproject.toml, and all that they require here in turn."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [Requirement(line).name for line in project["dependencies"]]
+    found: set[str] = set()
+    while wanted:
+        name = canonicalize_name(wanted.pop())
+        if name not in found:
+            found.add(name)
+            for line in importlib.metadata.requires(name) or ():
+                requirement = Requirement(line)
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    wanted.append(requirement.name)
+    return found
+
+
+def core_modules() -> set[str]:
+    """Return the names under which the core dependencies are imported."""
+    core = core_distributions()
+    distributions_by_module = importlib.metadata.packages_distributions()
+    return {
+        module
+        for module, names in distributions_by_module.items()
+        if any(canonicalize_name(name) in core for name in names)
+    }
+
+
+def run_python(code: str, python: str = sys.executable, *, has_path: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own; with `has_path`, this checkout is on its path."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if has_path:
+        environment["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)])
+    return subprocess.run([python, "-c", code], env=environment, capture_output=True, text=True, check=False)
+
+
+def write_logs(folder: Path) -> None:
+    """Write two seeds of base, and a generation of the first."""
+    averaged = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
+    write(
+        folder,
+        {
+            "one.log": TrainingText().text(),
+            "two.log": TrainingText(final_nll_bits=2.5).changed(seed=2, save_dir="checkpoints/two").text(),
+            "generate.log": GenerationText().text(),
+            "average.log": averaging_text(averaged, "checkpoints/base/averaged.pt"),
+        },
+    )
+
+
+def tables_code(folder: Path) -> str:
+    """Return code that runs the verb, and then says which heavy packages are loaded."""
+    arguments = ["tables", "--from-logs", str(folder), "--output", str(folder / "out")]
+    arguments += ["--log-cache", str(folder / "cache")]
+    return (
+        f"import sys\nfrom aiayn.__main__ import main\ncode = main({arguments!r})\n"
+        f"print('loaded:', *sorted(set({HEAVY!r}) & set(sys.modules)))\nsys.exit(code)"
+    )
+
+
+def assert_tables_are_filled(folder: Path, outcome: subprocess.CompletedProcess[str]) -> None:
+    """Check that the command did its work, and loaded nothing heavy."""
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.splitlines()[-1] == "loaded:"
+    table2 = (folder / "out" / "tables" / "table2.md").read_text(encoding="utf-8")
+    table3 = (folder / "out" / "tables" / "table3.md").read_text(encoding="utf-8")
+    assert "27.31 (n=1 of 2)" in table2
+    assert "4.83 \u00b1" in table3  # the mean of 2^2 and 2^2.5
+    assert (folder / "out" / "report.html").exists()
+
+
+def test_the_core_has_what_pyproject_names_and_nothing_heavy() -> None:
+    core = core_distributions()
+    assert {"msgspec", "pandas", "scipy", "pyyaml"} <= core
+    assert not core & {"torch", "fairseq-fixed", "submitit", "snakemake", "sentencepiece"}
+    assert {"yaml", "msgspec", "numpy", "dateutil"} <= core_modules()
+
+
+def test_tables_from_logs_need_the_core_dependencies_alone(tmp_path: Path) -> None:
+    write_logs(tmp_path)
+    hook = f"allowed = {sorted(core_modules() | set(OURS))!r}\n{HOOK}"
+    assert_tables_are_filled(tmp_path, run_python(hook + tables_code(tmp_path)))
+
+
+@pytest.mark.parametrize("module", ["submitit", "packaging"])
+def test_the_hook_refuses_what_is_no_core_dependency(module: str) -> None:
+    code = f"allowed = {sorted(core_modules() - {module} | set(OURS))!r}\n{HOOK}import {module}"
+    outcome = run_python(code)
+    assert outcome.returncode != 0
+    assert f"{module}: no core dependency" in outcome.stderr
+
+
+def test_an_environment_of_the_core_dependencies_alone_renders_the_tables(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for name in ("workflow", "analysis", "paper_tables"):
+        shutil.copytree(CHECKOUT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
+        shutil.copy2(CHECKOUT / name, checkout)
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = str(environment / "bin" / "python")
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
+               "--constraint", "constraints.txt", "--editable", "."]  # fmt: skip
+    installed = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    if installed.returncode and NO_NETWORK.search(installed.stderr):
+        pytest.skip("no package index can be reached, so no environment can be built")
+    assert installed.returncode == 0, installed.stderr
+    for name in HEAVY:
+        assert run_python(f"import {name}", python, has_path=False).returncode != 0
+    write_logs(tmp_path / "logs")
+    assert_tables_are_filled(tmp_path / "logs", run_python(tables_code(tmp_path / "logs"), python, has_path=False))
