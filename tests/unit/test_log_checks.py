@@ -28,7 +28,8 @@ OURS = {
     "arch": "aiayn_transformer", "task": "aiayn_translation", "criterion": "aiayn_label_smoothing",
     "optimizer": "aiayn_adam", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-09, "num_layers": 6,
     "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64, "norm_order": "post", "norm": "layer",
-    "attention": "scaled", "norm_epsilon": 1e-06, "initialisation": "tensor2tensor", "attention_biases": True, "positions": "sinusoidal", "embeddings": "d_model", "p_drop": 0.1,
+    "attention": "scaled", "norm_epsilon": 1e-06, "initialisation": "tensor2tensor",
+    "attention_biases": True, "positions": "sinusoidal", "embeddings": "d_model", "p_drop": 0.1,
     "p_drop_attention": 0.0, "p_drop_ffn": 0.0, "share_embeddings": "all", "lr_scheduler": "equation_3",
     "schedule_d_model": 512, "precision": "fp32", "target_lang": "fr",
 }  # fmt: skip

@@ -9,8 +9,17 @@ import pytest
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.spec import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
 from analysis.log_arguments import parse_arguments
+from analysis.log_checks import AsInRow, read_rules
 from analysis.log_rows import LANGUAGE_PAIRS, PaperRow, describe_differences, find_row
-from analysis.log_symbols import OURS_ONLY, Symbols, are_equal, is_ours, symbols_of_arguments, symbols_of_spec
+from analysis.log_symbols import (
+    OURS_ONLY,
+    ROW_SYMBOLS,
+    Symbols,
+    are_equal,
+    is_ours,
+    symbols_of_arguments,
+    symbols_of_spec,
+)
 from paper_tables.from_logs import read_rows
 from tests.logs.factory import BASE, namespace
 
@@ -165,3 +174,14 @@ def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
     assert base.decoding["beam_size"] == 4
     assert isinstance(base, PaperRow)
     assert read_rows(["paper"], tmp_path) == []
+
+
+def test_no_key_of_a_spec_can_differ_unseen() -> None:
+    spec = read_system("base", "paper").training
+    told = symbols_of_spec(spec).keys()
+    # What two symbols hold together, what is not trained with, and what only says when to stop or save.
+    elsewhere = {"max_tokens_per_batch", "batches_per_update", "initial_learning_rate", "device",
+                 "save_interval_updates", "patience_epochs"}  # fmt: skip
+    assert set(spec.__struct_fields__) - told == elsewhere
+    asked = {rule.check.symbol for rule in read_rules() if isinstance(rule.check, AsInRow)}
+    assert told - set(ROW_SYMBOLS) - asked == set()
