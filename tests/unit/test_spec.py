@@ -414,7 +414,8 @@ def test_a_corpus_knows_its_languages_and_test_sets(tmp_path: Path) -> None:
         ("kind: parallel", "kind: segmented",
          "small.yaml:15: subword is SubwordSpec(vocabulary_size=8000, joint=True, method='sentencepiece'); "
          "expected absent: the text comes in pieces"),
-        ("language_pair: en-de", "language_pair: en-den", "small.yaml:3: language_pair: 'en-den'; did you mean 'en-de'?"),
+        ("language_pair: en-de", "language_pair: en-den",
+         "small.yaml:3: language_pair: 'en-den'; did you mean 'en-de'?"),
     ],
 )  # fmt: skip
 def test_a_wrong_corpus_is_refused_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:

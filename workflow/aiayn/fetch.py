@@ -15,7 +15,7 @@ from aiayn.download import Download, PublishedFile, download_file, named_mirror
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance, replace_outputs_on_success
 from aiayn.recipe import ArchiveSource
-from aiayn.records import FetchedArchive, RawCorpus
+from aiayn.records import FetchedArchive, RawCorpus, TextPair
 from aiayn.spec import (
     CorpusSpec,
     GeneratedSource,
@@ -61,11 +61,7 @@ def fetch_corpus(
             archive_by_name = _join(spec, spec.source, folder, archives_folder, named_mirror(mirror), shared)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder, shared)
-        pair_by_split = {
-            split: text_pair({language: folder / f"{split}.{language}" for language in spec.language_pair.split("-")},
-                             record_path.parent)
-            for split in splits
-        }  # fmt: skip
+        pair_by_split = {split: _pair(spec, split, folder, record_path.parent) for split in splits}
     sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
     return RawCorpus(
         provenance=msgspec.structs.replace(gather_provenance(), input_sha256_by_path=sha256_by_path),
@@ -73,6 +69,11 @@ def fetch_corpus(
         pair_by_split=pair_by_split,
         archive_by_name=archive_by_name,
     )
+
+
+def _pair(spec: CorpusSpec, split: str, written_folder: Path, final_folder: Path) -> TextPair:
+    languages = (spec.source_language, spec.target_language)
+    return text_pair({language: written_folder / f"{split}.{language}" for language in languages}, final_folder)
 
 
 def _generate(spec: CorpusSpec, source: GeneratedSource, folder: Path) -> None:

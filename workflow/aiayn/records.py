@@ -236,7 +236,7 @@ class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number measured without a training. `standard_error` is over its draws; 0 if nothing was estimated from draws."""
+    """A number measured without a training. `standard_error` is over its draws, 0 if there were none."""
 
     name: str
     value: float
