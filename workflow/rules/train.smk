@@ -10,13 +10,6 @@ writes: results/<scale>/vectors/<corpus>/<dimensions>.{json,txt}, results/<scale
 from paper_tables.evaluations import largest_asked_average
 
 
-def vectors_path(wildcards):
-    """Return the file of vectors that a system's embeddings start from as a list, which is empty for most systems."""
-    training = SYSTEMS[wildcards.system].training
-    name = STAGE / "vectors" / wildcards.corpus / f"{training.d_model}.txt"
-    return [str(name)] if training.embeddings == "vectors" else []
-
-
 rule vectors:
     """Make vectors of {wildcards.dimensions} dimensions of the pieces of {wildcards.corpus}."""
     input:
@@ -53,7 +46,10 @@ rule train:
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         system=ancient(system_path),
-        vectors=vectors_path,
+        # A list, which is empty for most systems.
+        vectors=lambda wildcards: paths.vectors_files(
+            RESULTS, SCALE.scale, wildcards.corpus, SYSTEMS[wildcards.system].training
+        ),
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
