@@ -56,7 +56,9 @@ def test_a_value_of_a_corpus_repeats_that_corpus_alone(finished_demo: Pipeline) 
 
 
 def test_a_stage_of_a_new_version_is_repeated_with_what_follows(finished_demo: Pipeline) -> None:
-    with edited(finished_demo.checkout / "workflow/aiayn/stages.py", '"decode": 1,', '"decode": 2,'):
+    version = STAGE_VERSIONS["decode"]
+    lines = (f'"decode": {version},', f'"decode": {version + 1},')
+    with edited(finished_demo.checkout / "workflow/aiayn/stages.py", *lines):
         planned = finished_demo.planned()
     assert planned == downstream_of(set(finished_demo.made()), "decode", "score")
 

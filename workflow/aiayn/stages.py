@@ -14,8 +14,8 @@ STAGE_VERSIONS = {
     "average": 1,
     "decode": 2,
     "perplexity": 1,
-    "score": 1,
+    "score": 2,
     "baselines": 2,
     "measure": 1,
-    "tables": 1,
+    "tables": 2,
 }
