@@ -176,7 +176,6 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
     """Translations of a test set, one detokenised line a source line.
 
     `pieces_path` holds the same lines as subword pieces, as they left the model; `signature` says how they were found.
-    `log_probability_path` holds one number a line: the summed log-probability (nats) of the best hypothesis.
     """
 
     run: str

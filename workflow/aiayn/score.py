@@ -71,7 +71,7 @@ PROCEDURE_BY_METRIC = {
     "bleu_fairseq": Procedure(count="fairseq-score"),
     "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
 }
-_SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
+SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
     "bleu_sacre_13a": lambda: BLEU(tokenize="13a"),
     "bleu_sacre_13a_lc": lambda: BLEU(tokenize="13a", lowercase=True),
     "bleu_sacre_intl": lambda: BLEU(tokenize="intl"),
@@ -80,7 +80,7 @@ _SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
 COMPOUND_SPLIT_LANGUAGES = ("de",)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
 _SHA256_DIGITS = 12  # of the references' digest in a signature
 
-METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *_SACREBLEU_BY_METRIC)
+METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_BY_METRIC)
 
 
 class Text:
@@ -197,7 +197,7 @@ def _value_and_signature(
         procedure = PROCEDURE_BY_METRIC[metric]
         value = procedure_bleu(procedure, hypotheses, references).score
         return value, _procedure_signature(procedure, references.language, testset, references_sha256)
-    scorer = _SACREBLEU_BY_METRIC[metric]()
+    scorer = SACREBLEU_BY_METRIC[metric]()
     value = scorer.corpus_score(hypotheses.lines, [references.lines]).score
     signature = scorer.get_signature()  # complete only after a score
     signature.update("test", testset)
@@ -211,7 +211,7 @@ def _interval(
     if metric in PROCEDURE_BY_METRIC:
         statistics = _procedure_statistics(PROCEDURE_BY_METRIC[metric], hypotheses, references)
         return bootstrap_interval(statistics, num_resamples=num_resamples, rng=rng)
-    scorer = _SACREBLEU_BY_METRIC[metric]()
+    scorer = SACREBLEU_BY_METRIC[metric]()
     if not isinstance(scorer, BLEU):
         return None  # chrF's statistics are others
     cased = [[line.lower() if scorer.lowercase else line for line in text.lines] for text in (hypotheses, references)]

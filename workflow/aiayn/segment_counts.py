@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from aiayn.count_ngrams import Statistics
 from aiayn.errors import ScoreError
-from aiayn.score import METRICS, PROCEDURE_BY_METRIC, Text, procedure_bleu
+from aiayn.score import METRICS, PROCEDURE_BY_METRIC, SACREBLEU_BY_METRIC, Text, procedure_bleu
 
 
 def make_scorer(metric: str) -> Metric:
@@ -25,15 +24,9 @@ def make_scorer(metric: str) -> Metric:
     """
     if metric in PROCEDURE_BY_METRIC:
         return BLEU(tokenize="none", smooth_method="none", force=True)
-    scorer_by_metric: dict[str, Metric] = {
-        "bleu_sacre_13a": BLEU(tokenize="13a"),
-        "bleu_sacre_13a_lc": BLEU(tokenize="13a", lowercase=True),
-        "bleu_sacre_intl": BLEU(tokenize="intl"),
-        "chrf": CHRF(),
-    }
-    if metric not in scorer_by_metric:
+    if metric not in SACREBLEU_BY_METRIC:
         raise ScoreError(f"metric {metric!r} is unknown; expected one of {', '.join(METRICS)}")
-    return scorer_by_metric[metric]
+    return SACREBLEU_BY_METRIC[metric]()
 
 
 def count_segments(
