@@ -8,16 +8,16 @@ import pytest
 
 import aiayn.spec
 from aiayn.__main__ import main
-from aiayn.engine.average import average_checkpoints
 from aiayn.engine.decode import Translator, decode_split, decoding_signature
 from aiayn.fetch import fetch_corpus
-from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.paths import average_record, corpus_record
 from aiayn.records import BinarizedCorpus, RawCorpus, SegmentedText, TrainRecord, write_record
 from aiayn.score import score_hypotheses
 from aiayn.spec import CorpusSpec, read_system
 from aiayn.subword import detokenise
 from aiayn.text import read_lines
 from tests.engine.tiny_spec import CORPUS
+from tests.engine.tiny_training import write_results
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,8 @@ def results(
 ) -> Path:
     """Return a results folder in which the finished training is the demo's base, with its corpus."""
     folder = tmp_path_factory.mktemp("results")
-    train = msgspec.structs.replace(finished, system="base")
-    write_record(train, train_record(folder, "demo", train.corpus, "base", 1))
-    path = average_record(folder, "demo", train.corpus, "base", 1, "last2")
-    write_record(average_checkpoints(train, last=2, into=path.with_suffix(".pt")), path)
-    write_record(data, corpus_record(folder, "demo", "binarize", train.corpus))
-    write_record(segmented, corpus_record(folder, "demo", "segment", train.corpus))
-    raw_path = corpus_record(folder, "demo", "fetch", train.corpus)
+    write_results(folder, finished, data, segmented)
+    raw_path = corpus_record(folder, "demo", "fetch", finished.corpus)
     write_record(fetch_corpus(CORPUS, mirror=None, record_path=raw_path), raw_path)
     return folder
 

@@ -5,14 +5,12 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
 import aiayn.verbs.translate
 from aiayn.__main__ import main
-from aiayn.engine.average import average_checkpoints
-from aiayn.paths import average_record, corpus_record, train_record
-from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, write_record
+from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
+from tests.engine.tiny_training import write_results
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +19,7 @@ def results(
 ) -> Path:
     """Return a results folder in which the finished training is the demo's base."""
     folder = tmp_path_factory.mktemp("results")
-    train = msgspec.structs.replace(finished, system="base")
-    write_record(train, train_record(folder, "demo", train.corpus, "base", 1))
-    path = average_record(folder, "demo", train.corpus, "base", 1, "last2")
-    write_record(average_checkpoints(train, last=2, into=path.with_suffix(".pt")), path)
-    write_record(data, corpus_record(folder, "demo", "binarize", train.corpus))
-    write_record(segmented, corpus_record(folder, "demo", "segment", train.corpus))
+    write_results(folder, finished, data, segmented)
     return folder
 
 

@@ -10,12 +10,14 @@ import msgspec
 import torch
 
 from aiayn import attempts
+from aiayn.engine.average import average_checkpoints
 from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256, update_of
 from aiayn.engine.fairseq_args import training_data
 from aiayn.engine.ranks import Rank
 from aiayn.engine.train import train_rank
 from aiayn.launch import StopFlag, TrainingRequest
-from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.train import drive
 from tests.engine.hooked_job import Hook
 from tests.engine.tiny_spec import TRAINING
@@ -47,6 +49,16 @@ def train(request: TrainingRequest, *, launcher: str = "debug") -> TrainRecord:
     record_path = record_path_of(request)
     drive(request, launcher=launcher, record_path=record_path)
     return read_record(record_path, TrainRecord)
+
+
+def write_results(folder: Path, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText) -> None:
+    """Write a results folder in which a finished training is the demo's base, averaged over its last two models."""
+    train_of_base = msgspec.structs.replace(finished, system="base")
+    write_record(train_of_base, train_record(folder, "demo", finished.corpus, "base", 1))
+    path = average_record(folder, "demo", finished.corpus, "base", 1, "last2")
+    write_record(average_checkpoints(train_of_base, last=2, into=path.with_suffix(".pt")), path)
+    write_record(data, corpus_record(folder, "demo", "binarize", finished.corpus))
+    write_record(segmented, corpus_record(folder, "demo", "segment", finished.corpus))
 
 
 def record_path_of(request: TrainingRequest) -> Path:
