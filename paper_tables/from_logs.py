@@ -12,14 +12,14 @@ from pathlib import Path
 from aiayn.hardware import read_hardware
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
-from analysis.log_averages import AveragedLine, average_trainings
-from analysis.log_cache import default_cache_folder, read_folder
-from analysis.log_checks import Finding, read_rules
-from analysis.log_folder import judge_folder
-from analysis.log_judged import LoggedFolder
-from analysis.log_rows import PaperRow
-from analysis.log_symbols import Symbols, is_ours, symbols_of_spec
-from analysis.log_types import LogFile, TrainingLog
+from analysis.logs.averages import AveragedLine, average_trainings
+from analysis.logs.cache import default_cache_folder, read_folder
+from analysis.logs.checks import Finding, read_rules
+from analysis.logs.folder import judge_folder
+from analysis.logs.judged import LoggedFolder
+from analysis.logs.rows import PaperRow
+from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
+from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.judged import PAPER_SCALE
 from paper_tables.layout import Table
 from paper_tables.layout_log_list import lay_out_logs

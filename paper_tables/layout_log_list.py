@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from analysis.log_checks import Finding
-from analysis.log_folder import entries_by_name
-from analysis.log_judged import LoggedFolder, LoggedTraining
-from analysis.log_rows import describe_differences
-from analysis.log_types import AveragingLog, GenerationLog, LogEntry, TrainingLog
+from analysis.logs.checks import Finding
+from analysis.logs.folder import entries_by_name
+from analysis.logs.judged import LoggedFolder, LoggedTraining
+from analysis.logs.rows import describe_differences
+from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, TrainingLog
 from paper_tables.layout import DASH, Column, Row, Table, format_value, text_cell
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from aiayn.cost import training_flops
 from aiayn.hardware import HardwareSpec
-from analysis.log_averages import AveragedLine
-from analysis.log_judged import PERPLEXITY_METRIC, LoggedTraining
-from analysis.log_symbols import Symbol
+from analysis.logs.averages import AveragedLine
+from analysis.logs.judged import PERPLEXITY_METRIC, LoggedTraining
+from analysis.logs.symbols import Symbol
 from paper_tables.judged import PAPER_SCALE
 from paper_tables.layout import (
     DASH,

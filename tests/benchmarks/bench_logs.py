@@ -19,7 +19,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT / "workflow"), str(CHECKOUT)]
 
-from analysis.log_cache import read_folder  # noqa: E402 (after the path is set)
+from analysis.logs.cache import read_folder  # noqa: E402 (after the path is set)
 from tests.logs.factory import TrainingText, write  # noqa: E402
 
 NUM_LOGS, KILOBYTES = 1000, 200

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import RecordError
-from analysis import log_cache
-from analysis.log_cache import default_cache_folder, list_logs, read_folder, reader_version
-from analysis.log_types import LogFile, TrainingLog
-from analysis.log_worker import read_in_processes, read_one
+from analysis.logs import cache
+from analysis.logs.cache import default_cache_folder, list_logs, read_folder, reader_version
+from analysis.logs.types import LogFile, TrainingLog
+from analysis.logs.worker import read_in_processes, read_one
 from tests.logs.factory import TrainingText, write
 
 
@@ -34,8 +34,8 @@ def seeds(file_by_path: dict[str, LogFile]) -> dict[str, object]:
 def read_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are really read, in order."""
     paths: list[str] = []
-    read_one = log_cache.read_one
-    monkeypatch.setattr(log_cache, "read_one", lambda path: (paths.append(Path(path).name), read_one(path))[1])
+    read_one = cache.read_one
+    monkeypatch.setattr(cache, "read_one", lambda path: (paths.append(Path(path).name), read_one(path))[1])
     return paths
 
 
@@ -87,14 +87,14 @@ def test_what_another_reader_kept_is_not_taken(
     folder: Path, tmp_path: Path, read_paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_folder(folder, tmp_path / "cache")
-    monkeypatch.setattr(log_cache, "reader_version", lambda: "another")
+    monkeypatch.setattr(cache, "reader_version", lambda: "another")
     read_folder(folder, tmp_path / "cache")
     assert len(read_paths) == 4
 
 
 def test_the_readers_version_is_that_of_its_code() -> None:
-    modules = {path.stem.removeprefix("log_") for path in Path(log_cache.__file__).parent.glob("log_*.py")}
-    assert set(log_cache.READER_MODULES) <= modules
+    modules = {path.stem for path in Path(cache.__file__).parent.glob("*.py")}
+    assert set(cache.READER_MODULES) <= modules
     assert len(reader_version()) == 16
 
 
@@ -117,7 +117,7 @@ def test_files_that_are_gone_leave_the_cache(folder: Path, tmp_path: Path) -> No
 
 def test_several_processes_read_what_one_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = read_folder(folder, None, num_processes=1)
-    monkeypatch.setattr(log_cache, "MIN_BYTES_PER_PROCESS", 1)
+    monkeypatch.setattr(cache, "MIN_BYTES_PER_PROCESS", 1)
     assert read_folder(folder, None, num_processes=2) == expected
 
 

@@ -1,4 +1,4 @@
-"""Every rule of analysis/log_rules/ broken once by changing one key of a clean log, with what the user then sees."""
+"""Every rule of analysis/logs/rules/ broken once by changing one key of a clean log, with what the user then sees."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,13 +10,13 @@ import pytest
 
 from aiayn.attempts import Ended, Started
 from aiayn.errors import ConfigError
-from analysis.log_averages import average_trainings
-from analysis.log_cache import read_folder
-from analysis.log_checks import Evidence, Holds, OneValue, read_rules, show
-from analysis.log_facts import facts_of_generation, facts_of_training
-from analysis.log_folder import judge_folder
-from analysis.log_reader import read_log
-from analysis.log_types import GenerationLog, TrainingLog
+from analysis.logs.averages import average_trainings
+from analysis.logs.cache import read_folder
+from analysis.logs.checks import Evidence, Holds, OneValue, read_rules, show
+from analysis.logs.facts import facts_of_generation, facts_of_training
+from analysis.logs.folder import judge_folder
+from analysis.logs.reader import read_log
+from analysis.logs.types import GenerationLog, TrainingLog
 from paper_tables.from_logs import read_rows
 from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, write
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.log_cache import list_logs, read_folder
-from analysis.log_checks import read_rules
-from analysis.log_evaluations import metric_of_generation
-from analysis.log_folder import judge_folder
-from analysis.log_judged import LoggedFolder
-from analysis.log_reader import read_log
-from analysis.log_types import GenerationLog, TrainingLog
+from analysis.logs.cache import list_logs, read_folder
+from analysis.logs.checks import read_rules
+from analysis.logs.evaluations import metric_of_generation
+from analysis.logs.folder import judge_folder
+from analysis.logs.judged import LoggedFolder
+from analysis.logs.reader import read_log
+from analysis.logs.types import GenerationLog, TrainingLog
 from paper_tables.from_logs import read_rows
 from tests.logs.make_fixtures import FOLDER, TEXT_BY_NAME
 

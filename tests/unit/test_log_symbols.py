@@ -8,10 +8,10 @@ import pytest
 
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.spec import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
-from analysis.log_arguments import parse_arguments
-from analysis.log_checks import AsInRow, read_rules
-from analysis.log_rows import LANGUAGE_PAIRS, PaperRow, describe_differences, find_row
-from analysis.log_symbols import (
+from analysis.logs.arguments import parse_arguments
+from analysis.logs.checks import AsInRow, read_rules
+from analysis.logs.rows import LANGUAGE_PAIRS, PaperRow, describe_differences, find_row
+from analysis.logs.symbols import (
     OURS_ONLY,
     ROW_SYMBOLS,
     Symbols,

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from analysis.log_averages import AveragedLine, average_trainings
-from analysis.log_cache import read_folder
-from analysis.log_checks import read_rules
-from analysis.log_evaluations import metric_of_generation
-from analysis.log_folder import judge_folder
-from analysis.log_reader import read_log
-from analysis.log_types import GenerationLog
+from analysis.logs.averages import AveragedLine, average_trainings
+from analysis.logs.cache import read_folder
+from analysis.logs.checks import read_rules
+from analysis.logs.evaluations import metric_of_generation
+from analysis.logs.folder import judge_folder
+from analysis.logs.reader import read_log
+from analysis.logs.types import GenerationLog
 from paper_tables.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 from tests.unit.test_log_checks import OURS, attempts

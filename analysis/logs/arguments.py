@@ -9,7 +9,7 @@ where a key stands in several the first wins, and the `_name` of a group stands 
 import hashlib
 import re
 
-from analysis.log_types import Argument
+from analysis.logs.types import Argument
 
 # Where a run is, and how it is launched: no part of what it computes.
 PLACE_KEYS = frozenset(

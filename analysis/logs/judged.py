@@ -2,11 +2,11 @@
 
 import msgspec
 
-from analysis.log_checks import Finding
-from analysis.log_facts import Facts
-from analysis.log_rows import Match, PaperRow
-from analysis.log_symbols import Symbols
-from analysis.log_types import GenerationLog, LogFile, TrainingLog
+from analysis.logs.checks import Finding
+from analysis.logs.facts import Facts
+from analysis.logs.rows import Match, PaperRow
+from analysis.logs.symbols import Symbols
+from analysis.logs.types import GenerationLog, LogFile, TrainingLog
 
 PERPLEXITY_METRIC = "ppl_per_subword"
 

@@ -1,4 +1,4 @@
-"""Judges logs by the rules of `log_rules/*.yaml`, after MLPerf's compliance checker: a check, a message, a next step.
+"""Judges logs by the rules of `rules/*.yaml`, after MLPerf's compliance checker: a check, a message, a next step.
 
 A rule is `of` one training, one generation, or all trainings of one line of a table. Severity `error` keeps a number
 out of the tables, `apart` gives it a line of its own, on which nothing else is averaged, `note` is said beside it.
@@ -15,10 +15,10 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.strict_yaml import convert, read_document
-from analysis.log_facts import Fact, Facts
-from analysis.log_symbols import Symbol, Symbols, are_equal
+from analysis.logs.facts import Fact, Facts
+from analysis.logs.symbols import Symbol, Symbols, are_equal
 
-RULES_FOLDER = Path(__file__).parent / "log_rules"
+RULES_FOLDER = Path(__file__).parent / "rules"
 Severity = Literal["error", "apart", "note"]
 MAX_OTHERS = 3  # logs that are named in a message about several
 Subject = Literal["training", "generation", "line"]

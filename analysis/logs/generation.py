@@ -8,8 +8,8 @@ hypotheses; later versions log the first, with thousands' commas, and print the 
 import ast
 import re
 
-from analysis.log_arguments import ParsedArguments
-from analysis.log_types import AveragingLog, BleuLine, GenerationLog
+from analysis.logs.arguments import ParsedArguments
+from analysis.logs.types import AveragingLog, BleuLine, GenerationLog
 
 _TRANSLATED = re.compile(rb"Translated ([\d,]+) sentences \(")
 _GENERATE = re.compile(rb"Generate (\S+) with beam=(\d+): (BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from analysis.log_symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal
+from analysis.logs.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal
 
 LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 is en-de alone
 

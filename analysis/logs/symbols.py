@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from aiayn.schedule import learning_rate
 from aiayn.spec import TrainingSpec
-from analysis.log_types import Argument
+from analysis.logs.types import Argument
 
 Symbol = bool | int | float | str
 Symbols = dict[str, Symbol]

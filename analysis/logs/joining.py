@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.log_training import Part
-from analysis.log_types import EpochEnd, LogNote, TrainingLog, Validation
+from analysis.logs.training import Part
+from analysis.logs.types import EpochEnd, LogNote, TrainingLog, Validation
 
 
 def join_parts(parts: Sequence[Part], truncated_line: int | None) -> list[TrainingLog]:

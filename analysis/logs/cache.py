@@ -20,8 +20,8 @@ import msgspec
 from aiayn.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.errors import RecordError
 from aiayn.provenance import replace_on_success
-from analysis.log_types import LogFile
-from analysis.log_worker import ReadLog, read_in_processes, read_one
+from analysis.logs.types import LogFile
+from analysis.logs.worker import ReadLog, read_in_processes, read_one
 
 logger = logging.getLogger(__name__)
 LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
@@ -48,7 +48,7 @@ def reader_version() -> str:
     """Return a digest of the reader's own code: whatever changes in it, nothing older is taken for its work."""
     digest = hashlib.blake2b(digest_size=8)
     for name in READER_MODULES:
-        digest.update((Path(__file__).parent / f"log_{name}.py").read_bytes())
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Reads logs in processes of their own: `python -m analysis.log_worker` takes paths, and gives what the files hold.
+"""Reads logs in processes of their own: `python -m analysis.logs.worker` takes paths, and gives what the files hold.
 
 A program of its own and no pool of `multiprocessing`: that imports the caller's main module again in every process,
 which costs more than reading, and fails where a caller is no module.
@@ -15,8 +15,8 @@ import msgspec
 
 import aiayn
 from aiayn.errors import RecordError
-from analysis.log_reader import read_log
-from analysis.log_types import LogFile, LogStruct
+from analysis.logs.reader import read_log
+from analysis.logs.types import LogFile, LogStruct
 
 
 class ReadLog(LogStruct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ def read_in_processes(paths: Sequence[str], num_processes: int) -> list[ReadLog]
     folders = [str(Path(module).resolve().parents[1]) for module in (__file__, aiayn.__file__ or __file__)]
     inherited = os.environ.get("PYTHONPATH", "")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*folders, *([inherited] if inherited else [])])}
-    command = [sys.executable, "-m", "analysis.log_worker"]
+    command = [sys.executable, "-m", "analysis.logs.worker"]
     workers = [
         subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in shares
     ]

@@ -10,12 +10,12 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from analysis.log_checks import AsInRow, Rule, broken_rules
-from analysis.log_facts import Facts, facts_of_generation, final_validation
-from analysis.log_judged import LoggedEvaluation, LoggedGeneration, LoggedTraining
-from analysis.log_rows import PaperRow
-from analysis.log_symbols import Symbols
-from analysis.log_types import AveragingLog, GenerationLog
+from analysis.logs.checks import AsInRow, Rule, broken_rules
+from analysis.logs.facts import Facts, facts_of_generation, final_validation
+from analysis.logs.judged import LoggedEvaluation, LoggedGeneration, LoggedTraining
+from analysis.logs.rows import PaperRow
+from analysis.logs.symbols import Symbols
+from analysis.logs.types import AveragingLog, GenerationLog
 
 NO_FACTS = Facts({}, {})
 _CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")

@@ -9,9 +9,9 @@ contradicts it makes the training one that cannot be trusted, and the line is na
 import datetime
 import re
 
-from analysis.log_arguments import ParsedArguments
-from analysis.log_statistics import UPDATE, Statistics, parse_statistics, time_of
-from analysis.log_types import EpochEnd, LogNote, Start, Validation
+from analysis.logs.arguments import ParsedArguments
+from analysis.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
+from analysis.logs.types import EpochEnd, LogNote, Start, Validation
 
 _CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d+) @ (\d+) updates\)")
 _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")

@@ -7,12 +7,12 @@ begin a part of it, those of `fairseq-generate` (they name a `path`) a generatio
 import re
 from pathlib import Path
 
-from analysis.log_arguments import ParsedArguments, is_open, parse_arguments
-from analysis.log_generation import Averaging, Generation, has_generation_event
-from analysis.log_joining import join_parts
-from analysis.log_lines import LogText
-from analysis.log_training import Part, has_event
-from analysis.log_types import LogEntry, LogFile, LogNote
+from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
+from analysis.logs.generation import Averaging, Generation, has_generation_event
+from analysis.logs.joining import join_parts
+from analysis.logs.lines import LogText
+from analysis.logs.training import Part, has_event
+from analysis.logs.types import LogEntry, LogFile, LogNote
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.log_checks import Rule, broken_rules
-from analysis.log_evaluations import average_of, evaluation_of, judge_generation, training_of, validation_bleu
-from analysis.log_facts import (
+from analysis.logs.checks import Rule, broken_rules
+from analysis.logs.evaluations import average_of, evaluation_of, judge_generation, training_of, validation_bleu
+from analysis.logs.facts import (
     OurAttempts,
     facts_of_training,
     final_validation,
@@ -16,10 +16,10 @@ from analysis.log_facts import (
     seconds_of,
     version_of,
 )
-from analysis.log_judged import PERPLEXITY_METRIC, LoggedEvaluation, LoggedFolder, LoggedTraining
-from analysis.log_rows import PaperRow, find_row
-from analysis.log_symbols import is_ours, symbols_of_arguments
-from analysis.log_types import AveragingLog, GenerationLog, LogFile, TrainingLog
+from analysis.logs.judged import PERPLEXITY_METRIC, LoggedEvaluation, LoggedFolder, LoggedTraining
+from analysis.logs.rows import PaperRow, find_row
+from analysis.logs.symbols import is_ours, symbols_of_arguments
+from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLog
 
 
 def judge_folder(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.log_checks import Finding, Rule, broken_together
-from analysis.log_judged import LoggedEvaluation, LoggedTraining
-from analysis.log_rows import PaperRow
+from analysis.logs.checks import Finding, Rule, broken_together
+from analysis.logs.judged import LoggedEvaluation, LoggedTraining
+from analysis.logs.rows import PaperRow
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):

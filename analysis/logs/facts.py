@@ -1,4 +1,4 @@
-"""What the rules of `log_rules/` are asked about: facts of one training or generation, some with a line.
+"""What the rules of `rules/` are asked about: facts of one training or generation, some with a line.
 
 A fact that the log does not tell is None; a rule about it does not apply, unless it asks that it be there.
 """
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiayn.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
-from analysis.log_rows import LANGUAGE_PAIRS
-from analysis.log_symbols import is_ours
-from analysis.log_types import Argument, GenerationLog, TrainingLog, Validation
+from analysis.logs.rows import LANGUAGE_PAIRS
+from analysis.logs.symbols import is_ours
+from analysis.logs.types import Argument, GenerationLog, TrainingLog, Validation
 
 Fact = bool | int | float | str | None
 NEVER = 10**6  # an interval at or above it is none: `aiayn train` says 10^9
