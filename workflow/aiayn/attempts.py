@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from aiayn.errors import RecordError
+from aiayn.json_lines import append_json_line, read_json_lines
 from aiayn.provenance import utc_now
 
 ATTEMPTS_NAME = "attempts.jsonl"
@@ -65,27 +66,12 @@ def read_events(run_folder: Path) -> list[Event]:
     Raises:
         RecordError: naming the line, if any other line is not an event.
     """
-    path = run_folder / ATTEMPTS_NAME
-    if not path.exists():
-        return []
-    *whole_lines, _ = path.read_bytes().split(b"\n")
-    events: list[Event] = []
-    for number, line in enumerate(whole_lines, start=1):
-        try:
-            events.append(msgspec.json.decode(line, type=Event))
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise RecordError(f"{path}:{number}: not an event: {error}; move the file aside to begin anew") from error
-    return events
+    return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
 
 def append_event(run_folder: Path, event: Event) -> None:
     """Append one event and bring it to the disk; a torn line before it is dropped."""
-    with (run_folder / ATTEMPTS_NAME).open("a+b") as lines:
-        lines.seek(0)
-        lines.truncate(lines.read().rfind(b"\n") + 1)
-        lines.write(msgspec.json.encode(event) + b"\n")
-        lines.flush()
-        os.fsync(lines.fileno())
+    append_json_line(run_folder / ATTEMPTS_NAME, event)
 
 
 def open_attempt(events: list[Event]) -> Started | None:
