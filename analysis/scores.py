@@ -13,6 +13,7 @@ import pandas as pd
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation, evaluation_record, train_record
 from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record
+from analysis.seeds import summarise_seeds
 
 SCORE_COLUMNS = (
     "corpus",
@@ -27,6 +28,7 @@ SCORE_COLUMNS = (
     "run",
     "commit",
 )
+SUMMARY_COLUMNS = ("corpus", "system", "average", "testset", "metric", "num_seeds", "mean", "sd", "ci_low", "ci_high")
 PERPLEXITY_METRIC = "ppl_per_subword"
 TrainingKey = tuple[str, str, int]  # corpus, system, seed
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
@@ -177,3 +179,15 @@ def _perplexity_line(evaluation: Evaluation, record: PerplexityRecord, path: Pat
         "signature": record.signature,
         "hypotheses_sha256": "",
     }
+
+
+def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each evaluation and metric, over its seeds."""
+    keys = list(SUMMARY_COLUMNS[:5])
+    lines = []
+    for key, group in scores.groupby(keys, sort=False):
+        summary = summarise_seeds([float(value) for value in group["value"]])
+        mean, half_width = summary.mean, summary.half_width
+        bounds = (None, None) if half_width is None else (mean - half_width, mean + half_width)
+        lines.append((*key, summary.num_seeds, mean, summary.sd, *bounds))
+    return pd.DataFrame(lines, columns=list(SUMMARY_COLUMNS))

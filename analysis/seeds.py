@@ -5,13 +5,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import pandas as pd
-from scipy import stats  # type: ignore[import-untyped, unused-ignore]
+from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import ScoreError
 
 CONFIDENCE = 0.95
-SUMMARY_COLUMNS = ("corpus", "system", "average", "testset", "metric", "num_seeds", "mean", "sd", "ci_low", "ci_high")
 
 
 class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +44,7 @@ def t_half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> flo
         ScoreError: for fewer than two values.
     """
     spread = sample_sd(values)
-    return float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+    return float(stdtrit(len(values) - 1, (1 + confidence) / 2)) * spread / math.sqrt(len(values))
 
 
 def summarise_seeds(values: Sequence[float]) -> SeedSummary:
@@ -80,15 +78,3 @@ def summarise_differences(value_by_seed: Mapping[int, float], reference_by_seed:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
         raise ScoreError(f"{seeds}: none is common, expected one or more; train both with the same seeds")
     return summarise_seeds([value_by_seed[seed] - reference_by_seed[seed] for seed in common])
-
-
-def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each evaluation and metric, over its seeds."""
-    keys = list(SUMMARY_COLUMNS[:5])
-    lines = []
-    for key, group in scores.groupby(keys, sort=False):
-        summary = summarise_seeds([float(value) for value in group["value"]])
-        mean, half_width = summary.mean, summary.half_width
-        bounds = (None, None) if half_width is None else (mean - half_width, mean + half_width)
-        lines.append((*key, summary.num_seeds, mean, summary.sd, *bounds))
-    return pd.DataFrame(lines, columns=list(SUMMARY_COLUMNS))

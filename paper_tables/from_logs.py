@@ -20,13 +20,13 @@ from analysis.logs.judged import LoggedFolder
 from analysis.logs.rows import PaperRow
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
-from paper_tables.judged import PAPER_SCALE
+from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import Table
 from paper_tables.layout_log_list import lay_out_logs
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
+from paper_tables.page import wrap_page
 from paper_tables.published import read_cells
 from paper_tables.render import RENDERER_BY_SUFFIX, render_html
-from paper_tables.report import wrap_page
 
 __all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 

@@ -10,6 +10,7 @@ from aiayn.paths import Evaluation
 from analysis.family import Corrected, Family, judge_family
 from analysis.scores import values_by_seed
 from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
+from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE, PAPER_TESTSET_BY_ROLE
 from paper_tables.evaluations import chosen_replications
 from paper_tables.findings import Findings
 from paper_tables.published import (
@@ -23,9 +24,6 @@ from paper_tables.published import (
     run_of,
 )
 
-PAPER_SCALE = "paper"
-PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
-PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
 NOT_RUN = "This system is not run at scale {scale}"
 COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
 VERDICT_COLUMNS = (

@@ -17,15 +17,10 @@ from paper_tables.layout import (
     Table,
     format_seeds,
     format_value,
-    mark_note,
-    mark_of,
-    metric_cell,
-    seeds_cell,
-    signatures_of,
-    state_notes,
     text_cell,
 )
 from paper_tables.layout_further import hardware_words
+from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
 from paper_tables.layout_table2 import trainings_of
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
 from paper_tables.layout_variants import (

@@ -7,7 +7,8 @@ from paper_tables.claim_evidence import RECORD_METRICS, judge_claim
 from paper_tables.claims import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
-from paper_tables.layout import Cell, Column, Note, Row, Table, mark_note, mark_of, signatures_of, text_cell
+from paper_tables.layout import Cell, Column, Note, Row, Table, text_cell
+from paper_tables.layout_ours import mark_note, mark_of, signatures_of
 
 NOTES = (
     "A test settles a claim by its presence: its outcome is not read here. It stands in this checkout, and continuous "

@@ -4,18 +4,8 @@ from collections.abc import Sequence
 
 from aiayn.paths import Evaluation
 from paper_tables.findings import Findings
-from paper_tables.layout import (
-    Cell,
-    Column,
-    Note,
-    Row,
-    Table,
-    format_value,
-    mark_note,
-    mark_of,
-    signatures_of,
-    text_cell,
-)
+from paper_tables.layout import Cell, Column, Note, Row, Table, format_value, text_cell
+from paper_tables.layout_ours import mark_note, mark_of, signatures_of
 from paper_tables.published import PublishedExpectation, evaluations_of, read_expectations
 
 LANGUAGE_PAIR = "en-de"  # Table 3's

@@ -8,6 +8,7 @@ from paper_tables.evaluations import BASELINE_ROLE
 from paper_tables.findings import Findings
 from paper_tables.layout import (
     DASH,
+    NAME_BY_PAIR,
     SACRE_METRIC,
     Cell,
     CellKind,
@@ -18,13 +19,10 @@ from paper_tables.layout import (
     blank_cell,
     format_difference,
     format_value,
-    mark_note,
-    mark_of,
-    metric_cell,
-    signatures_of,
     text_cell,
 )
-from paper_tables.layout_table2 import METRIC_BY_PAIR, NAME_BY_PAIR, shown_metrics
+from paper_tables.layout_ours import mark_note, mark_of, metric_cell, signatures_of
+from paper_tables.layout_table2 import METRIC_BY_PAIR, shown_metrics
 from paper_tables.published import COLUMNS_BY_TABLE, evaluations_of, read_table
 
 BASELINE_SYSTEM = "base"

@@ -11,10 +11,11 @@ from aiayn.hardware import HardwareSpec
 from analysis.logs.averages import AveragedLine
 from analysis.logs.judged import PERPLEXITY_METRIC, LoggedTraining
 from analysis.logs.symbols import Symbol
-from paper_tables.judged import PAPER_SCALE
+from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
+    NAME_BY_PAIR,
     Cell,
     CellKind,
     Column,
@@ -26,7 +27,6 @@ from paper_tables.layout import (
     format_seeds,
     text_cell,
 )
-from paper_tables.layout_table2 import NAME_BY_PAIR
 from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
 
 # Table 3's column for a symbol of a log.

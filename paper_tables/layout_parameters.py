@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiayn.cost import LEARNED_POSITION_ROWS, num_parameters
 from aiayn.spec import CONFIG_FOLDER, SystemSpec, read_system
-from paper_tables.judged import PAPER_SCALE
+from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import Cell, Column, Note, Row, Table, text_cell
 from paper_tables.published import printed_number, read_table
 

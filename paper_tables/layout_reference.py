@@ -1,20 +1,10 @@
 """Lays out what others got for base and big, each in its own definition, with ours beside it where it is the same."""
 
 from aiayn.paths import Evaluation
+from paper_tables.conditions import PAPER_TESTSET_BY_ROLE
 from paper_tables.findings import Findings
-from paper_tables.judged import PAPER_TESTSET_BY_ROLE
-from paper_tables.layout import (
-    Cell,
-    Column,
-    Note,
-    Row,
-    Table,
-    blank_cell,
-    mark_note,
-    metric_cell,
-    signatures_of,
-    text_cell,
-)
+from paper_tables.layout import Cell, Column, Note, Row, Table, blank_cell, text_cell
+from paper_tables.layout_ours import mark_note, metric_cell, signatures_of
 from paper_tables.published import evaluations_of, read_cells
 from paper_tables.reference import ReferenceReplication, read_reference_replications
 

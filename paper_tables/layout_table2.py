@@ -9,6 +9,7 @@ from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu, unlike_paper
 from paper_tables.layout import (
     DASH,
+    NAME_BY_PAIR,
     SACRE_METRIC,
     Cell,
     Column,
@@ -19,19 +20,13 @@ from paper_tables.layout import (
     blank_cell,
     format_difference,
     format_value,
-    mark_note,
-    mark_of,
-    metric_cell,
-    seeds_cell,
-    signatures_of,
-    state_notes,
     text_cell,
 )
+from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
 from paper_tables.published import CellJoin, PublishedCell, read_cells, read_table
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
-NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
 METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
 
 

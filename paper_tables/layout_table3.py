@@ -4,22 +4,8 @@ from aiayn.paths import Evaluation
 from aiayn.spec import TrainingSpec
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
-from paper_tables.layout import (
-    SACRE_METRIC,
-    Cell,
-    Column,
-    Note,
-    Row,
-    Table,
-    blank_cell,
-    mark_note,
-    mark_of,
-    metric_cell,
-    seeds_cell,
-    signatures_of,
-    state_notes,
-    text_cell,
-)
+from paper_tables.layout import SACRE_METRIC, Cell, Column, Note, Row, Table, blank_cell, text_cell
+from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
 from paper_tables.layout_table2 import difference_cell, trainings_of
 from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
 

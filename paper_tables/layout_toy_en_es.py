@@ -9,7 +9,8 @@ from aiayn.errors import TableError
 from aiayn.paths import Evaluation
 from aiayn.spec import ListedSource
 from paper_tables.findings import Findings
-from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, Column, Note, Row, Table, state_notes, state_words, text_cell
+from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, Column, Note, Row, Table, text_cell
+from paper_tables.layout_ours import state_notes, state_words
 from paper_tables.published import PublishedSentence, read_sentences
 
 TOY_NAME = "toy_en_es"

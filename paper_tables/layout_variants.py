@@ -18,14 +18,9 @@ from paper_tables.layout import (
     blank_cell,
     format_difference,
     format_value,
-    mark_note,
-    mark_of,
-    metric_cell,
-    seeds_cell,
-    signatures_of,
-    state_notes,
     text_cell,
 )
+from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
 from paper_tables.layout_table2 import trainings_of
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
 

@@ -18,12 +18,9 @@ from paper_tables.layout import (
     format_difference,
     format_interval,
     format_value,
-    mark_note,
-    metric_cell,
-    signatures_of,
-    state_notes,
     text_cell,
 )
+from paper_tables.layout_ours import mark_note, metric_cell, signatures_of, state_notes
 from paper_tables.published import read_replications
 
 P_DECIMALS = 3

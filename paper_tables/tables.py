@@ -6,7 +6,7 @@ import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec
-from analysis.seeds import summarise_frame
+from analysis.scores import summarise_frame
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table
@@ -25,8 +25,9 @@ from paper_tables.layout_table3 import lay_out_table3
 from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
 from paper_tables.layout_variants import lay_out_variants
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
+from paper_tables.page import wrap_page
 from paper_tables.render import RENDERER_BY_SUFFIX
-from paper_tables.report import Origin, render_report, wrap_page
+from paper_tables.report import Origin, render_report
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
 REPORT_NAME = "report.html"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from paper_tables.judged import PAPER_SCALE
+from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import format_value
 from paper_tables.where_cells import NamedCell
 from paper_tables.where_traces import Attempt, CellTrace, SeedTrace, Step

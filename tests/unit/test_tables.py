@@ -10,8 +10,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.errors import TableError
 from aiayn.paths import train_record
-from analysis.scores import SCORE_COLUMNS
-from analysis.seeds import SUMMARY_COLUMNS
+from analysis.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
 from paper_tables.judged import VERDICT_COLUMNS
 from paper_tables.tables import make_tables
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training
