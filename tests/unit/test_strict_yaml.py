@@ -183,7 +183,7 @@ REFUSED = {
     ),
     "a file that is no YAML is refused with its line": (
         "name: bread\ndough: [1, 2\nshape: round\n",
-        "bread.yaml:3: not YAML: expected ',' or ']', but got ':'; look for a colon, quote or indent",
+        "bread.yaml:3: not YAML: did not find expected ',' or ']'; look for a colon, quote or indent",
     ),
     "an empty file is refused": (
         "# nothing\n",
