@@ -26,7 +26,7 @@ from paper_tables.layout_log_list import lay_out_logs
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
 from paper_tables.page import wrap_page
 from paper_tables.published import read_cells
-from paper_tables.render import RENDERER_BY_SUFFIX, render_html
+from paper_tables.render import RENDERER_BY_SUFFIX
 
 __all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 
@@ -57,14 +57,16 @@ def make_tables_from_logs(
         lay_out_logged_table3(lines),
         lay_out_logs(judged, findings_by_path),
     ]
+    sections = []
     for table in tables:
-        for suffix, render in RENDERER_BY_SUFFIX.items():
-            text = render(table)
-            page = wrap_page(table.title, text) if suffix == "html" else text
-            _write(page, output_folder / "tables" / f"{table.name}.{suffix}")
+        text_by_suffix = {suffix: render(table) for suffix, render in RENDERER_BY_SUFFIX.items()}
+        sections.append(text_by_suffix["html"])
+        text_by_suffix["html"] = wrap_page(table.title, sections[-1])
+        for suffix, text in text_by_suffix.items():
+            _write(text, output_folder / "tables" / f"{table.name}.{suffix}")
     _write(_training_lines(lines), output_folder / "trainings.tsv")
     _write(_finding_lines(judged, findings_by_path), output_folder / "findings.tsv")
-    _write(_render_page(folder, judged, lines, tables), output_folder / REPORT_NAME)
+    _write(_render_page(folder, judged, lines, tables, sections), output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
 
 
@@ -133,7 +135,14 @@ def _tab_separated(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return stream.getvalue()
 
 
-def _render_page(folder: Path, judged: LoggedFolder, lines: Sequence[AveragedLine], tables: Sequence[Table]) -> str:
+def _render_page(
+    folder: Path,
+    judged: LoggedFolder,
+    lines: Sequence[AveragedLine],
+    tables: Sequence[Table],
+    sections: Sequence[str],
+) -> str:
+    """Return the page; `sections` are the tables as HTML."""
     num_averaged = sum(len(line.trainings) for line in lines)
     num_refused = sum(log_file.refusal is not None for log_file in judged.file_by_path.values())
     facts = [
@@ -151,7 +160,7 @@ def _render_page(folder: Path, judged: LoggedFolder, lines: Sequence[AveragedLin
         "</header>\n"
     )
     made = f"<footer>Made {utc_now()} from commit <code>{html.escape(commit_label())}</code>.</footer>\n"
-    body = header + "<main>\n" + "".join(render_html(table) for table in tables) + "</main>\n" + made
+    body = header + "<main>\n" + "".join(sections) + "</main>\n" + made
     return wrap_page(title, body)
 
 
