@@ -19,12 +19,12 @@ from aiayn.cost import (
 )
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.errors import ConfigError, UsageError
-from aiayn.hardware import read_hardware
+from aiayn.hardware import NUM_PAPER_GPUS, PAPER_GPU, read_hardware
 from aiayn.spec import CONFIG_FOLDER, SCALES, CorpusSpec, SystemSpec, read_corpus, read_scale, read_system
 from aiayn.training_spec import UNREAD_KEYS_BY_ARCHITECTURE, DecodingSpec, TrainingSpec
 
 PAPER_SCALE = "paper"
-PAPER_GPU, NUM_PAPER_GPUS = "P100", 8  # section 5.2
+
 # Table 2's training cost and section 5.2's time, by our name of the system; the cost is one cell for both languages.
 PRINTED_COST_BY_SYSTEM = {"base": ("3.3e18", 12.0), "big": ("2.3e19", 84.0), "big_enfr": ("2.3e19", 84.0)}
 PAPER_ROW_PREFIX = "table3_"  # other systems are not the paper's: readings by others, or other architectures

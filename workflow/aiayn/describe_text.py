@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
-from aiayn.describe import NUM_PAPER_GPUS, PAPER_GPU, PAPER_SCALE, Difference, SystemDescription
+from aiayn.describe import PAPER_SCALE, Difference, SystemDescription
+from aiayn.hardware import NUM_PAPER_GPUS, PAPER_GPU
 
 WIDTH = 100
 INDENT = "  "

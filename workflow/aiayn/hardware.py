@@ -8,6 +8,8 @@ from aiayn.errors import ConfigError
 from aiayn.spec import CONFIG_FOLDER, Spec
 from aiayn.strict_yaml import convert, read_document
 
+PAPER_GPU, NUM_PAPER_GPUS = "P100", 8  # section 5.2
+
 
 class SourcedValue(Spec, frozen=True, kw_only=True):
     """A number, where it comes from, and how far to trust it.

@@ -1,0 +1,172 @@
+"""The job's first check: it passes on a sound node, names a bad one within seconds, and draws no random number."""
+
+import os
+import platform
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+from aiayn.engine import node_check
+from aiayn.engine.node_check import all_reduced, check_node, layer_step
+from aiayn.engine.ranks import Rank, joined_ranks
+from aiayn.errors import LaunchError
+
+ALONE = Rank(index=0, num_ranks=1, job="7", local_index=0)
+HOST = platform.node()
+
+
+def say_from_ranks(folder: Path, work: Callable[[Rank], None], num_ranks: int = 2) -> list[str]:
+    """Return each rank's LaunchError, '' for none, of work done by forks of this process that joined by gloo."""
+    children = []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for index in range(num_ranks):
+        child = os.fork()
+        if child == 0:
+            said = "did not come back"
+            try:
+                os.environ["MASTER_PORT"] = str(port)
+                rank = Rank(index=index, num_ranks=num_ranks, job="7", local_index=index)
+                with joined_ranks(rank, "cpu"):
+                    try:
+                        work(rank)
+                        said = ""
+                    except LaunchError as error:
+                        said = str(error)
+            finally:
+                (folder / f"said{index}").write_text(said, encoding="utf-8")
+                os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    return [(folder / f"said{index}").read_text(encoding="utf-8") for index in range(num_ranks)]
+
+
+@contextmanager
+def planted(is_planted: bool, name: str, value: object) -> Iterator[None]:
+    """Replace a function of the check on the rank that is to be bad."""
+    with mock.patch.object(node_check, name, value) if is_planted else mock.patch.object(os, "name", os.name):
+        yield
+
+
+def test_a_sound_node_passes_in_less_than_a_second_and_leaves_no_file(tmp_path: Path) -> None:
+    began = time.monotonic()
+    check_node(ALONE, "cpu", tmp_path)
+    assert time.monotonic() - began < 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_that_draws_random_numbers_is_moved(tmp_path: Path) -> None:
+    torch_state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    check_node(ALONE, "cpu", tmp_path)
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    assert random.getstate() == python_state
+    for before, now in zip(numpy_state, np.random.get_state(), strict=True):
+        assert np.array_equal(before, now)
+
+
+def test_a_step_in_single_precision_is_that_in_double() -> None:
+    """To a ten-thousandth: the check's tolerance, 0.02, is for coarser hardware formats."""
+    assert layer_step("cpu") == pytest.approx(layer_step("cpu", torch.float64), rel=1e-4)
+    assert all(value > 0.01 for value in layer_step("cpu"))
+
+
+@pytest.mark.parametrize("wrong", [(float("nan"), 1.0), (1e9, 1.0)])
+def test_a_device_that_computes_wrongly_is_named(tmp_path: Path, wrong: tuple[float, float]) -> None:
+    def step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
+        return wrong if dtype == torch.float32 else layer_step(device, dtype)
+
+    with planted(True, "layer_step", step), pytest.raises(LaunchError) as raised:
+        check_node(ALONE, "cpu", tmp_path)
+    assert f"rank 0 of 1 on {HOST} (cpu): a forward and backward step of a small layer: loss " in str(raised.value)
+    assert "expected 0." in str(raised.value) or "expected 1." in str(raised.value)
+    assert "sbatch_lines: {exclude: NODE}" in str(raised.value)
+
+
+def test_a_device_that_fails_is_named_with_its_own_error(tmp_path: Path) -> None:
+    failing = mock.Mock(side_effect=[(1.0, 1.0), RuntimeError("CUDA error: uncorrectable ECC error encountered")])
+    with planted(True, "layer_step", failing), pytest.raises(LaunchError, match=r"\(cpu\): .*uncorrectable ECC error"):
+        check_node(ALONE, "cpu", tmp_path)
+
+
+def test_a_full_disk_is_said_with_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / f"..node_check.partial.{os.getpid()}.partial").symlink_to("/dev/full")
+    with pytest.raises(LaunchError, match=r"written and read back in .*: No space left on device") as raised:
+        check_node(ALONE, "cpu", tmp_path)
+    assert "--config runs_folder=" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_files_is_refused() -> None:
+    """/proc is one for every user, root included."""
+    with pytest.raises(LaunchError, match="written and read back in /proc/checkpoints: No such file or directory"):
+        check_node(ALONE, "cpu", Path("/proc/checkpoints"))
+
+
+def test_a_disk_that_gives_back_other_bytes_is_refused(tmp_path: Path) -> None:
+    def tear(*_: object) -> None:
+        (tmp_path / ".node_check.partial").write_bytes(b"x" * 256)
+
+    with (
+        planted(True, "NUM_FILE_BYTES", 256),
+        mock.patch.object(os, "posix_fadvise", tear),
+        pytest.raises(LaunchError, match="256 other bytes read than the 256 written"),
+    ):
+        check_node(ALONE, "cpu", tmp_path)
+
+
+def test_two_sound_ranks_pass_twice(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        check_node(rank, "cpu", tmp_path / "checkpoints")
+        check_node(rank, "cpu", tmp_path / "checkpoints")
+
+    assert say_from_ranks(tmp_path, work) == ["", ""]
+
+
+def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        with planted(rank.index == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5):
+            check_node(rank, "cpu", tmp_path)
+
+    said = say_from_ranks(tmp_path, work)
+    assert said[0] == said[1]
+    expected = f"job 7 cannot train: rank 1 of 2 on {HOST} (cpu): an all-reduce: 262,144 of 262,144 sums are wrong, "
+    assert said[0].startswith(f"{expected}the first 3.5, expected 3:")
+    assert "rank 0 of 2" not in said[0]
+
+
+def test_a_bad_device_of_one_rank_is_told_by_all(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        with planted(rank.index == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
+            check_node(rank, "cpu", tmp_path)
+
+    for text in say_from_ranks(tmp_path, work):
+        assert f"rank 1 of 2 on {HOST} (cpu): a forward and backward step of a small layer: no such device" in text
+
+
+def test_only_rank_0_writes_and_all_hear_that_it_cannot(tmp_path: Path) -> None:
+    for text in say_from_ranks(tmp_path, lambda rank: check_node(rank, "cpu", Path("/proc/checkpoints"))):
+        assert "rank 0 of 2" in text
+        assert "rank 1 of 2" not in text
+
+
+def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
+    """Rank 1 reports a sound device and never enters the all-reduce; rank 0 leaves it after the time-out."""
+
+    def work(rank: Rank) -> None:
+        hang = mock.Mock(side_effect=lambda *_: time.sleep(1.5))
+        with planted(rank.index == 1, "_check_sum", hang):
+            check_node(rank, "cpu", tmp_path, timeout_seconds=0.4)
+
+    said = say_from_ranks(tmp_path, work)
+    assert f"rank 0 of 2 on {HOST} (cpu): an all-reduce: not done within 0.4 s" in said[0]
+    assert f"rank 1 of 2 on {HOST} (cpu): no word of it within 0.4 s" in said[0]

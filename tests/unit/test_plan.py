@@ -1,0 +1,322 @@
+"""A plan's numbers agree with the paper's own, with sums done by hand, and with what trainings really took."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.attempts import Ended, Started, append_event
+from aiayn.cluster_spec import read_cluster
+from aiayn.cost import predicted_training_seconds
+from aiayn.errors import ConfigError, UsageError
+from aiayn.hardware import read_hardware
+from aiayn.paths import corpus_record, train_record
+from aiayn.plan import AskedScale, Plan, group_asked, make_plan
+from aiayn.plan_config import read_changed_scale
+from aiayn.plan_machine import Machine, choose_machine
+from aiayn.plan_sizes import CONTEXT_BYTES, device_memory_bytes, host_memory_bytes, run_disk_bytes
+from aiayn.plan_text import render_plan
+from aiayn.records import BinarizedCorpus, Hardware, TrainRecord, write_record
+from aiayn.spec import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
+from paper_tables.evaluations import (
+    expand_baselines,
+    expand_evaluations,
+    expand_trainings,
+    largest_asked_average,
+    read_corpora,
+    read_systems,
+)
+from tests.golden_files import check_golden
+from tests.records_factory import EIGHT_P100, PAPER_TRAINING, PROVENANCE
+
+HARDWARE = read_hardware()
+PLAIN, CPU = read_cluster("plain"), read_cluster("cpu")
+P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=None)
+PAPER = read_scale(CONFIG_FOLDER / "paper.yaml")
+
+
+def asked_of(scale: ScaleSpec) -> AskedScale:
+    """Return what a scale of the project's own config asks for."""
+    corpora = read_corpora(scale)
+    return group_asked(
+        scale,
+        corpora=corpora,
+        systems=read_systems(scale),
+        evaluations=expand_evaluations(scale),
+        num_baselines=len(expand_baselines(scale, corpora)),
+    )
+
+
+def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100) -> Plan:
+    """Return a scale's plan, with its folders below `folder`."""
+    here = msgspec.structs.replace(scale, runs_folder=str(folder / "runs"))
+    return make_plan(
+        asked_of(here), machine, HARDWARE, results_folder=folder / "results", benchmarks_folder=folder / "benchmarks"
+    )
+
+
+def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[float, str]:
+    """Return the predicted hours of a row, and their basis."""
+    (row,) = [one for one in plan.trainings if (one.system, one.corpus) == (system, corpus)]
+    return row.speed.hours, row.speed.basis
+
+
+def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainRecord:
+    """Write and return the record of base's training with seed 1: an hour on 8 P100, unless changed."""
+    record = TrainRecord(
+        provenance=PROVENANCE, run="wmt14_en_de-base-seed1-01234567", corpus="wmt14_en_de", system="base", seed=1,
+        updates=training.updates, wall_seconds=3600.0, gpu_seconds=8 * 3600.0, hardware=EIGHT_P100, tokens=1,
+        num_attempts=1, num_parameters=1, run_folder="", log_path="", models=[], tensors_sha256="",
+        training_json=msgspec.json.encode(training).decode(),
+    )  # fmt: skip
+    record = msgspec.structs.replace(record, **changes)
+    path = train_record(folder / "results", "paper", record.corpus, record.system, record.seed)
+    write_record(record, path)
+    return record
+
+
+@pytest.fixture(scope="module")
+def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return the plan of paper.yaml on the paper's machine, with nothing trained yet."""
+    return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
+
+
+def test_base_on_eight_p100_is_planned_at_about_the_papers_twelve_hours(paper_plan: Plan) -> None:
+    """Section 5.2: 12 hours; within a tenth."""
+    assert hours_of(paper_plan, "base") == (pytest.approx(12, rel=0.1), "assumed")
+
+
+def test_big_on_eight_p100_is_planned_at_most_half_above_the_papers_three_and_a_half_days(paper_plan: Plan) -> None:
+    """Section 5.2: 84 hours. At base's fraction of the rate it would have taken 123; it reached 0.44 of it."""
+    hours, _ = hours_of(paper_plan, "big")
+    assert 84 < hours < 1.5 * 84
+    assert 0.3 * hours / 84 == pytest.approx(0.44, abs=0.005)  # as the plan's own text says
+
+
+def test_the_papers_plan_is_the_golden_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`make golden` rewrites it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", "--configfile", str(CONFIG_FOLDER / "paper.yaml"), "--gpu", "P100"]) == 0
+    check_golden("plan_paper_p100.txt", capsys.readouterr().out)
+
+
+def test_jobs_are_those_that_snakemake_counts(paper_plan: Plan) -> None:
+    """As `snakemake --dry-run` lists them, less its own `all`."""
+    assert paper_plan.num_jobs_by_rule == {
+        "fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
+        "perplexity": 24, "score": 36, "measure": 1, "tables": 1,
+    }  # fmt: skip
+
+
+def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
+    """3 seeds of base on 8 P100 at $1.46 and 300 W."""
+    base = paper_plan.trainings[0]
+    assert (base.system, base.seeds) == ("base", [1, 2, 3])
+    assert base.total_device_hours == pytest.approx(3 * 8 * base.speed.hours)
+    assert base.total_dollars == pytest.approx(1.46 * base.total_device_hours)
+    assert base.total_kilowatt_hours == pytest.approx(0.3 * base.total_device_hours)
+
+
+def test_as_many_models_are_kept_as_rule_train_keeps(paper_plan: Plan) -> None:
+    corpora = read_corpora(PAPER)
+    assert {(one.corpus, one.system): one.num_models for one in paper_plan.trainings} == {
+        (one.corpus, one.system): largest_asked_average(PAPER, corpora[one.corpus], one.system)
+        for one in expand_trainings(PAPER)
+    }
+    assert sum(len(one.seeds) for one in paper_plan.trainings) == len(expand_trainings(PAPER))
+
+
+def test_a_run_holds_its_models_and_two_full_checkpoints() -> None:
+    """Of 10 parameters: 5 models kept and 1 being written, 40 bytes each; 1 full one and its successor, 120 each."""
+    assert run_disk_bytes(10, 5) == 6 * 40 + 2 * 120
+
+
+def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> None:
+    """One token, one layer pair of d_model 1 and d_ff 1, one symbol: 26 + 4 + 3 numbers are kept."""
+    one = msgspec.structs.replace(PAPER_TRAINING, num_layers=1, d_model=1, d_ff=1, max_tokens_per_batch=1)
+    assert device_memory_bytes(one, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 33
+
+
+def test_every_rank_holds_the_index_and_one_a_checkpoint() -> None:
+    assert host_memory_bytes(100, 10, 8) == 8 * (CONTEXT_BYTES + 480) + 1200
+
+
+def test_archives_that_corpora_share_are_kept_once(paper_plan: Plan) -> None:
+    """In GB: Europarl 0.658, Common Crawl 0.918, News Commentary 0.080, Giga-FrEn 2.595, UN 2.366."""
+    sizes = 657_632_379 + 918_311_367 + 80_418_416 + 2_595_102_720 + 2_365_634_246
+    assert paper_plan.archives_bytes == sizes
+
+
+def test_the_longest_chain_ends_with_the_slowest_training(paper_plan: Plan) -> None:
+    assert [link.what for link in paper_plan.longest_chain] == [
+        "fetch wmt14_en_de", "clean wmt14_en_de", "segment wmt14_en_de", "binarize wmt14_en_de", "train big",
+        "average, decode, score",
+    ]  # fmt: skip
+
+
+def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> None:
+    for verb in ("fetch", "clean"):
+        path = tmp_path / "benchmarks" / "paper" / verb / "wmt14_en_de.tsv"
+        path.parent.mkdir(parents=True)
+        path.write_text("s\th:m:s\n7200.0\t2:00:00\n", encoding="utf-8")
+    first, second, third, *_ = plan_of(PAPER, tmp_path).longest_chain
+    assert [(first.hours, first.basis), (second.hours, second.basis)] == [(2.0, "measured")] * 2
+    assert third.basis == "assumed"
+
+
+def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(tmp_path: Path) -> None:
+    """Base took an hour, so another seed takes one; big as long as it would at the same fraction of the rate."""
+    base = asked_of(PAPER).systems["base"].training
+    record_of(base, tmp_path)
+    plan = plan_of(PAPER, tmp_path)
+    assert hours_of(plan, "base") == (pytest.approx(1.0), "measured")
+    big = asked_of(PAPER).systems["big"].training
+    ratio = predicted_training_seconds(big, 37000, flops_per_second=1) / predicted_training_seconds(
+        base, 37000, flops_per_second=1
+    )
+    assert hours_of(plan, "big") == (pytest.approx(ratio), "fraction")
+    assert "hours marked m" in render_plan(plan)
+    assert "hours marked f" in render_plan(plan)
+
+
+def test_a_measured_time_is_in_proportion_to_updates_and_gpus(tmp_path: Path) -> None:
+    """Half as many updates on 4 of the GPUs took an hour: all of them on 8 take one, too."""
+    base = asked_of(PAPER).systems["base"].training
+    half = msgspec.structs.replace(base, updates=base.updates // 2)
+    record_of(half, tmp_path, hardware=msgspec.structs.replace(EIGHT_P100, num_gpus=4, num_ranks=4))
+    assert hours_of(plan_of(PAPER, tmp_path), "base") == (pytest.approx(1.0), "measured")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"hardware": msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H200")},
+        {"hardware": Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=8, threads_per_rank=1)},
+        {"training_json": "{}"},
+    ],
+)
+def test_another_machine_or_an_old_record_measures_nothing(tmp_path: Path, other: dict[str, Any]) -> None:
+    record_of(asked_of(PAPER).systems["base"].training, tmp_path, **other)
+    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "assumed"
+
+
+def test_another_batch_is_another_training(tmp_path: Path) -> None:
+    base = asked_of(PAPER).systems["base"].training
+    record_of(msgspec.structs.replace(base, max_tokens_per_batch=100), tmp_path)
+    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "fraction"
+
+
+def test_the_actual_stands_beside_the_plan(tmp_path: Path) -> None:
+    """Seed 1 took one hour of 8 GPUs; seed 2 was stopped after half an hour on as many; seed 3 has not begun."""
+    record_of(asked_of(PAPER).systems["base"].training, tmp_path)
+    run_folder = tmp_path / "runs" / "wmt14_en_de-base-seed2-89abcdef"
+    begun = Started(
+        attempt=1, time="2026-01-01T00:00:00+00:00", job="1", host="n1", device="cuda", num_gpus=8,
+        threads_per_rank=1, commit="", update=0,
+    )  # fmt: skip
+    ended = Ended(
+        attempt=1, time="2026-01-01T00:30:00+00:00", update=9, outcome="stopped", reason="SIGTERM", log_tail=[]
+    )
+    run_folder.mkdir(parents=True)
+    append_event(run_folder, begun)
+    append_event(run_folder, ended)
+    plan = plan_of(PAPER, tmp_path)
+    actual = plan.trainings[0].actual
+    assert actual is not None
+    assert (actual.num_finished, actual.num_begun, actual.hours) == (1, 2, 1.0)
+    assert (actual.total_hours, actual.gpu_hours) == (1.5, 12.0)
+    row = next(line for line in render_plan(plan).split("\n") if line.startswith("base"))
+    assert row.split()[-3:] == ["1.0", "(1/3)", "12.0"]
+
+
+def test_the_data_bins_vocabulary_counts_before_the_files(tmp_path: Path) -> None:
+    data = BinarizedCorpus(
+        provenance=PROVENANCE, corpus="wmt14_en_de", folder="data-bin", source_language="en", target_language="de",
+        dictionary_sha256_by_language={"en": "1", "de": "2"}, digest="0", num_pairs_by_split={"train": 7},
+        vocabulary_size_by_language={"en": 1000, "de": 2000}, num_tokens_by_split_by_language={},
+        fairseq_split_by_testset={},
+    )  # fmt: skip
+    write_record(data, corpus_record(tmp_path / "results", "paper", "binarize", "wmt14_en_de"))
+    corpus = plan_of(PAPER, tmp_path).corpora[0]
+    assert (corpus.source_vocabulary_size, corpus.vocabulary_size, corpus.is_joint) == (1000, 2000, False)
+    assert corpus.vocabulary_source == "wmt14_en_de: 2,000, counted in its data-bin"
+    assert (corpus.num_pairs, corpus.data_bin_bytes) == (7, 7 * 2 * (32 * 2 + 12))
+
+
+def test_text_in_pieces_of_unknown_size_is_said_not_to_be_counted(tmp_path: Path) -> None:
+    multi30k = read_scale(CONFIG_FOLDER / "multi30k.yaml")
+    plan = plan_of(multi30k, tmp_path, choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H200", num_gpus=1))
+    assert "multi30k_revisit_en_de" in plan.unsized_corpora
+    text = render_plan(plan)
+    assert "- multi30k_revisit_en_de: nobody published its size" in text
+    assert "assumed: its text comes in pieces" in " ".join(text.split())
+
+
+def test_a_training_that_the_ranks_cannot_share_is_said_to_be_refused(tmp_path: Path) -> None:
+    machine = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=7)
+    plan = plan_of(PAPER, tmp_path, machine)
+    assert all("7 ranks" in one.refusal for one in plan.trainings)
+    assert "To look at\n- base, big, big_enfr, table3_a_h1" in render_plan(plan)
+
+
+def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "a_run" / "done.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("torn", encoding="utf-8")
+    plan = plan_of(PAPER, tmp_path)
+    assert plan.unreadable_records == [str(path)]
+    assert "no record of a training that can be read" in " ".join(render_plan(plan).split())
+
+
+def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(cluster: Any = PLAIN, launcher: str | None = None, gpu: str | None = None) -> tuple[str, int, int]:
+        machine = choose_machine(cluster, HARDWARE, launcher=launcher, gpu=gpu, num_gpus=None)
+        return machine.gpu, machine.num_devices, machine.num_ranks
+
+    monkeypatch.setattr("aiayn.plan_machine.gpu_names", list)
+    two_nodes = msgspec.structs.replace(PLAIN, gpu_type="h100", num_nodes=2)
+    assert chosen() == ("P100", 8, 8)
+    assert chosen(two_nodes) == ("H100", 16, 16)
+    assert chosen(gpu="a100") == ("A100", 8, 8)
+    assert chosen(CPU) == ("", 1, 1)
+    assert chosen(CPU, launcher="slurm") == ("", 8, 8)
+    assert chosen(launcher="local") == ("", 1, 1)
+    monkeypatch.setattr("aiayn.plan_machine.gpu_names", lambda: ["NVIDIA H200"])
+    assert chosen(launcher="local") == ("H200", 1, 1)
+
+
+def test_a_gpu_that_nobody_knows_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match=r"GPU 'B300' \(as asked for\): config/hardware.yaml has K80, K40, .*H200"):
+        choose_machine(PLAIN, HARDWARE, launcher=None, gpu="B300", num_gpus=None)
+
+
+def test_keys_of_the_config_are_replaced_as_snakemake_does() -> None:
+    changed = read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds=[5]", "updates=1000"])
+    assert (changed.seeds, changed.updates) == ([5], 1000)
+    assert read_changed_scale(CONFIG_FOLDER / "paper.yaml", []) == PAPER
+    with pytest.raises(UsageError, match="--config seeds: expected KEY=VALUE"):
+        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds"])
+    with pytest.raises(UsageError, match="is no YAML value"):
+        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds=[5"])
+    with pytest.raises(ConfigError, match=r"paper.yaml with --config seedz=\[5\]"):
+        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seedz=[5]"])
+
+
+def test_the_command_prints_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    configfile = str(CONFIG_FOLDER / "demo.yaml")
+    assert main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"]) == 0
+    plan = msgspec.convert(json.loads(capsys.readouterr().out), Plan)
+    assert (plan.scale, plan.machine.words, len(plan.trainings)) == ("demo", "1 H100", 6)
+
+
+def test_no_gpu_at_all_is_a_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--num-gpus", "0"]) == 2
+    assert "--num-gpus 0: expected 1 or more" in capsys.readouterr().err

@@ -1,0 +1,405 @@
+"""Every check before a start is seen to pass and to fail: mirrors, space, GPUs, Slurm, versions, code, config."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiayn import preflight
+from aiayn.__main__ import main
+from aiayn.cluster_spec import read_cluster
+from aiayn.corpus_spec import CorpusSpec
+from aiayn.hardware import read_hardware
+from aiayn.plan import Plan, group_asked, make_plan
+from aiayn.plan_machine import choose_machine
+from aiayn.preflight import Check
+from aiayn.preflight_mirrors import check_mirrors
+from aiayn.preflight_slurm import check_slurm, read_gpus, read_minutes
+from aiayn.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
+from aiayn.spec import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
+from paper_tables.evaluations import expand_evaluations, read_corpora, read_systems
+
+NUM_BYTES = 1000
+PLAIN = msgspec.structs.replace(
+    read_cluster("plain"), partition="gpu", gpu_type="h100", memory_gb_per_node=200, constraint="fast"
+)
+NODE = "n1|gpu*|up|2-00:00:00|64|256000|gpu:h100:8(S:0-1)|fast,new|idle"
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return the plan of the paper on 8 P100."""
+    scale, hardware = read_scale(CONFIG_FOLDER / "paper.yaml"), read_hardware()
+    asked = group_asked(
+        scale, corpora=read_corpora(scale), systems=read_systems(scale), evaluations=expand_evaluations(scale),
+        num_baselines=0,
+    )  # fmt: skip
+    machine = choose_machine(read_cluster("plain"), hardware, launcher="slurm", gpu="P100", num_gpus=None)
+    folder = tmp_path_factory.mktemp("nothing")
+    return make_plan(asked, machine, hardware, results_folder=folder, benchmarks_folder=folder)
+
+
+def outcomes(checks: list[Check]) -> dict[str, str]:
+    """Return the worst outcome by name of check."""
+    worst: dict[str, str] = {}
+    for check in checks:
+        if worst.get(check.name) != "FAIL":
+            worst[check.name] = check.outcome
+    return worst
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Gives a file of NUM_BYTES below /heads and /bytes (which gives no heads), another size below /short, else 404."""
+
+    def do_HEAD(self) -> None:
+        known = {"heads": (200, NUM_BYTES), "short": (200, NUM_BYTES - 1), "bytes": (405, 0)}
+        status, size = known.get(self.path.split("/")[1], (404, 0))
+        self._answer(status, {"Content-Length": str(size)})
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/bytes") and self.headers["Range"] == "bytes=0-0":
+            self._answer(206, {"Content-Range": f"bytes 0-0/{NUM_BYTES}", "Content-Length": "1"})
+            self.wfile.write(b"x")
+        else:
+            self._answer(404, {"Content-Length": "0"})
+
+    def _answer(self, status: int, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay silent."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Return the base URL of a server on this machine."""
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
+    thread = Thread(target=partial(httpd.serve_forever, poll_interval=0.01))
+    thread.start()
+    yield f"http://127.0.0.1:{httpd.server_port}"
+    httpd.shutdown()
+    httpd.server_close()
+    thread.join()
+
+
+def corpus_at(*base_urls: str) -> dict[str, CorpusSpec]:
+    """Return a corpus of one archive that has a public place at each URL, and test sets of sacreBLEU."""
+    base_url_by_place = {f"place{index}": url for index, url in enumerate(base_urls)}
+    packed = PackedFile(
+        num_bytes=NUM_BYTES, checksum="unknown", path_by_place=dict.fromkeys(base_url_by_place, "a.tgz")
+    )
+    source = ArchiveSource(
+        licence="free", archives=["a"], base_url_by_place=base_url_by_place,
+        archive_by_name={
+            "a": ArchiveSpec(num_lines=9, member_by_language={"en": "en", "de": "de"}, file_by_format={"tgz": packed})
+        },
+        testset_by_name={
+            name: PublicTestset(sacrebleu_name=published, num_lines=1)
+            for name, published in {"newstest2013": "wmt13", "newstest2014": "wmt14/full"}.items()
+        },
+    )  # fmt: skip
+    corpus = CorpusSpec(
+        name="c", description="a corpus", language_pair="en-de", source=source, dev_testset="newstest2013",
+        test_testset="newstest2014", clean=CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False),
+        subword=SubwordSpec(vocabulary_size=10, joint=True),
+    )  # fmt: skip
+    return {"c": corpus}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a cache of sacreBLEU's with the archives of both test sets."""
+    from sacrebleu.dataset import DATASETS
+
+    for name in ("wmt13", "wmt14/full"):
+        folder = tmp_path / "cache" / name
+        folder.mkdir(parents=True)
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(folder))
+        (folder / DATASETS[name]._get_tarball_filename(DATASETS[name].data[0])).write_bytes(b"archive")
+    return tmp_path / "cache"
+
+
+def look(corpora: dict[str, CorpusSpec], folder: Path, *, mirror: str | None = None, is_offline: bool = False) -> Check:
+    """Return the one check of a corpus's files."""
+    (check,) = check_mirrors(corpora, mirror=mirror, archives_folder=folder, is_offline=is_offline, timeout_seconds=2.0)
+    return check
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("place", ["heads", "bytes"])
+def test_an_archive_that_a_place_has_is_found(tmp_path: Path, server: str, place: str) -> None:
+    check = look(corpus_at(f"{server}/nothing", f"{server}/{place}"), tmp_path)
+    assert (check.outcome, check.evidence) == ("OK", f"3 files: 1 at {server.removeprefix('http://')}, 2 lie here")
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_archive_of_another_size_or_of_no_place_fails(tmp_path: Path, server: str) -> None:
+    short = look(corpus_at(f"{server}/short"), tmp_path)
+    assert short.outcome == "FAIL"
+    assert f"1 of 3 files are nowhere: a ({server}/short/a.tgz: 999 bytes, published 1000)" in short.evidence
+    absent = look(corpus_at(f"{server}/nothing"), tmp_path)
+    assert f"a ({server}/nothing/a.tgz: status 404)" in absent.evidence
+    assert "AIAYN_MIRROR" in absent.next_step
+    nobody = look(corpus_at("http://127.0.0.1:9"), tmp_path)
+    assert "a (http://127.0.0.1:9/a.tgz: ConnectionError)" in nobody.evidence
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_archive_that_lies_here_is_not_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(b"x" * NUM_BYTES)
+    check = look(corpus_at("http://127.0.0.1:9"), tmp_path, is_offline=True)
+    assert (check.outcome, check.evidence) == ("OK", "3 files: 3 lie here")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_local_mirror_counts_offline_and_its_size_is_compared(tmp_path: Path) -> None:
+    mirrored = tmp_path / "mirror" / "place0" / "a.tgz"
+    mirrored.parent.mkdir(parents=True)
+    mirrored.write_bytes(b"x" * NUM_BYTES)
+    corpora, mirror = corpus_at("http://127.0.0.1:9"), (tmp_path / "mirror").as_uri()
+    found = look(corpora, tmp_path / "archives", mirror=mirror, is_offline=True)
+    assert (found.outcome, found.evidence) == ("OK", "3 files: 1 on a local mirror, 2 lie here")
+    mirrored.write_bytes(b"x")
+    torn = look(corpora, tmp_path / "archives", mirror=mirror, is_offline=True)
+    assert "1 bytes, published 1000" in torn.evidence
+    mirrored.unlink()
+    absent = look(corpora, tmp_path / "archives", mirror=mirror, is_offline=True)
+    assert "no such file" in absent.evidence
+    assert "while online" in absent.next_step
+
+
+def test_a_test_set_that_is_nowhere_fails_offline(tmp_path: Path, cache: Path) -> None:
+    shutil.rmtree(cache)
+    check = look(corpus_at("http://127.0.0.1:9"), tmp_path, is_offline=True)
+    assert "newstest2014 (no place may be asked)" in check.evidence
+
+
+def test_generated_text_needs_no_mirror_and_plain_files_do(tmp_path: Path) -> None:
+    assert look({"demo_en_de": read_corpus("demo_en_de")}, tmp_path, is_offline=True).outcome == "OK"
+    check = look({"c": read_corpus("multi30k_en_de")}, tmp_path, mirror=tmp_path.as_uri(), is_offline=True)
+    assert (check.outcome, "no such file" in check.evidence) == ("FAIL", True)
+
+
+def space(plan: Plan, folder: Path) -> list[Check]:
+    """Return the checks of space of a working directory."""
+    return preflight.check_space(
+        plan, runs_folder=folder / "runs", results_folder=folder / "results", archives_folder=folder / "archives"
+    )
+
+
+def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend to so much free disk."""
+    usage = shutil.disk_usage("/")._replace(free=num_bytes)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+
+
+def test_the_plan_must_fit_on_the_disk(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
+    leave_free(needed, monkeypatch)
+    assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
+    leave_free(needed - 1, monkeypatch)
+    (check,) = space(plan, tmp_path)
+    assert check.outcome == "FAIL"
+    assert f"up to {needed / 1e9:,.1f} GB needed: runs 192.5 GB in {tmp_path / 'runs'}" in check.evidence
+    assert "--config runs_folder=" in check.next_step
+
+
+def test_what_lies_there_already_is_not_needed_again(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand bytes of a checkpoint, a thousand of results."""
+    needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
+    leave_free(needed - 2000, monkeypatch)
+    assert outcomes(space(plan, tmp_path)) == {"space": "FAIL"}
+    for path in ("runs/wmt14_en_de-base-seed1-01234567/checkpoints/full_00000001.pt", "results/paper/text"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_bytes(b"x" * 1000)
+    assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
+
+
+def test_a_folder_that_cannot_be_written_to_fails(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_free(10**15, monkeypatch)
+    (tmp_path / "runs").write_text("a file, no folder", encoding="utf-8")
+    assert [check.evidence for check in space(plan, tmp_path) if check.outcome == "FAIL"] == [
+        f"{tmp_path / 'runs'}: not a folder that you may write to, for runs"
+    ]
+
+
+def commands(folder: Path, text_by_command: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put commands on PATH, alone, that print a text; an empty text is a failure."""
+    folder.mkdir(exist_ok=True)
+    for name, text in text_by_command.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        script = f"#!/bin/sh\n/bin/cat {folder}/{name}.txt\n" if text else "#!/bin/sh\nexit 1\n"
+        (folder / name).write_text(script, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def slurm(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, nodes: str = NODE, associations: str = "", **changes: Any
+) -> dict[str, Check]:
+    """Return the checks by name, of a Slurm of such nodes and associations; `changes` are to the cluster's file."""
+    texts = {"sinfo": nodes, "sacctmgr": associations}
+    texts |= dict.fromkeys(("sbatch", "srun", "squeue", "scancel", "scontrol"), "x")
+    commands(folder / "bin", texts, monkeypatch)
+    return {check.name: check for check in check_slurm(msgspec.structs.replace(PLAIN, **changes))}
+
+
+def test_a_cluster_that_has_what_is_asked_for_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = slurm(tmp_path, monkeypatch)
+    assert {name: check.outcome for name, check in checks.items()} == {
+        "partition": "OK", "nodes": "OK", "account": "OK",
+    }  # fmt: skip
+    assert checks["partition"].evidence == "gpu: up, limit 2,880 minutes, 1 nodes"
+    assert checks["nodes"].evidence == "1 of 1 nodes have 8 h100 GPUs, 32 CPUs, 200 GB, fast, 1 needed a training"
+    assert slurm(tmp_path, monkeypatch, partition=None)["partition"].outcome == "OK"  # the default one, marked *
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "changes", "evidence"),
+    [
+        ("partition", NODE, {"partition": "big"}, "partition 'big': there is none; sinfo shows gpu"),
+        ("partition", NODE.replace("*", ""), {"partition": None}, "a default partition: there is none"),
+        ("partition", NODE.replace("|up|", "|inact|"), {}, "gpu: not up"),
+        ("partition", NODE.replace("2-00:00:00", "12:00:00"), {}, "limit 720 minutes, 1 nodes, below time_limit_min"),
+        ("nodes", NODE.replace("idle", "drained*"), {}, "0 of 1 nodes have .*1 is drained"),
+        ("nodes", NODE, {"gpu_type": "a100"}, "1 with 0 such GPUs"),
+        ("nodes", NODE.replace(":8(", ":4("), {}, "1 with 4 such GPUs"),
+        ("nodes", NODE, {"cpus_per_rank": 9}, "1 with 64 CPUs"),
+        ("nodes", NODE, {"memory_gb_per_node": 300}, "1 with 256000 MB"),
+        ("nodes", NODE, {"constraint": "old"}, "1 without feature old"),
+        ("nodes", NODE, {"num_nodes": 2}, "1 of 1 nodes have .*, 2 needed a training"),
+        ("slurm", "", {}, "sinfo does not answer"),
+        ("slurm", "half an answer", {}, "sinfo does not answer"),
+    ],
+)
+def test_a_cluster_that_lacks_something_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, nodes: str, changes: dict[str, Any], evidence: str
+) -> None:
+    check = slurm(tmp_path, monkeypatch, nodes=nodes, **changes)[name]
+    assert check.outcome == "FAIL"
+    assert re.search(evidence, check.evidence), check.evidence
+    assert check.next_step
+
+
+def test_a_machine_without_slurms_commands_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands(tmp_path / "empty", {"sinfo": "x"}, monkeypatch)
+    (check,) = check_slurm(PLAIN)
+    assert (check.outcome, check.evidence) == ("FAIL", "not on PATH: sbatch, srun, squeue, scancel, scontrol")
+
+
+def test_account_and_qos_are_compared_where_accounting_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked(associations: str, **changes: Any) -> tuple[str, str]:
+        check = slurm(tmp_path, monkeypatch, associations=associations, **changes)["account"]
+        return check.outcome, check.evidence
+
+    mine = "physics|normal,long\nmaths|normal\n"
+    assert checked(mine, account="physics", qos="long") == ("OK", "account physics, qos long")
+    assert checked(mine, account="art") == ("FAIL", "account 'art' is not among yours")
+    assert checked(mine, qos="short") == ("FAIL", "qos 'short' is not among yours")
+    assert checked("", account="art") == ("WARN", "account art: not known, accounting does not answer")
+    assert checked("") == ("OK", "Slurm's defaults for account and QoS: not known, accounting does not answer")
+
+
+def test_slurms_times_and_gpus_are_read_as_it_prints_them() -> None:
+    times = {"1-02:03:30": 1563.5, "2-0": 2880.0, "02:00:00": 120.0, "30:00": 30.0, "45": 45.0, "infinite": None}
+    assert {text: read_minutes(text) for text in times} == times
+    gres = {"(null)": {}, "gpu:8": {"": 8}, "gpu:h100:4(S:0),gpu:a100:2,shard:9": {"h100": 4, "a100": 2}}
+    assert {text: read_gpus(text) for text in gres} == gres
+
+
+def test_the_local_launcher_needs_a_gpu_for_the_papers_scale(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert preflight.check_local_gpus(plan, allow_long_runs=False).outcome == "FAIL"
+    assert preflight.check_local_gpus(plan, allow_long_runs=True).outcome == "OK"
+    commands(tmp_path / "bin", {"nvidia-smi": "0, NVIDIA H200\n"}, monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    check = preflight.check_local_gpus(plan, allow_long_runs=False)
+    assert (check.outcome, check.evidence) == ("OK", "1 here: NVIDIA H200")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert preflight.check_local_gpus(plan, allow_long_runs=True).outcome == "WARN"
+
+
+def test_ranks_that_cannot_share_an_update_fail(plan: Plan) -> None:
+    assert preflight.check_plan(plan).outcome == "OK"
+    refused = msgspec.structs.replace(plan.trainings[0], refusal="base: cannot be shared")
+    check = preflight.check_plan(msgspec.structs.replace(plan, trainings=[refused, refused]))
+    assert (check.outcome, check.evidence) == ("FAIL", "base: cannot be shared (and 1 more)")
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome"), [((3, 10), "FAIL"), ((3, 11), "OK"), ((3, 12), "OK"), ((3, 13), "FAIL")]
+)
+def test_python_is_one_that_the_packages_are_made_for(version: tuple[int, int], outcome: str) -> None:
+    assert preflight.check_python(version).outcome == outcome
+
+
+def test_packages_are_compared_with_their_pins(tmp_path: Path) -> None:
+    names = (*preflight.NEEDED_PACKAGES, preflight.SLURM_PACKAGE)
+    installed, path = dict.fromkeys(names, "1.0"), tmp_path / "constraints.txt"
+
+    def checked(installed: Mapping[str, str], *, needs_slurm: bool = True) -> tuple[str, str]:
+        (check,) = preflight.check_packages(path, installed, needs_slurm=needs_slurm)
+        return check.outcome, check.evidence
+
+    assert checked(installed) == ("WARN", f"{path}: not there: versions cannot be compared")
+    path.write_text("# pins\nTorch==1.0\nmsgspec==1.0\nnot_here==2.0\n", encoding="utf-8")
+    assert checked(installed) == ("OK", "2 installed, all as constraints.txt pins them")
+    assert checked({**installed, "torch": "1.0+cpu"})[0] == "OK"
+    assert checked({**installed, "torch": "1.1"}) == ("WARN", "other versions: torch 1.1 (pinned 1.0)")
+    del installed[preflight.SLURM_PACKAGE]
+    assert checked(installed) == ("FAIL", f"not installed: {preflight.SLURM_PACKAGE}")
+    assert checked(installed, needs_slurm=False)[0] == "OK"
+
+
+@pytest.mark.parametrize(
+    ("label", "outcome", "evidence"),
+    [
+        ("0123456789abcdef", "OK", "commit 0123456789ab"),
+        ("0123456789abcdef+dirty", "WARN", "commit 0123456789ab, with changes that are not committed"),
+        ("unknown", "WARN", "no commit is known"),
+    ],
+)
+def test_the_code_should_be_a_commit(monkeypatch: pytest.MonkeyPatch, label: str, outcome: str, evidence: str) -> None:
+    monkeypatch.setattr(preflight, "commit_label", lambda: label)
+    check = preflight.check_code()
+    assert (check.outcome, check.evidence) == (outcome, evidence)
+
+
+def test_the_demo_passes_and_a_wrong_config_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("aiayn.preflight.installed_versions", lambda: dict.fromkeys(preflight.NEEDED_PACKAGES, "0"))
+    demo = ["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline"]
+    assert main(demo) == 0
+    assert "OK    mirrors of demo_en_de  none needed" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == []
+    assert main([*demo, "--json", "--config", "ablation_systems=[base2]"]) == 1
+    captured = capsys.readouterr()
+    checks = msgspec.convert(json.loads(captured.out), list[Check])
+    assert outcomes(checks)["config"] == "FAIL"
+    assert "base2" in checks[0].evidence
+    assert "1 of 4 checks failed" in captured.err
+
+
+def test_a_failing_check_is_shown_with_its_next_step() -> None:
+    checks = [preflight.passed("code", "commit 1"), preflight.failed("space", "full", "make room")]
+    assert preflight.render_checks(checks) == (
+        "OK    code   commit 1\nFAIL  space  full\n             -> make room\n\n1 OK, 0 WARN, 1 FAIL\n"
+    )

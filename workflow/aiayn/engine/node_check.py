@@ -1,0 +1,246 @@
+"""What a training's job does first: see that each rank's device is sound, that the ranks add up, that there is a disk.
+
+A bad node is found here within seconds and by its name, not after hours by a loss that is not a number. Nothing here
+draws a random number, so that a training after it is the same bit for bit.
+"""
+
+import contextlib
+import datetime
+import itertools
+import math
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from aiayn.engine.ranks import Rank
+from aiayn.errors import LaunchError
+from aiayn.provenance import replace_on_success
+
+TIMEOUT_SECONDS = 60.0  # for each thing that needs the other ranks: a rank that starts late has its imports behind it
+PARTING_SECONDS = 5.0
+NUM_REDUCED = 1 << 18  # 1 MiB of fp32
+NUM_FILE_BYTES = 1 << 20
+TOLERANCE = 2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
+NODE_ADVICE = "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the training again"
+DISK_ADVICE = "make room there, or name another disk (`--config runs_folder=...`)"
+_NUM_CALLS = itertools.count()  # every rank calls equally often: two calls' reports never meet in the store
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank tells the others: where it is, and what is wrong there, '' if nothing."""
+
+    host: str
+    device: str
+    problem: str
+
+
+def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`; all joined before.
+
+    Each rank reports to all others after either half, so that every rank's error names every bad one.
+
+    Raises:
+        LaunchError: naming host, rank and device of each that is bad or silent, what was found, what was expected, and
+            the next step.
+    """
+    ranks = _Ranks(rank, device, timeout_seconds)
+    step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
+    problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
+    if rank.index == 0:
+        problems.append(_problem_of(lambda: _check_file(folder), file, DISK_ADVICE))
+    ranks.require_sound("local", "; ".join(filter(None, problems)))
+    if rank.num_ranks > 1:
+        problem = _problem_of(lambda: _check_sum(rank, device, timeout_seconds), "an all-reduce", NODE_ADVICE)
+        ranks.require_sound("sum", problem)
+
+
+class _Ranks:
+    """The ranks' reports to each other, through the store by which they joined: it needs no device that works."""
+
+    def __init__(self, rank: Rank, device: str, timeout_seconds: float) -> None:
+        self._rank = rank
+        self._own = Report(
+            host=platform.node(), device=device if device == "cpu" else f"{device}:{rank.local_index}", problem=""
+        )
+        self._timeout_seconds = timeout_seconds
+        self._prefix = f"aiayn_node_check/{next(_NUM_CALLS)}"
+        self._store = None if rank.num_ranks == 1 else self._connected()
+
+    def require_sound(self, part: str, problem: str) -> None:
+        """Tell the others what was found here, hear what was found there, and raise if anything is wrong anywhere."""
+        own = msgspec.structs.replace(self._own, problem=problem)
+        report_by_index = {self._rank.index: own}
+        if self._store is not None:
+            with contextlib.suppress(RuntimeError):  # rank 0 is gone with the store: then it is silent, below
+                self._store.set(f"{self._prefix}/{part}/{self._rank.index}", msgspec.json.encode(own).decode())
+            deadline = time.monotonic() + self._timeout_seconds
+            others = (index for index in range(self._rank.num_ranks) if index != self._rank.index)
+            report_by_index |= {index: self._heard(self._store, part, index, deadline) for index in others}
+            self._part_from_others(self._store, part)
+        if any(report.problem for report in report_by_index.values()):
+            raise LaunchError(self._message(report_by_index))
+
+    def _connected(self) -> TCPStore:
+        try:
+            store = TCPStore(
+                os.environ["MASTER_ADDR"],
+                int(os.environ["MASTER_PORT"]),
+                is_master=False,
+                timeout=datetime.timedelta(seconds=self._timeout_seconds),
+            )
+            store.set(self._host_key(self._rank.index), self._own.host)  # before anything may hang
+        except RuntimeError as error:
+            problem = f"rank 0 does not answer at {os.environ['MASTER_ADDR']}: {error}; {NODE_ADVICE}"
+            own = msgspec.structs.replace(self._own, problem=problem)
+            raise LaunchError(self._message({self._rank.index: own})) from error
+        return store
+
+    def _host_key(self, index: int) -> str:
+        return f"{self._prefix}/host/{index}"
+
+    def _heard(self, store: TCPStore, part: str, index: int, deadline: float) -> Report:
+        """Return a rank's report, or one that it is silent."""
+        host, key = "an unknown host", f"{self._prefix}/{part}/{index}"
+        try:
+            if store.check([self._host_key(index)]):
+                host = store.get(self._host_key(index)).decode()
+            store.wait([key], datetime.timedelta(seconds=max(0.01, deadline - time.monotonic())))
+            return msgspec.json.decode(store.get(key), type=Report)
+        except RuntimeError:
+            problem = f"no word of it within {self._timeout_seconds:g} s; {NODE_ADVICE}"
+        return Report(host=host, device=self._own.device.partition(":")[0], problem=problem)
+
+    def _part_from_others(self, store: TCPStore, part: str) -> None:
+        """Let rank 0, whose process holds the store, not end before the others have heard it."""
+        key = f"{self._prefix}/{part}/num_heard"
+        with contextlib.suppress(RuntimeError):
+            num_heard = store.add(key, 1)
+            deadline = time.monotonic() + min(PARTING_SECONDS, self._timeout_seconds)
+            while self._rank.index == 0 and num_heard < self._rank.num_ranks and time.monotonic() < deadline:
+                time.sleep(0.01)
+                num_heard = store.add(key, 0)
+
+    def _message(self, report_by_index: dict[int, Report]) -> str:
+        bad = [
+            f"rank {index} of {self._rank.num_ranks} on {report.host} ({report.device}): {report.problem}"
+            for index, report in sorted(report_by_index.items())
+            if report.problem
+        ]
+        return f"job {self._rank.job} cannot train: " + "\n  ".join(bad)
+
+
+def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
+    """Return what a check found wrong, '' if nothing."""
+    try:
+        check()
+    except (RuntimeError, OSError, ValueError) as error:  # torch's errors are RuntimeErrors
+        return f"{what}: {error}; {advice}"
+    return ""
+
+
+def _wave(size: int, phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
+    """Return numbers between -1 and 1 that no generator is asked for, the same on every device to rounding."""
+    angles = torch.arange(size, dtype=torch.float64) * 0.7 + phase
+    return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
+
+
+def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
+    """Return loss and gradient's length of a layer of 16 x 32: attention, norm, ReLU and their backward pass."""
+    tokens, width = 16, 32
+    x_TD = _wave(tokens * width, 0.0, tokens, width, device=device, dtype=dtype)  # T tokens, D the width
+    weights = [_wave(width * width, k, width, width, device=device, dtype=dtype) / width**0.5 for k in (1, 2, 3, 4)]
+    for weight_DD in weights:
+        weight_DD.requires_grad_()
+    query_DD, key_DD, inner_DD, output_DD = weights
+    attention_TT = ((x_TD @ query_DD) @ (x_TD @ key_DD).T / width**0.5).softmax(dim=-1)
+    h_TD = torch.nn.functional.layer_norm(x_TD + attention_TT @ x_TD, (width,))
+    y_TD = torch.relu(h_TD @ inner_DD) @ output_DD
+    loss = (y_TD - x_TD).square().mean()
+    gradients = torch.autograd.grad(loss, weights)
+    return float(loss.detach()), math.sqrt(sum(float(gradient_DD.square().sum()) for gradient_DD in gradients))
+
+
+def _check_layer(device: str) -> None:
+    """Compare a step on the device with the same step in double precision on the CPU."""
+    with torch.enable_grad():
+        expected = layer_step("cpu", torch.float64)
+        found = layer_step(device)
+    for name, value, right in zip(("loss", "gradient"), found, expected, strict=True):
+        if not abs(value - right) <= TOLERANCE * right:  # so that nan is refused, too
+            raise ValueError(f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly")
+
+
+def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
+    """Sum a known tensor over all ranks; whole numbers below 2^24, so that fp32 holds every sum without rounding."""
+    pattern_N = torch.arange(NUM_REDUCED, dtype=torch.float32) % 16 + 1
+    sum_N = (pattern_N * (rank.index + 1)).to(device)
+    expected_N = pattern_N * (rank.num_ranks * (rank.num_ranks + 1) // 2)
+    found_N = _within(timeout_seconds, lambda: all_reduced(sum_N))
+    num_wrong = int((found_N != expected_N).sum())
+    if num_wrong:
+        first = int((found_N != expected_N).nonzero()[0])
+        raise ValueError(
+            f"{num_wrong:,} of {NUM_REDUCED:,} sums are wrong, the first {float(found_N[first]):g}, expected "
+            f"{float(expected_N[first]):g}: a device or the network between the nodes computes wrongly"
+        )
+
+
+def all_reduced(summand_N: Tensor) -> Tensor:
+    """Return the sum over all ranks, on the CPU: with NCCL nothing has happened before it is there."""
+    torch.distributed.all_reduce(summand_N)
+    return summand_N.cpu()
+
+
+def _within(seconds: float, work: Callable[[], Tensor]) -> Tensor:
+    """Return what `work` does, or raise RuntimeError when it takes longer.
+
+    In a thread of its own: a collective that hangs does not come back, whatever time-out its process group has.
+    """
+    results: list[Tensor] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise RuntimeError(str(errors[0])) from errors[0]
+    if not results:
+        raise RuntimeError(f"not done within {seconds:g} s: a rank or the network between the nodes hangs")
+    return results[0]
+
+
+def _check_file(folder: Path) -> None:
+    """Write a file as checkpoints are written, and read it back from the disk, not from memory where that is possible.
+
+    Its name is that of a partial file: what a killed job leaves is removed by the next one.
+    """
+    expected = bytes(range(256)) * (NUM_FILE_BYTES // 256)
+    path = folder / ".node_check.partial"
+    try:
+        with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
+            file.write(expected)
+        with path.open("rb") as file:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            found = file.read()
+    except OSError as error:
+        raise OSError(f"{error.strerror or error}; expected room for checkpoints and the right to write") from error
+    finally:
+        path.unlink(missing_ok=True)
+    if found != expected:
+        raise ValueError(f"{len(found):,} other bytes read than the {len(expected):,} written: the disk is bad")

@@ -1,0 +1,32 @@
+"""A scale's config file with single keys replaced, as `snakemake --config` does: what a plan or a preflight is of."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from aiayn.errors import UsageError
+from aiayn.spec import ScaleSpec, convert_scale, read_scale
+from aiayn.strict_yaml import read_document
+
+
+def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
+    """Return a scale's config, its keys replaced by `KEY=VALUE` texts, values read as YAML.
+
+    Raises:
+        UsageError: if a change is no KEY=VALUE.
+        ConfigError: naming the file, if a key or value is wrong.
+    """
+    if not changes:
+        return read_scale(path)
+    values = dict(read_document(path).values)
+    for change in changes:
+        key, equals, text = change.partition("=")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"--config {change}: {text!r} is no YAML value ({error}); quote it") from error
+        if not equals or not key:
+            raise UsageError(f"--config {change}: expected KEY=VALUE, such as updates=1000 or 'seeds=[1]'")
+        values[key] = value
+    return convert_scale(values, f"{path} with --config {' '.join(changes)}")

@@ -1,0 +1,117 @@
+"""Check what a config needs before it is started: config, mirrors, space, GPUs or Slurm, versions, code.
+
+Each check is OK, WARN or FAIL, with what was seen and what to do next. Nothing is downloaded, written or submitted.
+Exit code 1 if any check fails.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiayn.cluster_spec import ClusterSpec
+    from aiayn.plan import AskedScale, Plan
+    from aiayn.preflight import Check
+
+EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn preflight`."""
+    from aiayn.plan_machine import LAUNCHERS
+
+    parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
+    parser.add_argument(
+        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="keys of it to be replaced, as for snakemake"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="a file of config/clusters (default: the config's)")
+    parser.add_argument(
+        "--launcher", choices=LAUNCHERS, default="local", help="where trainings are to run (default: local)"
+    )
+    parser.add_argument("--offline", action="store_true", help="ask no place over the network")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument(
+        "--archives-folder", type=Path, metavar="FOLDER",
+        help="where archives are kept (default: AIAYN_ARCHIVES, else results/archives)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print a list of objects")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print all checks; fail if one does."""
+    import msgspec
+
+    from aiayn.errors import AiaynError
+    from aiayn.preflight import render_checks
+
+    checks = _gather_checks(args)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(checks), indent=1).decode("utf-8"))
+    else:
+        print(render_checks(checks), end="", flush=True)
+    num_failed = sum(check.outcome == "FAIL" for check in checks)
+    if num_failed:
+        raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
+
+
+def _gather_checks(args: argparse.Namespace) -> "list[Check]":
+    """Return all checks; if the config cannot be read, that one alone is to be repaired first."""
+    import os
+    import sys
+
+    from aiayn import preflight
+    from aiayn.errors import AiaynError
+    from aiayn.fetch import ARCHIVES_FOLDER
+    from aiayn.preflight_mirrors import check_mirrors
+    from aiayn.preflight_slurm import check_slurm
+
+    is_slurm = args.launcher == "slurm"
+    constraints_path = preflight.CHECKOUT / "constraints.txt"
+    own = [
+        preflight.check_python(sys.version_info[:2]),
+        *preflight.check_packages(constraints_path, preflight.installed_versions(), needs_slurm=is_slurm),
+        preflight.check_code(),
+    ]
+    try:
+        asked, cluster, plan, mirror = _read_config(args)
+    except AiaynError as error:
+        return [preflight.failed("config", str(error), "correct that first: nothing else of it was checked"), *own]
+    scale = asked.scale
+    read = f"{scale.scale}: {len(asked.corpora)} corpora, {len(asked.systems)} systems, cluster {cluster.name}"
+    archives_folder = args.archives_folder or Path(os.environ.get("AIAYN_ARCHIVES") or ARCHIVES_FOLDER)
+    local = [] if is_slurm else [preflight.check_local_gpus(plan, allow_long_runs=scale.allow_long_runs)]
+    return [
+        preflight.passed("config", read),
+        preflight.check_plan(plan),
+        *check_mirrors(asked.corpora, mirror=mirror, archives_folder=archives_folder, is_offline=args.offline),
+        *preflight.check_space(
+            plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives_folder
+        ),
+        *(check_slurm(cluster) if is_slurm else local),
+        *own,
+    ]
+
+
+def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None]":
+    """Return what the config asks for, its cluster, its plan there, and the mirror."""
+    from aiayn.cluster_spec import read_cluster
+    from aiayn.download import named_mirror
+    from aiayn.hardware import read_hardware
+    from aiayn.plan import group_asked, make_plan
+    from aiayn.plan_config import read_changed_scale
+    from aiayn.plan_machine import choose_machine
+    from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
+
+    scale = read_changed_scale(args.configfile, args.config)
+    corpora, hardware = read_corpora(scale), read_hardware()
+    asked = group_asked(
+        scale,
+        corpora=corpora,
+        systems=read_systems(scale),
+        evaluations=expand_evaluations(scale),
+        num_baselines=len(expand_baselines(scale, corpora)),
+    )
+    cluster = read_cluster(args.cluster or scale.cluster)
+    machine = choose_machine(cluster, hardware, launcher=args.launcher, gpu=None, num_gpus=None)
+    plan = make_plan(asked, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
+    return asked, cluster, plan, named_mirror(scale.mirror)
