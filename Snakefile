@@ -9,6 +9,7 @@ The order of the includes is the order of the data flow; workflow/README.md has 
 
 from pathlib import Path
 
+from aiayn.driver_mark import mark_driver
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -36,3 +37,8 @@ rule data:
     """All data-bins of the scale, without training."""
     input:
         [corpus_path("binarize", corpus) for corpus in used_corpora(SCALE)],
+
+
+onstart:
+    # Whose the locks and Slurm jobs are, should this snakemake be killed: `aiayn unlock` asks.
+    mark_driver(log)

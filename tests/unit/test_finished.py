@@ -19,8 +19,8 @@ DATA = BinarizedCorpus(
     num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
 )  # fmt: skip
 SEGMENTED = SegmentedText(
-    provenance=PROVENANCE, corpus="demo_en_de", model_path_by_language={}, vocabulary_path_by_language={},
-    num_tokens_by_language={},
+    provenance=PROVENANCE, corpus="demo_en_de", normalise="none", tokenise="none", method="sentencepiece",
+    model_path_by_language={}, vocabulary_path_by_language={}, learning_by_model={},
 )  # fmt: skip
 
 

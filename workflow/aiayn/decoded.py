@@ -5,11 +5,12 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.detokenise import detokenise
 from aiayn.errors import RecordError
 from aiayn.paths import corpus_record
 from aiayn.records import Hypotheses, RawCorpus, read_record
+from aiayn.run_names import match_run
 from aiayn.spec import read_corpus
-from aiayn.subword import detokenise
 from aiayn.text import read_lines
 
 
@@ -30,22 +31,15 @@ def find_decoded(results_folder: Path, run: str, *, testset: str | None, average
     found = [
         _read_decoded(results_folder, path) for path in sorted(results_folder.glob("*/decode/*/*/seed*/last*/*.json"))
     ]
-    names = sorted({one.hypotheses.run for one in found})
-    meant = [name for name in names if name == run] or [name for name in names if name.startswith(run)]
-    if len(meant) != 1:
-        problem = "is the beginning of more than one run" if meant else "is neither a file nor a decoded run"
-        raise RecordError(
-            f"{run}: {problem} below {results_folder}; runs:\n  " + ("\n  ".join(meant or names) or "none")
-        )
-    of_run = [one for one in found if one.hypotheses.run == meant[0]]
+    names = {one.hypotheses.run for one in found}
+    name = match_run(run, names, place=str(results_folder), unknown="is neither a file nor a decoded run")
+    of_run = [one for one in found if one.hypotheses.run == name]
     fitting = [
         one for one in of_run if testset in (None, one.hypotheses.testset) and average in (None, one.hypotheses.average)
     ]
     if len({one.hypotheses.testset for one in fitting}) != 1:
         had = ", ".join(f"{one.hypotheses.testset} ({one.hypotheses.average})" for one in of_run)
-        raise RecordError(
-            f"{meant[0]}: decoded on {had}; choose one with --testset and, where it has several, --average"
-        )
+        raise RecordError(f"{name}: decoded on {had}; choose one with --testset and, where it has several, --average")
     return max(fitting, key=lambda one: int(re.sub(r"\D", "", one.hypotheses.average)))
 
 
@@ -60,7 +54,7 @@ def corpus_references(results_folder: Path, decoded: Decoded) -> list[str]:
     path = Path(raw.pair_by_split[decoded.hypotheses.testset].path_by_language[corpus.target_language])
     if not corpus.is_segmented:
         return list(read_lines(path))
-    return [detokenise(line, is_segmented=True) for line in read_lines(path)]
+    return [detokenise(line, corpus) for line in read_lines(path)]
 
 
 def _read_decoded(results_folder: Path, path: Path) -> Decoded:

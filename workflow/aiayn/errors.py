@@ -58,3 +58,7 @@ class RunError(AiaynError):
 
 class SpaceError(AiaynError):
     """The disk cannot hold what is about to be written."""
+
+
+class StateError(AiaynError):
+    """A run or a working directory is not in the state that the command needs; nothing was done."""

@@ -8,6 +8,7 @@ import msgspec
 from aiayn.errors import RecordError
 from aiayn.paths import average_record, corpus_record
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record
+from aiayn.run_names import match_run
 from aiayn.spec import DecodingSpec, read_system
 
 
@@ -48,12 +49,8 @@ def _num_averaged(average: str) -> int:
 def _find_training(results_folder: Path, run: str | None) -> tuple[Path, TrainRecord]:
     paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
     found = [(path, read_record(path, TrainRecord)) for path in paths]
-    chosen = [(path, train) for path, train in found if run is None or train.run.startswith(run)]
-    if run is None:
-        chosen = chosen[-1:]
-    exact = [(path, train) for path, train in chosen if train.run == run]
-    if len(exact or chosen) != 1:
-        names = "\n  ".join(train.run for _, train in (chosen or found)) or "none"
-        problem = "is the beginning of more than one run" if chosen else "is no finished run"
-        raise RecordError(f"{results_folder}: {run or 'the newest'} {problem}; candidates:\n  {names}")
-    return (exact or chosen)[0]
+    names = [train.run for _, train in found]
+    if run is None and not found:
+        raise RecordError(f"{results_folder}: the newest is no finished run; candidates:\n  none")
+    name = names[-1] if run is None else match_run(run, names, place=str(results_folder), unknown="is no finished run")
+    return next(entry for entry in reversed(found) if entry[1].run == name)

@@ -1,0 +1,198 @@
+"""Makes run folders as jobs and drivers leave them, a process that trains, and a Slurm whose queue is a file."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Ended, Event, Started, append_event, seconds_between
+from aiayn.jobs import SubmittedJob, append_job
+from aiayn.records import Hardware, TrainRecord, write_record
+from tests.records_factory import CPU, PROVENANCE
+
+NOON = "2026-01-01T12:00:00+00:00"
+EPOCH = "1970-01-01T00:00:00+00:00"
+
+
+def at(minutes: float) -> str:
+    """Return the time so many minutes after noon of the first day."""
+    hours, rest = divmod(round(minutes * 60), 3600)
+    return f"2026-01-01T{12 + hours:02d}:{rest // 60:02d}:{rest % 60:02d}+00:00"
+
+
+def started(attempt: int, minutes: float, **changes: object) -> Started:
+    """Return a beginning, on one GPU-less machine if nothing else is said."""
+    values: dict[str, object] = {
+        "attempt": attempt, "time": at(minutes), "job": "4711", "host": "here", "device": "cpu", "num_gpus": 0,
+        "threads_per_rank": 1, "commit": "", "update": 0,
+    }  # fmt: skip
+    return Started(**(values | changes))  # type: ignore[arg-type]
+
+
+def ended(attempt: int, minutes: float, outcome: str, **changes: object) -> Ended:
+    """Return an end."""
+    values: dict[str, object] = {
+        "attempt": attempt, "time": at(minutes), "update": 0, "outcome": outcome, "reason": "", "log_tail": [],
+    }  # fmt: skip
+    return Ended(**(values | changes))  # type: ignore[arg-type]
+
+
+def submitted(launcher: str, job: str, minutes: float = 0, host: str = "here") -> SubmittedJob:
+    """Return a submission."""
+    return SubmittedJob(
+        time=at(minutes), launcher=launcher, job=job, host=host, num_ranks=1, update=0, commit="", code_folder=""
+    )
+
+
+def settings_line(updates: int, clock: str = "12:00:00") -> str:
+    """Return the line in which fairseq prints its settings."""
+    optimization = f"'optimization': {{'_name': None, 'max_epoch': 0, 'max_update': {updates}}}"
+    return f"2026-01-01 {clock} | INFO | fairseq_cli.train | {{'_name': None, 'common': {{'seed': 1}}, {optimization}}}"
+
+
+def statistics_line(update: int, loss: float, clock: str, tokens_per_second: float = 25000.0) -> str:
+    """Return a line of statistics."""
+    values = {
+        "epoch": 1, "update": 0.5, "loss": f"{loss}", "nll_loss": "2.5", "ppl": "5.66", "wps": f"{tokens_per_second}",
+        "ups": "2", "wpb": "12500", "bsz": "400", "num_updates": f"{update}", "lr": "0.0007", "gnorm": "0.9",
+        "train_wall": "1", "wall": "109",
+    }  # fmt: skip
+    return f"2026-01-01 {clock} | INFO | train_inner | {json.dumps(values)}"
+
+
+def make_run(
+    runs_folder: Path,
+    run: str,
+    *,
+    events: Sequence[Event] = (),
+    jobs: Sequence[SubmittedJob] = (),
+    log: Sequence[str] = (),
+    log_minutes: float = 30,
+    saved_updates: Sequence[int] = (),
+) -> Path:
+    """Write the folder of a run; its log last grew so many minutes after noon."""
+    folder = runs_folder / run
+    (folder / "checkpoints").mkdir(parents=True)
+    for update in saved_updates:
+        (folder / "checkpoints" / f"full_{update:08d}.pt").touch()
+    for event in events:
+        append_event(folder, event)
+    for job in jobs:
+        append_job(folder, job)
+    if log:
+        write_log(folder, log, log_minutes)
+    return folder
+
+
+def write_log(folder: Path, lines: Sequence[str], minutes: float = 30) -> None:
+    """Write a run's log, last grown so many minutes after noon."""
+    path = folder / LOG_NAME
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    modified = seconds_between(EPOCH, at(minutes))
+    os.utime(path, (modified, modified))
+
+
+def write_done(folder: Path, *, updates: int, tokens: int, wall_seconds: float, hardware: Hardware = CPU) -> None:
+    """Write the record of a training that is done."""
+    record = TrainRecord(
+        provenance=PROVENANCE, run=folder.name, corpus="demo_en_de", system="base", seed=1, updates=updates,
+        wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus, hardware=hardware, tokens=tokens,
+        num_attempts=1, num_parameters=1, run_folder=str(folder), log_path=str(folder / LOG_NAME), models=[],
+        tensors_sha256="", training_json="{}",
+    )  # fmt: skip
+    write_record(record, folder / DONE_NAME)
+
+
+# What rank 0 does as far as others see: it holds the lock with its number in it; told to end, it saves first.
+_TRAINING = """
+import fcntl, os, pathlib, signal, sys
+folder, lock_name, is_stubborn = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "stubborn"
+def save(*_):
+    if not is_stubborn:
+        (folder / "checkpoints" / "full_00000120.pt").touch()
+        sys.exit()
+signal.signal(signal.SIGTERM, save)
+lock = open(folder / lock_name, "a")
+fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+lock.truncate(0)
+lock.write(str(os.getpid()))
+lock.flush()
+print("holds it", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@contextlib.contextmanager
+def training_process(
+    run_folder: Path, *, lock_name: str = RANK_LOCK_NAME, is_stubborn: bool = False
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that holds a run's lock, and saves at update 120 on TERM unless it is stubborn."""
+    command = [sys.executable, "-I", "-S", "-c", _TRAINING, str(run_folder), lock_name]
+    command.append("stubborn" if is_stubborn else "willing")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "holds it\n"
+            yield process
+        finally:
+            process.kill()
+
+
+class FakeSlurm:
+    """Commands for a PATH whose queue is a file, a line a job: number, state, node, time left, name, reason, script."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._queue_path = folder / "queue"
+        folder.mkdir()
+        self._queue_path.touch()
+        self._write_command("squeue", self._SQUEUE)
+        self._write_command("scancel", self._SCANCEL)
+
+    _SQUEUE = """
+echo "$@" >> asked
+[ -e silent ] && { echo "squeue: error: Unable to contact slurm controller" >&2; exit 1; }
+name=; for word in "$@"; do case "$word" in --name=*) name="${word#--name=}" ;; esac; done
+awk -F '|' -v name="$name" 'name == "" || $5 == name' queue
+"""
+    _SCANCEL = """
+echo "$@" >> cancelled
+[ -e deaf ] && exit 0
+for word in "$@"; do case "$word" in --name=*) name="${word#--name=}" ;; esac; done
+awk -F '|' -v OFS='|' -v name="$name" '$5 == name { $2 = "CANCELLED" } { print }' queue > queue.new
+mv queue.new queue
+"""
+
+    def _write_command(self, name: str, script: str) -> None:
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\ncd '{self.folder}'\n{script}", encoding="utf-8")
+        path.chmod(0o755)
+
+    def put(self, job: str, state: str, name: str, *, node: str = "", reason: str = "None", script: str = "") -> None:
+        """Let the queue hold another job."""
+        with self._queue_path.open("a", encoding="utf-8") as queue:
+            queue.write(f"{job}|{state}|{node}|10:00|{name}|{reason}|{script}\n")
+
+    def fall_silent(self) -> None:
+        """Let squeue not answer."""
+        (self.folder / "silent").touch()
+
+    def turn_deaf(self) -> None:
+        """Let scancel do nothing."""
+        (self.folder / "deaf").touch()
+
+    @property
+    def num_asked(self) -> int:
+        """How often squeue was called."""
+        path = self.folder / "asked"
+        return path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
+
+    @property
+    def cancelled(self) -> str:
+        """The arguments of all calls of scancel."""
+        path = self.folder / "cancelled"
+        return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,0 +1,184 @@
+"""`aiayn logs` prints the end of a run's log and follows it, whatever becomes of the file."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import aiayn.run_logs
+from aiayn.__main__ import main
+from aiayn.attempts import LOG_NAME, append_event
+from aiayn.run_logs import follow, in_words, last_lines, newest_log
+from tests.run_folders import ended, make_run, settings_line, started, statistics_line, write_done, write_log
+
+VALID = (
+    '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss": "2.069", '
+    '"valid_ppl": "4.2", "valid_num_updates": "256"}'
+)
+EPOCH = (
+    '2026-01-01 12:00:06 | INFO | train | {"epoch": 2, "train_loss": "3.567", "train_nll_loss": "2.584", '
+    '"train_num_updates": "320"}'
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.run_logs, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.run_logs, "SECONDS_AFTER_DONE", 0.05)
+
+
+class Follower:
+    """Follows a run in a thread; `lines` and `notes` are what it got so far."""
+
+    def __init__(self, folder: Path, num_lines: int) -> None:
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+        self.thread = threading.Thread(target=self._follow, args=(folder, num_lines), daemon=True)
+        self.thread.start()
+
+    def _follow(self, folder: Path, num_lines: int) -> None:
+        for line in follow(folder, num_lines=num_lines, note=self.notes.append):
+            self.lines.append(line)
+
+    def wait_for(self, expected: list[str]) -> None:
+        wait_until(lambda: self.lines == expected, lambda: f"{self.lines}, expected {expected}")
+
+
+def wait_until(is_so: Callable[[], bool], describe: Callable[[], str]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline, describe()
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    return make_run(tmp_path, "demo_en_de-base-seed1-0a1b2c3d", events=[started(1, 0)])
+
+
+def add(folder: Path, text: str) -> None:
+    with (folder / LOG_NAME).open("a", encoding="utf-8", newline="\n") as log:
+        log.write(text)
+
+
+def test_statistics_are_told_in_words() -> None:
+    line = statistics_line(1258, 3.451, "22:38:06", 1937.7)
+    assert in_words(line) == (
+        "22:38:06  update   1,258  loss  3.451  nll  2.500 bits      1,938 target tokens/s   2.00 updates/s"
+        "  lr 7.00e-04  gnorm 0.90"
+    )
+    assert in_words(VALID) == "12:00:05  valid      256  loss  3.271  nll  2.069 bits  ppl a subword 4.20"
+    assert in_words(EPOCH) == "12:00:06  epoch        2  ended at update 320  mean loss  3.567  nll  2.584 bits"
+
+
+def test_other_lines_lose_their_origin_and_keep_their_level() -> None:
+    assert in_words("2026-01-01 12:00:05 | INFO | fairseq_cli.train | begin validation") == "12:00:05  begin validation"
+    assert in_words("2026-01-01 12:00:05 | WARNING | root | torn") == "12:00:05  WARNING: torn"
+    assert in_words("    (fc1): Linear(in_features=64)") == "    (fc1): Linear(in_features=64)"
+
+
+def test_what_cannot_be_put_in_words_is_printed_as_it_is() -> None:
+    torn = statistics_line(10, 3.4, "12:00:00")[:-9]
+    assert in_words(torn) == "12:00:00  " + torn.partition("train_inner | ")[2]
+    foreign = '2026-01-01 12:00:05 | INFO | train_inner | {"loss": "3"}'
+    assert in_words(foreign) == '12:00:05  {"loss": "3"}'
+
+
+def test_a_line_of_thousands_of_characters_is_cut() -> None:
+    assert in_words(settings_line(100) + "x" * 8000).endswith("characters)")
+    assert len(in_words(settings_line(100) + "x" * 8000)) < 400
+
+
+def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("".join(f"{number} {'x' * 1000}\n" for number in range(500)) + "torn", encoding="utf-8")
+    lines, position = last_lines(path, 3)
+    assert [line.split(" ")[0] for line in lines] == ["497", "498", "499"]
+    assert path.read_bytes()[position:] == b"torn"
+    assert last_lines(path, 0)[0] == []
+    assert len(last_lines(path, 1000)[0]) == 500
+
+
+def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--runs-folder", str(run_folder.parent)]
+    assert main(["logs", "demo", *where]) == 1
+    assert "no log yet; `aiayn status demo_en_de-base-seed1-0a1b2c3d` tells" in capsys.readouterr().err
+    (run_folder / "submitit").mkdir()
+    (run_folder / "submitit" / "4711_0_log.out").write_text("ImportError\n", encoding="utf-8")
+    assert main(["logs", "demo", *where]) == 0
+    assert capsys.readouterr().out == "ImportError\n"
+    write_log(run_folder, ["begun"])
+    assert newest_log(run_folder).name == LOG_NAME
+
+
+def test_the_verb_prints_words_or_the_file(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(run_folder, ["first", statistics_line(10, 3.4, "12:00:00")])
+    where = ["--runs-folder", str(run_folder.parent), "--lines", "1"]
+    assert main(["logs", "demo", *where]) == 0
+    assert capsys.readouterr().out.startswith("12:00:00  update      10  loss  3.400")
+    assert main(["logs", "demo", *where, "--raw"]) == 0
+    assert capsys.readouterr().out == statistics_line(10, 3.4, "12:00:00") + "\n"
+    with pytest.raises(SystemExit):
+        main(["logs", "demo", "--lines", "-1"])
+    assert "expected a whole number of 0 or more" in capsys.readouterr().err
+
+
+def test_following_ends_when_the_run_is_done(run_folder: Path) -> None:
+    write_log(run_folder, ["1", "2", "3"])
+    follower = Follower(run_folder, num_lines=2)
+    follower.wait_for(["2", "3"])
+    add(run_folder, "4\nhal")
+    follower.wait_for(["2", "3", "4"])
+    add(run_folder, "f\n")
+    follower.wait_for(["2", "3", "4", "half"])
+    add(run_folder, "last\n")
+    write_done(run_folder, updates=1, tokens=1, wall_seconds=1)
+    follower.thread.join(timeout=20)
+    assert not follower.thread.is_alive()
+    assert follower.lines[-1] == "last"
+
+
+def test_following_goes_on_through_a_stop_and_another_attempt(run_folder: Path) -> None:
+    write_log(run_folder, ["1"])
+    follower = Follower(run_folder, num_lines=5)
+    follower.wait_for(["1"])
+    append_event(run_folder, ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2"))
+    wait_until(lambda: len(follower.notes) == 1, lambda: str(follower.notes))
+    append_event(run_folder, started(2, 6, job="23", host="n2", update=20))
+    add(run_folder, "2\n")
+    follower.wait_for(["1", "2"])
+    wait_until(lambda: len(follower.notes) == 2, lambda: str(follower.notes))
+    assert follower.notes == [
+        "== attempt 1 stopped 2026-01-01T12:05:00+00:00, resumes from update 20: asked by SIGUSR2",
+        "== attempt 2 began 2026-01-01T12:06:00+00:00 on n2, job 23, at update 20",
+    ]
+
+
+@pytest.mark.parametrize("change", ["moved away", "cut", "not there yet"])
+def test_following_survives_a_change_of_the_file(run_folder: Path, change: str) -> None:
+    expected = [] if change == "not there yet" else ["old 1", "old 2"]
+    if expected:
+        write_log(run_folder, expected)
+    follower = Follower(run_folder, num_lines=5)
+    follower.wait_for(expected)
+    if change == "moved away":  # as `--fresh` does
+        (run_folder / LOG_NAME).rename(run_folder / "aside.log")
+        time.sleep(0.05)
+    write_log(run_folder, ["new"])
+    follower.wait_for([*expected, "new"])
+    add(run_folder, "and more\n")
+    follower.wait_for([*expected, "new", "and more"])
+
+
+def test_ctrl_c_ends_following(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> Iterator[str]:
+        yield "a line"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(aiayn.run_logs, "follow", interrupted)
+    assert main(["logs", "demo", "--follow", "--runs-folder", str(run_folder.parent)]) == 130
+    assert capsys.readouterr().out == "a line\n"

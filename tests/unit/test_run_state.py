@@ -1,0 +1,111 @@
+"""How a run stands is decided from what is known of it; what cannot be known is said to be unknown."""
+
+import msgspec
+import pytest
+
+from aiayn.run_state import Evidence, judge_state
+from aiayn.slurm_queue import QueuedJob
+from tests.run_folders import at, ended, started, submitted
+
+SLURM_JOB = submitted("slurm", "22", minutes=1)
+ON_SLURM = started(1, 2, job="22", host="n1")
+NOTHING = Evidence(
+    events=[], jobs=[], queued=None, has_rank=False, has_driver=False, has_local_job=False, host="here", now=at(60),
+    last_sign=None,
+)  # fmt: skip
+
+
+def known(**changes: object) -> Evidence:
+    return msgspec.structs.replace(NOTHING, **changes)
+
+
+def queued(state: str, job: str = "22", reason: str = "None") -> QueuedJob:
+    return QueuedJob(job=job, state=state, reason=reason, node="", time_left="1:00", name="run")
+
+
+def test_a_held_lock_is_a_run_at_work() -> None:
+    assert judge_state(known(events=[started(1, 0)], has_rank=True)) == ("running", "")
+
+
+def test_a_start_without_an_end_and_without_a_lock_is_lost() -> None:
+    state, reason = judge_state(known(events=[started(1, 0)]))
+    assert (state, reason) == ("lost", "ended without a word (killed, or the machine went down)")
+
+
+@pytest.mark.parametrize("outcome", ["failed", "stopped", "lost"])
+def test_an_end_is_told_as_it_was_noted(outcome: str) -> None:
+    events = [started(1, 0), ended(1, 5, outcome, reason="because")]
+    assert judge_state(known(events=events)) == (outcome, "because")
+
+
+@pytest.mark.parametrize("sign", ["has_driver", "has_local_job"])
+def test_a_local_run_without_a_rank_yet_is_starting(sign: str) -> None:
+    assert judge_state(known(**{sign: True})) == ("queued", "starting")
+
+
+def test_a_driver_that_still_lives_after_the_end_changes_nothing() -> None:
+    events = [started(1, 0, job="21"), ended(1, 5, "stopped", reason="asked")]
+    assert judge_state(known(events=events, has_driver=True)) == ("stopped", "asked")
+    assert judge_state(known(events=events[:1], has_driver=True)) == ("queued", "starting")
+    jobs = [submitted("local", "21"), submitted("local", "22", minutes=6)]
+    assert judge_state(known(events=events, jobs=jobs, has_driver=True)) == ("queued", "starting")
+
+
+def test_a_job_that_ended_before_it_began_is_lost() -> None:
+    assert judge_state(known(jobs=[submitted("local", "99")])) == ("lost", "job 99 ended before it began an attempt")
+
+
+def test_a_failure_before_the_newest_job_is_not_the_last_word() -> None:
+    events = [started(1, 0, job="21"), ended(1, 5, "failed", reason="no space")]
+    jobs = [submitted("slurm", "21"), submitted("slurm", "22", minutes=9)]
+    assert judge_state(known(events=events, jobs=jobs[:1], queued=[])) == ("failed", "no space")
+    assert judge_state(known(events=events, jobs=jobs, queued=[]))[0] == "lost"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "expected"),
+    [
+        ("PENDING", "Priority", ("queued", "Priority")),
+        ("PENDING", "JobHeldUser", ("queued", "JobHeldUser, waits for a person")),
+        ("REQUEUE_HOLD", "None", ("queued", "REQUEUE_HOLD, waits for a person")),
+        ("RUNNING", "None", ("running", "")),
+        ("COMPLETING", "None", ("running", "COMPLETING")),
+        ("CANCELLED", "None", ("cancelled", "job 22 was cancelled")),
+    ],
+)
+def test_slurm_is_believed(state: str, reason: str, expected: tuple[str, str]) -> None:
+    one = queued(state, reason=reason)
+    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[one])) == expected
+
+
+def test_of_two_jobs_the_one_that_runs_is_told_of() -> None:
+    both = [queued("RUNNING"), queued("PENDING", job="23", reason="Dependency")]
+    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=both)) == ("running", "")
+
+
+def test_a_queue_without_the_job_leaves_the_last_word_to_the_run() -> None:
+    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[]))[0] == "lost"
+    events = [ON_SLURM, ended(1, 5, "stopped", reason="asked by SIGUSR2")]
+    assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=[])) == ("stopped", "asked by SIGUSR2")
+
+
+def test_a_silent_queue_is_no_word_of_death() -> None:
+    state, reason = judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=None))
+    assert (state, reason) == ("unknown", "squeue does not answer; job 22 may wait, run or be gone")
+    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], has_rank=True))[0] == "running"
+
+
+def test_a_failure_needs_no_queue() -> None:
+    events = [ON_SLURM, ended(1, 5, "failed", reason="no space")]
+    assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=None)) == ("failed", "no space")
+
+
+def test_a_job_that_slurm_forgot_still_runs_while_rank_0_holds_its_lock() -> None:
+    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], has_rank=True))[0] == "running"
+
+
+def test_another_machine_without_a_lock_is_unknown_while_it_gives_signs_of_life() -> None:
+    there = known(events=[started(1, 0, host="there")], last_sign=at(59))
+    state, reason = judge_state(there)
+    assert (state, reason) == ("unknown", "on there, its lock is not seen from here; last sign of life 60 s ago")
+    assert judge_state(msgspec.structs.replace(there, last_sign=at(30)))[0] == "lost"

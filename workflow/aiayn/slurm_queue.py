@@ -1,0 +1,121 @@
+"""What Slurm's queue holds of this user's jobs, by name: the only question that is ever asked about a job's life.
+
+Accounting (sacct) is never asked: it lags, it may be away for hours, and its answer decides nothing. A queue that does
+not answer is unknown, never empty.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+import msgspec
+
+from aiayn.errors import LaunchError
+
+# A job in any of these is Slurm's to run on or to start again, or has processes that still end.
+LIVE_STATES = frozenset(
+    {
+        *("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT"),
+        *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED"),
+    }
+)
+_FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
+_NUM_FIELDS = 1 + _FORMAT.count("|")
+_TIMEOUT_SECONDS = 20.0
+
+
+class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as squeue shows it; one that ended is shown for some minutes more (MinJobAge), with its end as `state`.
+
+    `reason` is why it waits, or `None` in Slurm's own word; `node` is empty while it waits; `time_left` is as Slurm
+    prints it (`1-02:03:04`, `UNLIMITED`); `script` is the path of the file that was submitted.
+    """
+
+    job: str
+    state: str
+    reason: str
+    node: str
+    time_left: str
+    name: str = ""
+    script: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs, or will without anybody's doing anything (or once somebody releases it)."""
+        return self.state in LIVE_STATES
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it waits for a person to release it."""
+        is_pending_held = self.state == "PENDING" and "held" in self.reason.lower()
+        return is_pending_held or self.state in ("REQUEUE_HOLD", "SPECIAL_EXIT")
+
+
+def has_slurm() -> bool:
+    """Return whether this machine has Slurm's commands."""
+    return shutil.which("squeue") is not None
+
+
+def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
+    """Return this user's jobs of a name, or all of them, oldest first, ended ones too as long as squeue shows them.
+
+    None means that the queue could not be asked: nothing is known then, least of all that a job is dead.
+    """
+    command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
+    answer = _ask([*command, f"--name={name}"] if name is not None else command)
+    if answer is None or answer.returncode != 0:
+        return None
+    jobs = []
+    for line in answer.stdout.split("\n"):
+        fields = line.split("|", maxsplit=_NUM_FIELDS - 1)
+        if len(fields) == _NUM_FIELDS:
+            job, state, node, time_left, job_name, reason, script = (field.strip() for field in fields)
+            jobs.append(
+                QueuedJob(
+                    job=job, state=state, reason=reason, node=node, time_left=time_left, name=job_name, script=script
+                )
+            )
+        elif line.strip():
+            return None  # half an answer is none
+    return sorted(jobs, key=lambda queued: int(queued.job) if queued.job.isdecimal() else 0)
+
+
+def cancel_jobs(name: str) -> None:
+    """End this user's jobs of a name, waiting or running; no such job is no error.
+
+    Raises:
+        LaunchError: if scancel is missing or fails.
+    """
+    _order(["scancel", f"--user={os.geteuid()}", f"--name={name}"], name)
+
+
+def requeue_job(job: str) -> None:
+    """Let Slurm end a job and start it again, with the same number, as soon as there is room.
+
+    Raises:
+        LaunchError: if Slurm does not.
+    """
+    _order(["scontrol", "requeue", job], f"job {job}")
+
+
+def _order(command: Sequence[str], what: str) -> None:
+    answer = _ask(command)
+    if answer is None or answer.returncode != 0:
+        reason = answer.stderr.strip() if answer else f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s"
+        raise LaunchError(f"{what}: `{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers")
+
+
+def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
+    """Run one of Slurm's commands; None if it is not there or does not end.
+
+    Without the variables by which a user narrows what squeue shows: they could hide a job that lives.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SCANCEL_"))}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, env=environment,
+            timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None

@@ -1,0 +1,56 @@
+"""Print the end of a run's log, or follow it: updates and validations in words, everything else as it stands.
+
+--follow goes on through stops and new attempts, and ends when the run is done, or with Ctrl-C.
+"""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
+DEFAULT_NUM_LINES = 20
+
+
+def line_count(text: str) -> int:
+    """Return a flag's whole number of 0 or more.
+
+    Raises:
+        ArgumentTypeError: for anything else.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 0 or more")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn logs`."""
+    parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
+    parser.add_argument("--follow", action="store_true", help="go on as the log grows")
+    parser.add_argument(
+        "--lines", type=line_count, default=DEFAULT_NUM_LINES, metavar="N",
+        help=f"so many lines from the end (default: {DEFAULT_NUM_LINES})",
+    )  # fmt: skip
+    parser.add_argument("--raw", action="store_true", help="lines as they stand in the file")
+    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the log."""
+    import logging
+    import os
+    import sys
+
+    from aiayn.run_logs import follow, in_words, last_lines, newest_log
+    from aiayn.status import find_run_folder
+
+    run_folder = find_run_folder(args.runs_folder, args.run)
+    if args.follow:
+        note = logging.getLogger(__name__).info if args.raw else print  # standard output holds the file alone
+        lines = follow(run_folder, num_lines=args.lines, note=note)
+    else:
+        lines = iter(last_lines(newest_log(run_folder), args.lines)[0])
+    try:
+        for line in lines:
+            print(line if args.raw else in_words(line), flush=args.follow)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
