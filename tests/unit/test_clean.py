@@ -1,15 +1,19 @@
-"""Each reason to drop a pair, by pairs that a reader can count; test sets pass byte for byte."""
+"""Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text that is not right."""
 
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
-from aiayn.clean import PairFilter, clean_corpus, num_words
+from aiayn import cleaned_parts
+from aiayn.__main__ import main
+from aiayn.clean import clean_corpus
 from aiayn.errors import ConfigError, CorpusError, SpaceError
+from aiayn.pair_filter import num_words, reason_to_drop
 from aiayn.provenance import file_sha256, gather_provenance
-from aiayn.records import RawCorpus, TextPair
+from aiayn.records import RawCorpus, TextPair, write_record
 from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, PublicFile, SegmentedSource, SubwordSpec
 from aiayn.text import read_lines, text_pair
 
@@ -20,8 +24,15 @@ SPEC = CorpusSpec(
     source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
     dev_testset="dev",
     test_testset="test",
-    clean=CleanSpec(max_words=4, max_length_ratio=2.0, deduplicate=True),
+    clean=CleanSpec(max_words=4, max_length_ratio=2.0, deduplicate=True, max_word_characters=9),
     subword=SubwordSpec(vocabulary_size=10, joint=True),
+)
+MOSES = msgspec.structs.replace(
+    SPEC,
+    normalise="moses",
+    tokenise="moses_aggressive",
+    clean=CleanSpec(max_words=6, max_length_ratio=1.5, deduplicate=True, unit="tokens"),
+    subword=SubwordSpec(vocabulary_size=10, joint=True, method="subword_nmt"),
 )
 PAIRS = [
     ("a b", "c d", None),
@@ -30,6 +41,8 @@ PAIRS = [
     ("a b c d e", "f g h i", "too_long"),
     ("a b c", "d", "length_ratio"),  # 3 to 1; 2 to 1 is allowed
     ("a b", "d", None),
+    ("a 1234567890", "d", "long_word"),
+    ("a", "123456789", None),
     ("a b", "c d", "duplicate"),
     ("a b", "c d e", None),  # one side alone is no duplicate
 ]
@@ -72,23 +85,117 @@ def test_words_are_what_blanks_separate() -> None:
 
 def test_each_pair_is_dropped_for_its_reason() -> None:
     assert SPEC.clean is not None
-    pair_filter = PairFilter(SPEC.clean)
-    assert [pair_filter.reason_to_drop(source, target) for source, target, _ in PAIRS] == [r for _, _, r in PAIRS]
+    reasons = [reason_to_drop(source, target, SPEC.clean) for source, target, _ in PAIRS]
+    assert reasons == [None if reason == "duplicate" else reason for _, _, reason in PAIRS]
 
 
-def test_duplicates_stay_where_the_corpus_says_so() -> None:
-    pair_filter = PairFilter(CleanSpec(max_words=4, max_length_ratio=2.0, deduplicate=False))
-    assert [pair_filter.reason_to_drop("a", "b") for _ in range(2)] == [None, None]
+def test_limits_in_pieces_are_left_to_binarize() -> None:
+    limits = CleanSpec(max_words=1, max_length_ratio=1.0, deduplicate=False, unit="pieces")
+    assert reason_to_drop("a b c", "d", limits) is None
+    assert reason_to_drop("a b c", " ", limits) == "empty_side"
+
+
+def test_duplicates_stay_where_the_corpus_says_so(tmp_path: Path, record_path: Path) -> None:
+    assert SPEC.clean is not None
+    spec = msgspec.structs.replace(SPEC, clean=msgspec.structs.replace(SPEC.clean, deduplicate=False))
+    record = clean_corpus(spec, raw_of_pairs(tmp_path, [("a", "b")] * 3), record_path=record_path)
+    assert (record.num_pairs, record.num_dropped_by_reason["duplicate"]) == (3, 0)
 
 
 def test_kept_pairs_are_in_step_and_dropped_ones_counted(tmp_path: Path, record_path: Path) -> None:
     raw = raw_of_pairs(tmp_path, [(source, target) for source, target, _ in PAIRS])
     record = clean_corpus(SPEC, raw, record_path=record_path)
-    assert record.num_pairs == record.pair_by_split["train"].num_lines == 3
-    assert record.num_dropped_by_reason == {"empty_side": 2, "too_long": 1, "length_ratio": 1, "duplicate": 1}
-    assert list(read_lines(record_path.parent / "train.en")) == ["a b", "a b", "a b"]
-    assert list(read_lines(record_path.parent / "train.de")) == ["c d", "d", "c d e"]
-    assert record.pair_by_split["train"].path_by_language["de"] == str(record_path.parent / "train.de")
+    assert record.num_pairs == record.pair_by_split["train"].num_lines == 4
+    assert record.num_dropped_by_reason == {
+        "empty_side": 2, "too_long": 1, "length_ratio": 1, "long_word": 1, "duplicate": 1,
+    }  # fmt: skip
+    assert list(read_lines(record_path.parent / "train.en")) == ["a b", "a b", "a", "a b"]
+    assert list(read_lines(record_path.parent / "train.de")) == ["c d", "d", "123456789", "c d e"]
+    assert record.pair_by_split["train"] == text_pair(
+        {"en": record_path.parent / "train.en", "de": record_path.parent / "train.de"}
+    )
+    assert record.provenance.input_sha256_by_path[str(tmp_path / "train.en")] == file_sha256(tmp_path / "train.en")
+
+
+@pytest.mark.parametrize(("lines_per_shard", "num_processes"), [(1, 1), (3, 1), (4, 2), (5, 3)])
+def test_neither_shards_nor_processes_change_the_output(
+    tmp_path: Path, record_path: Path, lines_per_shard: int, num_processes: int
+) -> None:
+    raw = raw_of_pairs(tmp_path, [(source, target) for source, target, _ in PAIRS] * 2)
+    whole = clean_corpus(SPEC, raw, record_path=tmp_path / "whole" / "record.json")
+    sharded = clean_corpus(
+        SPEC, raw, record_path=record_path, num_processes=num_processes, lines_per_shard=lines_per_shard
+    )
+    assert sharded.num_dropped_by_reason == whole.num_dropped_by_reason
+    assert sharded.num_dropped_by_reason["duplicate"] == 6  # one of the list, and five of its repetition
+    for split, pair in whole.pair_by_split.items():
+        assert sharded.pair_by_split[split].sha256_by_language == pair.sha256_by_language
+    assert sorted(path.name for path in record_path.parent.iterdir()) == [
+        "dev.de", "dev.en", "test.de", "test.en", "train.de", "train.en",
+    ]  # fmt: skip
+
+
+def test_a_restart_goes_on_with_whole_shards(
+    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = raw_of_pairs(tmp_path, [(f"a{index}", f"b{index}") for index in range(8)])
+    lines_seen: list[str] = []
+
+    def interrupted_at_a5(source: str, target: str, clean: CleanSpec) -> str | None:
+        lines_seen.append(source)
+        if lines_seen == ["a0", "a1", "a2", "a3", "a4", "a5"]:
+            raise KeyboardInterrupt
+        return reason_to_drop(source, target, clean)
+
+    monkeypatch.setattr(cleaned_parts, "reason_to_drop", interrupted_at_a5)
+    with pytest.raises(KeyboardInterrupt):
+        clean_corpus(SPEC, raw, record_path=record_path, lines_per_shard=2)
+    assert [path.name for path in record_path.parent.iterdir()] == [".parts"]
+    record = clean_corpus(SPEC, raw, record_path=record_path, lines_per_shard=2)
+    assert lines_seen[6:] == ["a4", "a5", "a6", "a7"]
+    assert record.num_pairs == 8
+    assert not (record_path.parent / ".parts").exists()
+
+
+def test_shards_of_other_limits_are_not_taken(
+    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = raw_of_pairs(tmp_path, [("a b c", "d e f"), ("a", "d")])
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("aiayn.clean.join_parts", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            clean_corpus(SPEC, raw, record_path=record_path)
+    assert (record_path.parent / ".parts").exists()
+    assert SPEC.clean is not None
+    stricter = msgspec.structs.replace(SPEC, clean=msgspec.structs.replace(SPEC.clean, max_words=2))
+    assert clean_corpus(stricter, raw, record_path=record_path).num_pairs == 1
+
+
+def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(tmp_path: Path, record_path: Path) -> None:
+    pairs = [
+        ("It's a well-known fact.", "Das ist ja bekannt, ja."),  # It 's a well @-@ known fact . : 8 tokens, over 6
+        ("A trip \u2013 now!", "Die \u201eReise\u201c jetzt!"),  # A trip - now ! / Die " Reise " jetzt !
+        ("A\u00a0trip - now !", 'Die "Reise" jetzt !'),  # the same tokens
+        ("One two three.", "Eins."),  # 4 to 2
+        ("\u00ad\u200b", "Leer."),
+    ]
+    record = clean_corpus(MOSES, raw_of_pairs(tmp_path, pairs), record_path=record_path)
+    assert record.num_dropped_by_reason == {
+        "empty_side": 1, "too_long": 1, "length_ratio": 1, "long_word": 0, "duplicate": 1,
+    }  # fmt: skip
+    assert list(read_lines(record_path.parent / "train.en")) == ["A trip - now !"]
+    assert list(read_lines(record_path.parent / "train.de")) == ["Die &quot; Reise &quot; jetzt !"]
+    assert list(read_lines(record_path.parent / "test.en")) == ["ab", "", ""]  # the CR is deleted, no line is
+    assert list(read_lines(record_path.parent / "test.de")) == ["c d", "", ""]
+    assert record.pair_by_split["test"].num_lines == 3
+    assert (tmp_path / "test.de").read_bytes() == "c\u2028d\n\n\n".encode()  # what scores are counted on
+
+
+def test_moses_tokens_alone_keep_typographic_quotes(tmp_path: Path, record_path: Path) -> None:
+    spec = msgspec.structs.replace(MOSES, normalise="none", tokenise="moses")
+    clean_corpus(spec, raw_of_pairs(tmp_path, [("a well-known one", "\u201eJa\u201c &")]), record_path=record_path)
+    assert list(read_lines(record_path.parent / "train.en")) == ["a well-known one"]
+    assert list(read_lines(record_path.parent / "train.de")) == ["\u201e Ja \u201c &amp;"]
 
 
 def test_test_sets_are_untouched(tmp_path: Path, record_path: Path) -> None:
@@ -109,7 +216,7 @@ def test_unequal_line_counts_leave_nothing_behind(tmp_path: Path, record_path: P
     raw = write_raw(tmp_path, b"a\nb\n", b"c\n")
     with pytest.raises(CorpusError, match=r"train\.en has 2 lines, .*train\.de has 1 lines"):
         clean_corpus(SPEC, raw, record_path=record_path)
-    assert list(record_path.parent.iterdir()) == []
+    assert not record_path.parent.exists()
 
 
 def test_a_corpus_with_no_pair_left_is_refused(tmp_path: Path, record_path: Path) -> None:
@@ -153,3 +260,34 @@ def test_another_corpus_is_refused(tmp_path: Path, record_path: Path) -> None:
     raw = RawCorpus(provenance=gather_provenance(), corpus="other", pair_by_split={})
     with pytest.raises(CorpusError, match="of corpus other, expected small"):
         clean_corpus(SPEC, raw, record_path=record_path)
+
+
+def test_an_empty_side_file_is_refused_with_both_counts(tmp_path: Path, record_path: Path) -> None:
+    raw = write_raw(tmp_path, b"a\nb\n", b"")
+    with pytest.raises(CorpusError, match=r"train\.en has 2 lines, .*train\.de has 0 lines; expected as many"):
+        clean_corpus(SPEC, raw, record_path=record_path)
+
+
+def test_a_side_of_another_encoding_is_refused_with_file_and_line(tmp_path: Path, record_path: Path) -> None:
+    raw = write_raw(tmp_path, b"a\nb\nc\n", "ja\nsch\u00f6n\nja\n".encode("latin-1"))
+    with pytest.raises(CorpusError, match=r"train\.de:2: not UTF-8.*convert or fetch it again"):
+        clean_corpus(SPEC, raw, record_path=record_path, lines_per_shard=1)
+
+
+def test_text_that_changed_since_it_was_fetched_is_refused(tmp_path: Path, record_path: Path) -> None:
+    raw = raw_of_pairs(tmp_path, [("a", "b")])
+    (tmp_path / "train.de").write_bytes(b"c\n")
+    with pytest.raises(CorpusError, match=r"train\.de: sha256 .*, its record says .*; rerun the stage that writes it"):
+        clean_corpus(SPEC, raw, record_path=record_path)
+    (tmp_path / "train.de").unlink()
+    with pytest.raises(CorpusError, match=r"train\.de: no such file; rerun the stage that writes it"):
+        clean_corpus(SPEC, raw, record_path=record_path)
+    assert not record_path.parent.exists()
+
+
+def test_no_process_is_too_few(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    command = ["clean", "--corpus", "demo_en_de", "--num-processes", "0"]
+    path = tmp_path / "record.json"
+    write_record(RawCorpus(provenance=gather_provenance(), corpus="demo_en_de", pair_by_split={}), path)
+    assert main([*command, "--raw", str(path), "--record", str(tmp_path / "clean" / "record.json")]) == 2
+    assert "--num-processes 0: expected 1 or more" in capsys.readouterr().err

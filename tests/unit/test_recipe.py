@@ -8,14 +8,12 @@ import pytest
 import yaml
 
 from aiayn.__main__ import main
-from aiayn.clean import PairFilter, clean_corpus
 from aiayn.errors import ConfigError
+from aiayn.pair_filter import reason_to_drop
 from aiayn.recipe import ArchiveSource, is_checksum, place_urls
 from aiayn.recipe_table import differing, recipe_rows, rendered
-from aiayn.records import RawCorpus
 from aiayn.spec import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 from aiayn.testsets import SACREBLEU_NAME_BY_TESTSET
-from tests.records_factory import PROVENANCE
 
 RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 
@@ -136,6 +134,8 @@ def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
         ({"inherits": "wmt14_en_ru"}, "small.yaml:2: inherits 'wmt14_en_ru', which cannot be read"),
         ({"inherits": "small"}, "small.yaml:2: inherits in a circle: small -> small"),
         ({"inherits": 14}, "small.yaml:2: inherits is 14; expected the name of a corpus"),
+        ({"clean": {"unit": "tokens"}}, "clean.unit is 'tokens'; expected words or pieces, as tokenise is none"),
+        ({"tokenise": "moses"}, "clean.unit is 'words'; expected tokens or pieces, as tokenise is moses"),
         ({"description": None}, "small.yaml:3: description: None: Expected `str`"),
     ],
 )  # fmt: skip
@@ -183,16 +183,9 @@ def test_recipes_for_a_dead_download_name_the_rebuild() -> None:
 
 
 def test_null_limits_drop_empty_sides_alone() -> None:
-    unlimited = PairFilter(CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False))
-    assert unlimited.reason_to_drop("a " * 5000, "b") is None
-    assert unlimited.reason_to_drop("a", " ") == "empty_side"
-
-
-@pytest.mark.parametrize("name", ["wmt16_en_de_google", "fairseq_scaling"])
-def test_a_route_that_is_not_carried_out_is_refused_and_not_approximated(name: str, tmp_path: Path) -> None:
-    raw = RawCorpus(provenance=PROVENANCE, corpus=name, pair_by_split={})
-    with pytest.raises(ConfigError, match=r"tokenise moses.*, lengths in tokens, subword method subword_nmt: this"):
-        clean_corpus(read_corpus(name), raw, record_path=tmp_path / "record.json")
+    unlimited = CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False)
+    assert reason_to_drop("a " * 5000, "b", unlimited) is None
+    assert reason_to_drop("a", " ", unlimited) == "empty_side"
 
 
 def test_the_table_says_what_differs() -> None:
@@ -203,6 +196,7 @@ def test_the_table_says_what_differs() -> None:
     assert cells["pairs as published"] == ["4,520,620", "4,319,332 + unknown"]
     assert cells["weakest checksum"] == ["sha256", "sha1"]
     assert cells["longest side"] == ["250 words", "80 tokens"]
+    assert cells["longest word"] == ["-", "1000 characters"]
     assert cells["vocabulary"] == ["37000 pieces, joint", "32000 merges, joint"]
     assert "commoncrawl" in cells
     assert "commoncrawl" not in dict(differing(rows))

@@ -19,24 +19,29 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
     """Byte-pair encoding (section 5.1); `joint`: one vocabulary of both languages, else one each.
 
     `vocabulary_size` counts characters and merges by sentencepiece, whose three control symbols and 256 bytes come on
-    top; by subword-nmt it counts merges alone.
+    top; by subword-nmt it counts merges alone. sentencepiece learns from `sample_lines` lines, drawn with
+    `sample_seed` from both sides if joint, or from all (null); subword-nmt from all.
     """
 
     vocabulary_size: int
     joint: bool
     method: Literal["sentencepiece", "subword_nmt"] = "sentencepiece"
+    sample_lines: int | None = None
+    sample_seed: int = 1
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
     """Which training pairs are dropped, beside those with an empty side; null drops none. Test sets are never touched.
 
     Lengths are in `unit`: words (what blanks separate), tokens (words after `tokenise`) or pieces (after segment).
+    `max_word_characters`: a pair with a longer word or token goes; Moses' clean-corpus-n.perl has 1000.
     """
 
     max_words: int | None
     max_length_ratio: float | None
     deduplicate: bool
     unit: Literal["words", "tokens", "pieces"] = "words"
+    max_word_characters: int | None = None
 
 
 class PublicFile(Spec, frozen=True, kw_only=True):
@@ -134,12 +139,26 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     expected = "given, as the text comes in words" if needs_subword else "absent: the text comes in pieces"
     check("subword", (corpus.subword is not None) == needs_subword, corpus.subword, expected)
     check("clean", (corpus.clean is not None) == needs_subword, corpus.clean, expected)
+    if corpus.clean is not None:
+        units = ("words" if corpus.tokenise == "none" else "tokens", "pieces")
+        expected = f"{' or '.join(units)}, as tokenise is {corpus.tokenise}"
+        check("clean.unit", corpus.clean.unit in units, corpus.clean.unit, expected)
+    if corpus.subword is not None:
+        _check_sample(corpus.subword, check)
     if isinstance(corpus.source, ParallelSource | SegmentedSource):
         _check_files(corpus, corpus.source, check)
     elif isinstance(corpus.source, ListedSource):
         _check_pairs(corpus, corpus.source, check)
     elif isinstance(corpus.source, ArchiveSource):
         check_archives(corpus.source, (corpus.source_language, corpus.target_language), corpus.testsets, check)
+
+
+def _check_sample(subword: SubwordSpec, check: PlacedCheck) -> None:
+    num_lines = subword.sample_lines
+    check("subword.sample_lines", num_lines is None or num_lines > 0, num_lines, "at least one line, or null for all")
+    expected = "null: subword_nmt learns from the counts of all words"
+    check("subword.sample_lines", num_lines is None or subword.method == "sentencepiece", num_lines, expected)
+    check("subword.sample_seed", subword.sample_seed >= 0, subword.sample_seed, "0 or more")
 
 
 def _check_files(corpus: CorpusSpec, source: ParallelSource | SegmentedSource, check: PlacedCheck) -> None:

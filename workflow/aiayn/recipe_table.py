@@ -57,6 +57,10 @@ def _text_rows(corpora: Sequence[CorpusSpec]) -> list[Row]:
     return [
         ("longest side", [_NOT_SAID if one.max_words is None else f"{one.max_words} {one.unit}" for one in cleans]),
         ("longer to shorter", [_NOT_SAID if (r := one.max_length_ratio) is None else f"{r:g}" for one in cleans]),
+        (
+            "longest word",
+            [_NOT_SAID if (n := one.max_word_characters) is None else f"{n} characters" for one in cleans],
+        ),
         ("duplicates", ["dropped" if one.deduplicate else "kept" for one in cleans]),
         ("subword", [one.method for one in subwords]),
         ("vocabulary", [f"{size}{', joint' if o.joint else ''}" for size, o in zip(sizes, subwords, strict=True)]),

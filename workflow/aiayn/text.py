@@ -88,10 +88,15 @@ def count_aligned_lines(path_by_language: Mapping[str, Path]) -> int:
     Raises:
         CorpusError: naming each file and its count, if these differ or are 0.
     """
-    return _agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
+    return agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
 
 
-def _agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
+def agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
+    """Return the number of lines that all the files were counted to have.
+
+    Raises:
+        CorpusError: naming each file and its count, if these differ or are 0.
+    """
     counts = ", ".join(f"{path} has {num_lines} lines" for path, num_lines in num_lines_by_path.items())
     if len(set(num_lines_by_path.values())) != 1:
         raise CorpusError(f"{counts}; expected as many in each, line by line translations; fetch or align them anew")
@@ -115,7 +120,7 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
     }
     return TextPair(
         path_by_language={language: str(path) for language, path in final_path_by_language.items()},
-        num_lines=_agreed_num_lines(
+        num_lines=agreed_num_lines(
             {final_path_by_language[language]: count_lines(path) for language, path in path_by_language.items()}
         ),
         sha256_by_language={language: file_sha256(path) for language, path in path_by_language.items()},

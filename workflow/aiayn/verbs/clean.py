@@ -1,4 +1,8 @@
-"""Drop the training pairs that the corpus file says to drop, counted by reason; test sets pass untouched."""
+"""Prepare text as the corpus file says: plain punctuation, Moses' tokens, and the training pairs that are to be kept.
+
+Pairs that are dropped are counted by reason in the record; test sets lose none. A command that was killed goes on with
+the shards that are whole; the output does not depend on the number of processes.
+"""
 
 import argparse
 from pathlib import Path
@@ -13,14 +17,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn clean`."""
     parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
     parser.add_argument("--raw", type=Path, required=True, metavar="RECORD", help="what fetch wrote")
+    parser.add_argument(
+        "--num-processes", type=int, default=1, metavar="N", help="work on so many shards at once (default: 1)"
+    )
     parser.add_argument("--record", type=Path, required=True, help="where to write; the text goes beside it")
 
 
 def run(args: argparse.Namespace) -> None:
     """Clean and write the record."""
     from aiayn.clean import clean_corpus
+    from aiayn.errors import UsageError
     from aiayn.records import RawCorpus, read_record, write_record
     from aiayn.spec import read_corpus
 
-    raw = read_record(args.raw, RawCorpus)
-    write_record(clean_corpus(read_corpus(args.corpus), raw, record_path=args.record), args.record)
+    if args.num_processes < 1:
+        raise UsageError(f"--num-processes {args.num_processes}: expected 1 or more")
+    raw, corpus = read_record(args.raw, RawCorpus), read_corpus(args.corpus)
+    record = clean_corpus(corpus, raw, record_path=args.record, num_processes=args.num_processes)
+    write_record(record, args.record)
