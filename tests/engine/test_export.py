@@ -108,6 +108,7 @@ def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun
     assert config["decoding"] == msgspec.to_builtins(DECODING)
     assert config["id_by_special_symbol"] == {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
     assert (config["source_ends_with"], config["target_begins_with"]) == ("</s>", "</s>")
+    assert [config[key] for key in ("normalise", "tokenise", "subword_method")] == ["none", "none", "sentencepiece"]
     assert config["first_position"] == 0
     assert config["tensors_sha256"] == run.checkpoint.tensors_sha256
     assert run.checkpoint.path in config["provenance"]["input_sha256_by_path"]

@@ -411,8 +411,15 @@ def test_a_corpus_knows_its_languages_and_test_sets(tmp_path: Path) -> None:
          "small.yaml:8: source.file_by_split is 'vla: []'; expected one file of each language of en-de for split vla"),
         ("subword: {vocabulary_size: 8000, joint: true}\n", "",
          "small.yaml:1: subword is None; expected given, as the text comes in words"),
+        ("joint: true}", "joint: true, sample_lines: 0}",
+         "small.yaml:15: subword.sample_lines is 0; expected at least one line, or null for all"),
+        ("joint: true}", "joint: true, sample_lines: 9, method: subword_nmt}",
+         "small.yaml:15: subword.sample_lines is 9; expected null: subword_nmt learns from the counts of all words"),
+        ("joint: true}", "joint: true, sample_seed: -1}",
+         "small.yaml:15: subword.sample_seed is -1; expected 0 or more"),
         ("kind: parallel", "kind: segmented",
-         "small.yaml:15: subword is SubwordSpec(vocabulary_size=8000, joint=True, method='sentencepiece'); "
+         "small.yaml:15: subword is SubwordSpec(vocabulary_size=8000, joint=True, method='sentencepiece', "
+         "sample_lines=None, sample_seed=1); "
          "expected absent: the text comes in pieces"),
         ("language_pair: en-de", "language_pair: en-den",
          "small.yaml:3: language_pair: 'en-den'; did you mean 'en-de'?"),

@@ -1,18 +1,22 @@
-"""Pieces are learnt the same each time, hold no white space, and come back as the line they stood for."""
+"""Pieces are learnt the same each time, hold no white space, and are those of sentencepiece itself."""
 
-import random
+import os
+import pickle
 from pathlib import Path
 
 import msgspec
 import pytest
 import sentencepiece
 
+import aiayn.word_numbers
+from aiayn.detokenise import join_pieces
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import gather_provenance
-from aiayn.records import ParallelText
+from aiayn.records import ParallelText, SegmentedText
 from aiayn.spec import CorpusSpec, GeneratedSource, SubwordSpec
-from aiayn.subword import Encoder, detokenise, learn_pieces, load_encoders, segment_corpus
-from aiayn.text import text_pair, write_lines
+from aiayn.subword import load_encoders, segment_corpus
+from aiayn.subword_sentencepiece import PieceEncoder, learn_pieces
+from aiayn.text import read_lines, text_pair, write_lines
 
 ENGLISH = ["the dog sees the house", "the dogs see a house", "a\u00a0dog sleeps in the house", "the\rhouse is old"] * 5
 GERMAN = [
@@ -50,10 +54,10 @@ def model() -> bytes:
 
 
 @pytest.fixture
-def encoder(model: bytes, tmp_path: Path) -> Encoder:
+def encoder(model: bytes, tmp_path: Path) -> PieceEncoder:
     """Return an encoder by the joint model."""
     (tmp_path / "joint.model").write_bytes(model)
-    return Encoder(tmp_path / "joint.model")
+    return PieceEncoder(tmp_path / "joint.model")
 
 
 @pytest.fixture
@@ -71,53 +75,24 @@ def text(tmp_path: Path) -> ParallelText:
     )
 
 
-def test_every_line_comes_back_as_it_was(encoder: Encoder) -> None:
+def test_every_line_comes_back_as_it_was(encoder: PieceEncoder) -> None:
     for line in [*ENGLISH, *GERMAN, *ODD_LINES]:
-        assert detokenise(encoder.pieces(line), is_segmented=False) == line
+        assert join_pieces(encoder.pieces(line)) == line
 
 
-def test_only_blanks_in_a_row_and_the_word_mark_are_lost(encoder: Encoder) -> None:
-    assert detokenise(encoder.pieces("  the   dog "), is_segmented=False) == "the dog"
-    assert detokenise(encoder.pieces("the\u2581dog"), is_segmented=False) == "the dog"
+def test_only_blanks_in_a_row_and_the_word_mark_are_lost(encoder: PieceEncoder) -> None:
+    assert join_pieces(encoder.pieces("  the   dog ")) == "the dog"
+    assert join_pieces(encoder.pieces("the\u2581dog")) == "the dog"
 
 
-def test_no_piece_holds_white_space(encoder: Encoder) -> None:
+def test_no_piece_holds_white_space(encoder: PieceEncoder) -> None:
     """The text that it learnt from does: fairseq would split a piece there."""
     assert any("\u00a0" in line for line in ENGLISH)
     assert [symbol for symbol in encoder.symbols if symbol.split() != [symbol]] == []
     assert all(piece.split() == [piece] for line in ODD_LINES for piece in encoder.pieces(line).split(" ") if piece)
 
 
-def test_pieces_are_joined_as_sentencepiece_joins_them(model: bytes) -> None:
-    """Any pieces, in any order: bytes that make no character, control symbols, unknowns."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    symbols = [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
-    symbols.remove("<0x0A>")  # see the next test
-    rng = random.Random(1)
-    for _ in range(2000):
-        population = symbols if rng.random() < 0.5 else symbols[250:]  # the first are bytes, mostly
-        pieces = rng.choices(population, k=rng.randrange(12))
-        assert detokenise(" ".join(pieces), is_segmented=False) == processor.decode_pieces(pieces)
-
-
-def test_a_spelt_line_feed_does_not_make_two_lines() -> None:
-    assert detokenise("\u2581a <0x0A> b", is_segmented=False) == "a b"
-
-
-def test_bytes_are_joined_to_characters() -> None:
-    assert detokenise("\u2581caf <0xC3> <0xA9> \u2581x", is_segmented=False) == "caf\u00e9 x"
-    assert detokenise("<0xC3> \u2581x <0xE2> <0x80>", is_segmented=False) == "\ufffd x\ufffd\ufffd"
-
-
-@pytest.mark.parametrize(
-    ("pieces", "line"),
-    [("viel@@ er b\u00fc@@ sche .", "vieler b\u00fcsche ."), ("cut sh@@", "cut sh"), ("a @@ b", "a b"), ("", "")],
-)
-def test_marks_of_segmented_text_are_removed(pieces: str, line: str) -> None:
-    assert detokenise(pieces, is_segmented=True) == line
-
-
-def test_numbers_are_those_of_the_pieces(encoder: Encoder) -> None:
+def test_numbers_are_those_of_the_pieces(encoder: PieceEncoder) -> None:
     lines = ["the dog", "", "\u4e2d"]
     numbers, lengths = encoder.number(lines)
     assert lengths.sum() == numbers.size
@@ -131,7 +106,7 @@ def test_learning_twice_gives_the_same_bytes(model: bytes) -> None:
     assert learn_pieces([*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "again") == model
 
 
-def test_a_vocabulary_size_counts_characters_and_merges(encoder: Encoder) -> None:
+def test_a_vocabulary_size_counts_characters_and_merges(encoder: PieceEncoder) -> None:
     assert len(encoder.symbols) == 60 + 3 + 256
     assert encoder.symbols[:4] == ["<unk>", "<s>", "</s>", "<0x00>"]
 
@@ -152,8 +127,9 @@ def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.model", "joint.vocab"]
     encoders = load_encoders(record)
     assert encoders["en"] is encoders["de"]
-    expected = sum(len(encoders["en"].pieces(line).split()) for line in ENGLISH)
-    assert record.num_tokens_by_language["en"] == expected
+    assert (record.method, record.normalise, record.tokenise) == ("sentencepiece", "none", "none")
+    assert record.learning_by_model["joint"].num_lines == 40
+    assert record.learning_by_model["joint"].sample_seed is None
     first_columns = [line.split("\t")[0] for line in (tmp_path / "segment/joint.vocab").read_text("utf-8").split("\n")]
     assert first_columns == [*encoders["en"].symbols, ""]
 
@@ -190,4 +166,104 @@ def test_a_model_that_is_none_is_named(tmp_path: Path, content: bytes | None) ->
     if content is not None:
         (tmp_path / "joint.model").write_bytes(content)
     with pytest.raises(CorpusError, match=r"joint\.model: no sentencepiece model"):
-        Encoder(tmp_path / "joint.model")
+        PieceEncoder(tmp_path / "joint.model")
+
+
+# Blanks at odd places, and sentencepiece's mark in the text, alone and within a word.
+MARKED_LINES = ["a \u2581 dog", "\u2581\u2581 the", "the \u2581", "the\u2581dog sees", "  the  dog ", "\u2581", " "]
+
+
+@pytest.mark.parametrize("max_words", [2, 1 << 17])
+def test_numbers_word_by_word_are_those_of_the_whole_line(
+    encoder: PieceEncoder, model: bytes, max_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where hardly a word is remembered, and where the line holds the mark that begins a word."""
+    monkeypatch.setattr(aiayn.word_numbers, "MAX_WORDS", max_words)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    lines = [*ENGLISH, *ODD_LINES, *MARKED_LINES, *GERMAN]
+    expected = [[*processor.encode(line), processor.eos_id()] for line in lines]
+    numbers, lengths = encoder.number(lines)
+    assert lengths.tolist() == [len(row) for row in expected]
+    assert numbers.tolist() == [number for row in expected for number in row]
+
+
+def test_a_model_with_pieces_across_words_is_not_used_word_by_word(tmp_path: Path) -> None:
+    """None of ours has such: they are what the way word by word would get wrong."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH), model_prefix=str(tmp_path / "wide"), model_type="bpe", vocab_size=320,
+        byte_fallback=True, split_by_whitespace=False, minloglevel=2,
+    )  # fmt: skip
+    wide = PieceEncoder(tmp_path / "wide.model")
+    assert any("\u2581" in symbol[1:] for symbol in wide.symbols)
+    numbers, _ = wide.number(["the dog sees the house"])
+    assert [wide.symbols[number] for number in numbers[:-1]] == wide.pieces("the dog sees the house").split(" ")
+
+
+@pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has newstest/")
+def test_numbers_of_real_text_are_sentencepieces(tmp_path: Path) -> None:
+    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
+    lines = [line for name in ("newstest2014.en", "newstest2013.fr") for line in read_lines(folder / name)]
+    (tmp_path / "real.model").write_bytes(
+        learn_pieces(lines, SubwordSpec(vocabulary_size=4000, joint=True), "newstest")
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "real.model"))
+    numbers, lengths = PieceEncoder(tmp_path / "real.model").number(lines)
+    expected = processor.encode(lines, out_type=int, add_eos=True)
+    assert lengths.tolist() == [len(row) for row in expected]
+    assert numbers.tolist() == [number for row in expected for number in row]
+
+
+def test_another_process_has_one_encoder_a_model(encoder: PieceEncoder, tmp_path: Path) -> None:
+    first, second = pickle.loads(pickle.dumps([encoder, encoder]))
+    assert first is second is pickle.loads(pickle.dumps(encoder))
+    assert first.symbols == encoder.symbols
+
+
+def test_a_model_that_changed_under_way_is_refused(encoder: PieceEncoder, tmp_path: Path) -> None:
+    pickled = pickle.dumps(encoder)
+    (tmp_path / "joint.model").write_bytes(
+        learn_pieces(ENGLISH, SubwordSpec(vocabulary_size=40, joint=True), "English")
+    )
+    with pytest.raises(CorpusError, match=r"joint\.model: changed while it was read: sentencepiece .*, expected"):
+        pickle.loads(pickled)
+
+
+def learnt(text: ParallelText, folder: Path, **keys: int | bool | None) -> tuple[bytes, SegmentedText]:
+    """Return the (English) model of the small text and its record."""
+    subword = msgspec.structs.replace(SubwordSpec(vocabulary_size=40, joint=True), **keys)
+    record = segment_corpus(
+        msgspec.structs.replace(SPEC, subword=subword), text, record_path=folder / "segment" / "record.json"
+    )
+    return Path(record.model_path_by_language["en"]).read_bytes(), record
+
+
+def test_a_sample_is_drawn_by_its_seed(text: ParallelText, tmp_path: Path) -> None:
+    """Ten of the forty lines of both sides: the same seed gives the same bytes, another gives others."""
+    first, record = learnt(text, tmp_path / "1", sample_lines=10, sample_seed=1)
+    assert (record.learning_by_model["joint"].num_lines, record.learning_by_model["joint"].sample_seed) == (10, 1)
+    assert learnt(text, tmp_path / "2", sample_lines=10, sample_seed=1)[0] == first
+    assert learnt(text, tmp_path / "3", sample_lines=10, sample_seed=2)[0] != first
+
+
+def test_a_sample_as_large_as_the_text_is_the_text(text: ParallelText, tmp_path: Path) -> None:
+    whole, _ = learnt(text, tmp_path / "whole")
+    sampled, record = learnt(text, tmp_path / "sampled", sample_lines=40)
+    assert sampled == whole
+    assert record.learning_by_model["joint"].sample_seed is None
+
+
+def test_a_sample_for_separate_models_is_of_each_side(text: ParallelText, tmp_path: Path) -> None:
+    _, record = learnt(text, tmp_path, joint=False, vocabulary_size=25, sample_lines=12)
+    assert {name: learning.num_lines for name, learning in record.learning_by_model.items()} == {"en": 12, "de": 12}
+
+
+def test_what_learning_took_is_said_and_recorded(
+    text: ParallelText, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, record = learnt(text, tmp_path, sample_lines=10)
+    learning = record.learning_by_model["joint"]
+    assert learning.seconds > 0
+    assert 10 < learning.memory_mib < 100_000
+    assert f"learning 40 pieces from 10 of 40 lines: done, 0 s, at most {learning.memory_mib:,} MiB" in (
+        capsys.readouterr().err
+    )

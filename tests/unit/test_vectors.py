@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.binarize import WordNumberer, binarize_corpus
+from aiayn.binarize import binarize_corpus
 from aiayn.errors import CorpusError
+from aiayn.numbered_parts import WordNumberer
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, TokenVectors, read_record, write_record
 from aiayn.spec import CorpusSpec, GeneratedSource

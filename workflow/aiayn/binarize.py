@@ -8,24 +8,39 @@ symbols, else in 32.
 `.idx`: a magic word, version 1, a code of the width, the number of lines, each line's length (int32), each line's first
 byte in the `.bin` (int64).
 
-Memory does not grow with the corpus, apart from its vocabulary: text passes in blocks.
+Text becomes numbers in shards, over processes (`numbered_parts`); a killed command goes on with those that are whole.
+The bytes depend neither on the processes nor on the shards. Memory does not grow with the corpus, apart from its
+vocabulary: everything passes in blocks.
 """
 
+import functools
 import hashlib
 import shutil
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from aiayn.errors import CorpusError
-from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
-from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus
+from aiayn.numbered_parts import (
+    LENGTH_DTYPE,
+    NumberedSplit,
+    Numberer,
+    number_split,
+    read_blocks_of,
+    read_symbols,
+)
+from aiayn.provenance import Provenance, file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
+from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus, TextPair
+from aiayn.shards import LINES_PER_SHARD, PARTS_FOLDER
 from aiayn.spec import CorpusSpec
 from aiayn.text import read_blocks, unchanged_paths, write_lines
+from aiayn.word_numbers import NUMBER_DTYPE
 
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
@@ -34,42 +49,6 @@ _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
 _MAGIC = b"MMIDIDX\x00\x00"
 _LINES_PER_BLOCK = 8192
-_TOKENS_PER_BLOCK = 1 << 18
-
-
-class Numberer(Protocol):
-    """Splits lines into symbols and numbers these; `symbols` may grow as lines pass."""
-
-    @property
-    def symbols(self) -> list[str]:
-        """All symbols so far, by their numbers."""
-
-    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
-        """Return the numbers of all lines' symbols, each line ended by `</s>`, and each line's length."""
-
-
-class WordNumberer:
-    """Numbers the words of text that comes in pieces; fairseq's words: what white space of any kind separates."""
-
-    def __init__(self) -> None:
-        """Begin with no symbol but the end of sentence, number 0."""
-        self._number_by_symbol: dict[str, int] = {"</s>": 0}
-
-    @property
-    def symbols(self) -> list[str]:
-        """All symbols so far, by their numbers."""
-        return list(self._number_by_symbol)
-
-    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
-        """Return the numbers of all lines' words, each line ended by `</s>`, and each line's length."""
-        numbers: list[int] = []
-        lengths: list[int] = []
-        number_by_symbol = self._number_by_symbol
-        for line in lines:
-            words = [*line.split(), "</s>"]
-            numbers.extend(number_by_symbol.setdefault(word, len(number_by_symbol)) for word in words)
-            lengths.append(len(words))
-        return np.array(numbers, np.uint32), np.array(lengths, np.int32)
 
 
 def binarize_corpus(
@@ -79,74 +58,62 @@ def binarize_corpus(
     *,
     model_paths: Sequence[Path] = (),
     record_path: Path,
+    num_processes: int = 1,
+    lines_per_shard: int = LINES_PER_SHARD,
 ) -> BinarizedCorpus:
     """Write `data-bin/` beside the record and return the record.
 
     The dictionary is joint if both languages have the same numberer; then it counts the training text of both. The
     dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the corpus's order. Counts of
-    tokens include `</s>`. `model_paths` are the subword models behind the numberers, for the record.
+    tokens include `</s>`. `model_paths` are the subword models behind the numberers, for the record. Training pairs are
+    dropped for their lengths in pieces, if the corpus file gives its limits in these.
 
     Raises:
-        CorpusError: if the text is another corpus's, or has changed since its record was written.
+        CorpusError: if the text is another corpus's, or has changed since its record was written, or no pair is left.
     """
     if text.corpus != spec.name:
         raise CorpusError(f"the text record is of corpus {text.corpus}, expected {spec.name}; name its own record")
     fairseq_split_by_testset = {name: _fairseq_split(index) for index, name in enumerate(spec.testsets)}
-    fairseq_split_by_split = {"train": "train", **fairseq_split_by_testset}
-    paths_by_split = {split: unchanged_paths(text.pair_by_split[split]) for split in fairseq_split_by_split}
-    all_paths = [path for paths in paths_by_split.values() for path in paths.values()]
+    names = {"train": "train", **fairseq_split_by_testset}
+    stem_by_split = {split: f"{name}.{spec.language_pair}" for split, name in names.items()}
+    pair_by_split = {split: text.pair_by_split[split] for split in stem_by_split}
+    num_bytes = sum(path.stat().st_size for pair in pair_by_split.values() for path in unchanged_paths(pair).values())
     # four bytes a token while at work, two to four in the end; a token is seldom under two bytes of text
-    require_free_space(record_path.parent, 3 * sum(path.stat().st_size for path in all_paths), "the data-bin")
+    require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
+    data_bin_folder, parts_folder = record_path.parent / DATA_BIN_NAME, record_path.parent / PARTS_FOLDER
+    limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None
+    number = functools.partial(number_split, numberer_by_language, num_processes=num_processes)
+    numbered_by_split = {
+        split: number(pair, limits if split == "train" else None, parts_folder / split, lines_per_shard)
+        for split, pair in pair_by_split.items()
+    }
     with replace_outputs_on_success(record_path) as folder:
-        data_bin_folder = folder / DATA_BIN_NAME
-        data_bin_folder.mkdir()
-        num_tokens_by_split_by_language = _write_data_bin(
-            {(split, language): path for split, paths in paths_by_split.items() for language, path in paths.items()},
-            {split: f"{name}.{spec.language_pair}" for split, name in fairseq_split_by_split.items()},
-            numberer_by_language,
-            data_bin_folder,
-        )
-        dictionary_paths = {language: data_bin_folder / f"dict.{language}.txt" for language in numberer_by_language}
-        vocabulary_sizes = {language: len(read_dictionary(path)) for language, path in dictionary_paths.items()}
-        dictionary_sha256s = {language: file_sha256(path) for language, path in dictionary_paths.items()}
-        digest = data_bin_digest(data_bin_folder)
+        num_tokens = _write_data_bin(numbered_by_split, stem_by_split, numberer_by_language, folder / DATA_BIN_NAME)
+    shutil.rmtree(parts_folder)
+    dictionary_paths = {language: data_bin_folder / f"dict.{language}.txt" for language in numberer_by_language}
     return BinarizedCorpus(
-        provenance=gather_provenance([*all_paths, *model_paths]),
+        provenance=_provenance(pair_by_split.values(), model_paths),
         corpus=spec.name,
-        folder=str(record_path.parent / DATA_BIN_NAME),
+        folder=str(data_bin_folder),
         source_language=spec.source_language,
         target_language=spec.target_language,
-        dictionary_sha256_by_language=dictionary_sha256s,
-        digest=digest,
-        vocabulary_size_by_language=vocabulary_sizes,
-        num_pairs_by_split={split: text.pair_by_split[split].num_lines for split in fairseq_split_by_split},
-        num_tokens_by_split_by_language=num_tokens_by_split_by_language,
+        dictionary_sha256_by_language={k: file_sha256(path) for k, path in dictionary_paths.items()},
+        digest=data_bin_digest(data_bin_folder),
+        vocabulary_size_by_language={k: len(read_dictionary(path)) for k, path in dictionary_paths.items()},
+        num_pairs_by_split={split: numbered.num_pairs for split, numbered in numbered_by_split.items()},
+        num_tokens_by_split_by_language=num_tokens,
         fairseq_split_by_testset=fairseq_split_by_testset,
+        num_dropped_by_reason=numbered_by_split["train"].num_dropped(),
     )
 
 
-def _write_data_bin(
-    text_path_by_place: Mapping[tuple[str, str], Path],
-    stem_by_split: Mapping[str, str],
-    numberer_by_language: Mapping[str, Numberer],
-    folder: Path,
-) -> dict[str, dict[str, int]]:
-    """Write the data-bin of the texts, each at a (split, language), and return their numbers of tokens by split.
-
-    First all text becomes numbers as they come; the dictionary is made from training's; then numbers become indices.
-    """
-    prefix_by_place = {
-        (split, language): folder / f"{stem_by_split[split]}.{language}" for split, language in text_path_by_place
+def _provenance(pairs: Iterable[TextPair], model_paths: Sequence[Path]) -> Provenance:
+    """Describe this process; the text was hashed when it was compared with its record, and is not hashed again."""
+    provenance = gather_provenance(model_paths)
+    sha256_by_path = {
+        path: pair.sha256_by_language[language] for pair in pairs for language, path in pair.path_by_language.items()
     }
-    for (split, language), text_path in text_path_by_place.items():
-        _write_numbers(numberer_by_language[language], text_path, prefix_by_place[split, language])
-    symbols_by_language = _write_dictionaries(numberer_by_language, prefix_by_place, folder)
-    num_tokens_by_split: dict[str, dict[str, int]] = {split: {} for split in stem_by_split}
-    for (split, language), prefix in prefix_by_place.items():
-        symbols = symbols_by_language[language]
-        table = index_table(numberer_by_language[language].symbols, symbols)
-        num_tokens_by_split[split][language] = _write_indices(prefix, table, index_dtype(len(symbols)))
-    return num_tokens_by_split
+    return msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path | provenance.input_sha256_by_path)
 
 
 def _fairseq_split(testset_index: int) -> str:
@@ -154,31 +121,38 @@ def _fairseq_split(testset_index: int) -> str:
     return ("valid", "test")[testset_index] if testset_index < 2 else f"test{testset_index - 1}"
 
 
-def _write_numbers(numberer: Numberer, text_path: Path, prefix: Path) -> None:
-    """Write a text's numbers, `<prefix>.numbers`, and its lines' lengths, `<prefix>.lengths`, in blocks."""
-    with _beside(prefix, ".numbers").open("wb") as numbers_file, _beside(prefix, ".lengths").open("wb") as lengths_file:
-        for block in read_blocks(text_path, _LINES_PER_BLOCK):
-            numbers, lengths = numberer.number(block)
-            numbers_file.write(numbers.astype("<u4").tobytes())
-            lengths_file.write(lengths.astype("<i4").tobytes())
-
-
-def _write_dictionaries(
-    numberer_by_language: Mapping[str, Numberer], prefix_by_place: Mapping[tuple[str, str], Path], folder: Path
-) -> dict[str, list[str]]:
-    """Write `dict.<language>.txt` and return each language's symbols by index, special ones included."""
-    symbols_by_language = {}
+def _write_data_bin(
+    numbered_by_split: Mapping[str, NumberedSplit],
+    stem_by_split: Mapping[str, str],
+    numberer_by_language: Mapping[str, Numberer],
+    folder: Path,
+) -> dict[str, dict[str, int]]:
+    """Write the data-bin of numbered text and return its numbers of tokens by split and language."""
+    folder.mkdir()
+    num_tokens_by_split: dict[str, dict[str, int]] = {split: {} for split in stem_by_split}
+    index_by_symbol: dict[str, int] = {}
     for language, numberer in numberer_by_language.items():
         sharing = [other for other, other_numberer in numberer_by_language.items() if other_numberer is numberer]
-        counts = np.zeros(len(numberer.symbols), np.int64)
-        for other in sharing:
-            with _beside(prefix_by_place["train", other], ".numbers").open("rb") as numbers_file:
-                for block in _blocks(numbers_file, np.dtype("<u4"), _TOKENS_PER_BLOCK):
-                    counts += np.bincount(block, minlength=counts.size)
-        count_by_symbol = dict(zip(numberer.symbols, counts.tolist(), strict=True))
-        write_lines(dictionary_lines(count_by_symbol), folder / f"dict.{language}.txt")
-        symbols_by_language[language] = read_dictionary(folder / f"dict.{language}.txt")
-    return symbols_by_language
+        path = folder / f"dict.{language}.txt"
+        if language == sharing[0]:
+            index_by_symbol = _write_dictionary(numbered_by_split["train"].part_paths, sharing, path)
+        else:  # the one before, as there are two languages
+            shutil.copyfile(folder / f"dict.{sharing[0]}.txt", path)
+        for split, numbered in numbered_by_split.items():
+            prefix = folder / f"{stem_by_split[split]}.{language}"
+            num_tokens_by_split[split][language] = _write_indices(numbered, language, index_by_symbol, prefix)
+    return num_tokens_by_split
+
+
+def _write_dictionary(train_part_paths: Sequence[Path], languages: Sequence[str], path: Path) -> dict[str, int]:
+    """Write the dictionary of the languages' training text and return each symbol's index."""
+    count_by_symbol: Counter[str] = Counter()
+    for part in train_part_paths:
+        for language in languages:
+            for _, count, symbol in read_symbols(part, language):
+                count_by_symbol[symbol] += count
+    write_lines(dictionary_lines(count_by_symbol), path)
+    return {symbol: index for index, symbol in enumerate(read_dictionary(path))}
 
 
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
@@ -204,48 +178,52 @@ def read_dictionary(path: Path) -> list[str]:
     return symbols
 
 
-def index_table(numbered_symbols: Sequence[str], dictionary: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """Return the dictionary's index of each numbered symbol, or that of `<unk>`; shape (num_numbered,)."""
-    index_by_symbol = {symbol: index for index, symbol in enumerate(dictionary)}
-    return np.array([index_by_symbol.get(symbol, UNKNOWN_INDEX) for symbol in numbered_symbols], np.uint32)
-
-
 def index_dtype(num_symbols: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
     """Return the type of a token's index for a dictionary of so many symbols, special ones included."""
     return np.dtype("<u2") if num_symbols < _NARROW_LIMIT else np.dtype("<u4")
 
 
-def _write_indices(
-    prefix: Path, table: npt.NDArray[np.uint32], dtype: np.dtype[np.uint16] | np.dtype[np.uint32]
-) -> int:
-    """Turn `.numbers` and `.lengths` into `.bin` and `.idx`, and return the number of tokens."""
-    numbers_path, lengths_path = _beside(prefix, ".numbers"), _beside(prefix, ".lengths")
-    with numbers_path.open("rb") as numbers_file, _beside(prefix, ".bin").open("wb") as tokens:
-        for block in _blocks(numbers_file, np.dtype("<u4"), _TOKENS_PER_BLOCK):
-            tokens.write(table[block].astype(dtype).tobytes())
-    int32 = np.dtype("<i4")
-    num_lines = lengths_path.stat().st_size // int32.itemsize
+def _write_indices(numbered: NumberedSplit, language: str, index_by_symbol: Mapping[str, int], prefix: Path) -> int:
+    """Write `.bin` and `.idx` of one language of a split, and return the number of tokens."""
+    dtype = index_dtype(len(index_by_symbol))
+    with _beside(prefix, ".bin").open("wb") as tokens:
+        for part in numbered.part_paths:
+            table = _index_table(part, language, index_by_symbol, dtype)
+            with (part / f"{language}.numbers").open("rb") as numbers_file:
+                for numbers in read_blocks_of(numbers_file, NUMBER_DTYPE):
+                    tokens.write(table[numbers].tobytes())
+    lengths_paths = [part / f"{language}.lengths" for part in numbered.part_paths]
     num_tokens = 0
-    with lengths_path.open("rb") as lengths_file, _beside(prefix, ".idx").open("wb") as index:
-        index.write(_MAGIC + struct.pack("<QBQ", 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
-        shutil.copyfileobj(lengths_file, index)
-        lengths_file.seek(0)
-        for lengths in _blocks(lengths_file, int32, _TOKENS_PER_BLOCK):
+    with _beside(prefix, ".idx").open("wb") as index:
+        index.write(_MAGIC + struct.pack("<QBQ", 1, _WIDTH_CODE_BY_DTYPE[dtype], numbered.num_pairs))
+        for lengths in _all_lengths(lengths_paths):
+            index.write(lengths.tobytes())
+        for lengths in _all_lengths(lengths_paths):
             ends = num_tokens + np.cumsum(lengths, dtype=np.int64)
             index.write(((ends - lengths) * dtype.itemsize).astype("<i8").tobytes())
             num_tokens = int(ends[-1])
-    numbers_path.unlink()
-    lengths_path.unlink()
     return num_tokens
+
+
+def _index_table(
+    part: Path, language: str, index_by_symbol: Mapping[str, int], dtype: "np.dtype[Any]"
+) -> "npt.NDArray[Any]":
+    """Return the dictionary's index of each number of a part, or that of `<unk>`; numbers that do not occur have 0."""
+    entries = list(read_symbols(part, language))
+    table = np.zeros(1 + max((number for number, _, _ in entries), default=0), dtype)
+    for number, _, symbol in entries:
+        table[number] = index_by_symbol.get(symbol, UNKNOWN_INDEX)
+    return table
+
+
+def _all_lengths(paths: Sequence[Path]) -> "Iterator[npt.NDArray[Any]]":
+    for path in paths:
+        with path.open("rb") as lengths_file:
+            yield from read_blocks_of(lengths_file, LENGTH_DTYPE)
 
 
 def _beside(prefix: Path, suffix: str) -> Path:
     return prefix.with_name(prefix.name + suffix)  # with_suffix would take the language for a suffix
-
-
-def _blocks(content: BinaryIO, dtype: "np.dtype[np.generic]", num_elements: int) -> Iterator[npt.NDArray[np.int64]]:
-    while block := content.read(num_elements * dtype.itemsize):
-        yield np.frombuffer(block, dtype).astype(np.int64)
 
 
 def data_bin_digest(folder: Path) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from aiayn.errors import SpaceError
 
-RECORDED_PACKAGES = ("aiayn", "torch", "fairseq-fixed", "sentencepiece", "sacrebleu", "sacremoses", "submitit", "numpy")
+RECORDED_PACKAGES = ("aiayn", "torch", "fairseq-fixed", "sentencepiece", "subword-nmt", "sacrebleu", "sacremoses", "submitit", "numpy")
 _BLOCK_BYTES = 1 << 20
 
 

@@ -4,11 +4,12 @@ A record is read back only by its own type and schema version; anything else is 
 """
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from aiayn.errors import CorpusError, RecordError
+from aiayn.learning_watch import Learning
 from aiayn.provenance import Provenance, replace_on_success
 
 SCHEMA_VERSION = 1
@@ -54,7 +55,7 @@ class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
 
 
 class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
-    """What clean left: training pairs filtered, test sets untouched."""
+    """What clean left: text as the recipe prepares it, training pairs filtered, test sets whole."""
 
     corpus: str
     pair_by_split: dict[str, TextPair]
@@ -63,19 +64,27 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
 
 
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
-    """What segment learned: the subword model of each language (the same file for a joint one)."""
+    """What segment learned: the subword model of each language (the same file for a joint one).
+
+    Its text had gone through `normalise` and `tokenise` before. `learning_by_model` has a model's file name without its
+    suffix: `joint`, or the languages.
+    """
 
     corpus: str
+    normalise: str
+    tokenise: str
+    method: Literal["sentencepiece", "subword_nmt"]
     model_path_by_language: dict[str, str]
     vocabulary_path_by_language: dict[str, str]
-    num_tokens_by_language: dict[str, int]
+    learning_by_model: dict[str, Learning]
 
 
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files, in order of name.
 
     `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps `demo_dev` to `valid`, and
-    so on: a data-bin knows only `train`, `valid`, `test`, `test1`, ...
+    so on: a data-bin knows only `train`, `valid`, `test`, `test1`, ... `num_dropped_by_reason` is of training pairs
+    dropped for their lengths in pieces, where the corpus file asks for it; the other filters are clean's.
     """
 
     corpus: str
@@ -88,6 +97,7 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     num_pairs_by_split: dict[str, int]
     num_tokens_by_split_by_language: dict[str, dict[str, int]]
     fairseq_split_by_testset: dict[str, str]
+    num_dropped_by_reason: dict[str, int] = msgspec.field(default_factory=dict)
 
     def split_of(self, testset: str) -> str:
         """Return the data-bin's name of a test set.

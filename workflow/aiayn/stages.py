@@ -7,7 +7,7 @@ Snakemake does not see edits in a module behind a `shell:` line. Each rule there
 STAGE_VERSIONS = {
     "fetch": 1,
     "clean": 1,
-    "segment": 1,
+    "segment": 2,
     "binarize": 1,
     "vectors": 1,
     "train": 2,

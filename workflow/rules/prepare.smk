@@ -33,7 +33,7 @@ rule fetch:
 
 
 rule clean:
-    """Drop the training pairs of {wildcards.corpus} that its file says to drop; test sets are copied as they are."""
+    """Prepare the text of {wildcards.corpus} as its file says, and drop training pairs; test sets lose none."""
     input:
         raw=STAGE / "fetch/{corpus}/record.json",
     output:
@@ -41,6 +41,7 @@ rule clean:
     params:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["clean"],
+    threads: 16
     log:
         f"logs/{SCALE.scale}/clean/{{corpus}}.log",
     benchmark:
@@ -52,6 +53,7 @@ rule clean:
         aiayn clean \
             --corpus {wildcards.corpus:q} \
             --raw {input.raw:q} \
+            --num-processes {threads:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
@@ -65,6 +67,7 @@ rule segment:
     params:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["segment"],
+    threads: 2
     log:
         f"logs/{SCALE.scale}/segment/{{corpus}}.log",
     benchmark:
@@ -76,6 +79,7 @@ rule segment:
         aiayn segment \
             --corpus {wildcards.corpus:q} \
             --text {input.text:q} \
+            --num-processes {threads:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 
@@ -91,6 +95,7 @@ rule binarize:
         corpus_digest=corpus_digest,
         segmented=lambda wildcards, input: ["--segmented", *input.segmented] if input.segmented else [],
         stage_version=STAGE_VERSIONS["binarize"],
+    threads: 16
     log:
         f"logs/{SCALE.scale}/binarize/{{corpus}}.log",
     benchmark:
@@ -102,5 +107,6 @@ rule binarize:
         aiayn binarize \
             --corpus {wildcards.corpus:q} \
             --text {input.text:q} {params.segmented:q} \
+            --num-processes {threads:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """

@@ -28,7 +28,7 @@ from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, SpaceError, UsageError
 from aiayn.finished import FinishedRun
 from aiayn.provenance import gather_provenance, require_free_space
-from aiayn.records import Record, read_record, write_record
+from aiayn.records import Record, SegmentedText, read_record, write_record
 from aiayn.spec import DecodingSpec, TrainingSpec
 
 Format = Literal["safetensors", "ctranslate2"]
@@ -42,7 +42,9 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     `tied` names the tensors that are not stored, each with the stored one that it shares. A source line is its pieces'
     ids with `source_ends_with`; the decoder begins with `target_begins_with`. `first_position` is the place of a
     sentence's first token among the positions: 0, the paper's, or 2 for fairseq's own transformer and convolutions; an
-    LSTM has none. `tensors_sha256` is that of the average: of all tensors, those tied included.
+    LSTM has none. `normalise` and `tokenise` are Moses' ways of before November 2018, or none; a line goes through them
+    before `subword_method` splits it in pieces (null: it comes in pieces). `tensors_sha256` is that of the average: of
+    all tensors, those tied included.
     """
 
     format: Format
@@ -61,6 +63,9 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     target_begins_with: str
     first_position: int | None
     tied: dict[str, str]
+    subword_method: str | None = None
+    normalise: str = "none"
+    tokenise: str = "none"
 
 
 def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Format, into: Path) -> ExportRecord:
@@ -93,6 +98,7 @@ def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Forma
             vocabulary_file_by_side=vocabulary_file_by_side,
             subword_file_by_language=_copy_subword_models(finished, folder),
             tied=tied if format == "safetensors" else {},
+            **_text_facts(finished.segmented),
             **_facts(finished, model, task, tensors),
         )
         write_record(record, folder / RECORD_NAME_BY_FORMAT[format])
@@ -114,6 +120,17 @@ def _facts(finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torc
         "source_ends_with": dictionary[dictionary.eos()],
         "target_begins_with": dictionary[dictionary.eos()],
         "first_position": first_position(model),
+    }
+
+
+def _text_facts(segmented: SegmentedText | None) -> dict[str, Any]:
+    """Return what a record says of the way from a line of text to its pieces; nothing for text that comes in pieces."""
+    if segmented is None:
+        return {}
+    return {
+        "subword_method": segmented.method,
+        "normalise": segmented.normalise,
+        "tokenise": segmented.tokenise,
     }
 
 

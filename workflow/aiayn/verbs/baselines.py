@@ -82,11 +82,11 @@ def _translate_untrained(data: "BinarizedCorpus", corpus: "CorpusSpec", scale: s
 
     import torch
 
+    from aiayn.detokenise import detokenise
     from aiayn.engine.decode import Translator, decode_split
     from aiayn.engine.fairseq_args import training_data
     from aiayn.engine.untrained import save_untrained
     from aiayn.spec import read_system
-    from aiayn.subword import detokenise
 
     torch.set_num_threads(1)
     base = read_system("base", scale)
@@ -95,4 +95,4 @@ def _translate_untrained(data: "BinarizedCorpus", corpus: "CorpusSpec", scale: s
         save_untrained(base.training, training_data(data), seed=UNTRAINED_SEED, into=path)
         translator = Translator(path, Path(data.folder), base.decoding, device="cpu")
         hypotheses, _ = decode_split(translator, data.split_of(testset))
-    return [detokenise(" ".join(hypothesis.pieces), is_segmented=corpus.is_segmented) for hypothesis in hypotheses]
+    return [detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses]

@@ -20,12 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; none for text in pieces")
     parser.add_argument("--record", type=Path, required=True, help="where to write; data-bin/ goes beside it")
+    parser.add_argument(
+        "--num-processes", type=int, default=1, metavar="N", help="processes that split and number text (default: 1)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Binarize and write the record."""
-    from aiayn.binarize import Numberer, WordNumberer, binarize_corpus
+    from aiayn.binarize import binarize_corpus
     from aiayn.errors import UsageError
+    from aiayn.numbered_parts import Numberer, WordNumberer
     from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
     from aiayn.spec import read_corpus
     from aiayn.subword import load_encoders
@@ -43,5 +47,12 @@ def run(args: argparse.Namespace) -> None:
         segmented = read_record(args.segmented, SegmentedText)
         numberer_by_language = {**load_encoders(segmented)}
         model_paths = [Path(path) for path in dict.fromkeys(segmented.model_path_by_language.values())]
-    record = binarize_corpus(spec, text, numberer_by_language, model_paths=model_paths, record_path=args.record)
+    record = binarize_corpus(
+        spec,
+        text,
+        numberer_by_language,
+        model_paths=model_paths,
+        record_path=args.record,
+        num_processes=args.num_processes,
+    )
     write_record(record, args.record)

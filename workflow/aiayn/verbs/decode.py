@@ -31,19 +31,19 @@ def run(args: argparse.Namespace) -> None:
     """Decode and write lines and record."""
     import torch
 
+    from aiayn.detokenise import detokenise
     from aiayn.engine.decode import Translator, decode_split, decoding_signature
     from aiayn.engine.train import resolve_device
     from aiayn.provenance import file_sha256, gather_provenance
     from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
     from aiayn.spec import read_corpus, read_system
-    from aiayn.subword import detokenise
     from aiayn.text import write_lines
 
     torch.set_num_threads(args.threads)
     checkpoint = read_record(args.checkpoint, CheckpointRecord)
     data = read_record(args.binarized, BinarizedCorpus)
     decoding = read_system(args.system, args.scale).decoding
-    is_segmented = read_corpus(data.corpus).is_segmented
+    corpus = read_corpus(data.corpus)
     device = resolve_device(args.device)
     translator = Translator(Path(checkpoint.path), Path(data.folder), decoding, device=device)
     hypotheses, sentences_per_second = decode_split(translator, data.split_of(args.testset))
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
     write_lines(pieces, pieces_path)
     write_lines((f"{h.log_probability_nats:.6f}" for h in hypotheses), args.record.with_suffix(".logprob.txt"))
-    write_lines((detokenise(line, is_segmented=is_segmented) for line in pieces), text_path)
+    write_lines((detokenise(line, corpus) for line in pieces), text_path)
     record = Hypotheses(
         provenance=gather_provenance([args.checkpoint, args.binarized]),
         run=checkpoint.run,

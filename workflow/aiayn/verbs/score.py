@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> None:
 def _score_run(args: argparse.Namespace) -> None:
     import msgspec
 
+    from aiayn.detokenise import detokenise
     from aiayn.provenance import gather_provenance
     from aiayn.records import Hypotheses, RawCorpus, ScoreRecords, read_record, write_record
     from aiayn.score import default_metrics, score_hypotheses
     from aiayn.spec import read_corpus
-    from aiayn.subword import detokenise
     from aiayn.text import read_lines
 
     decoded = read_record(args.decoded, Hypotheses)
@@ -57,7 +57,7 @@ def _score_run(args: argparse.Namespace) -> None:
     reference_path = Path(raw.pair_by_split[decoded.testset].path_by_language[corpus.target_language])
     references = list(read_lines(reference_path))
     if corpus.is_segmented:
-        references = [detokenise(line, is_segmented=True) for line in references]
+        references = [detokenise(line, corpus) for line in references]
     scores = score_hypotheses(
         list(read_lines(Path(decoded.path))),
         references,

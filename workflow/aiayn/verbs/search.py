@@ -161,8 +161,8 @@ def _scorer(args: argparse.Namespace, corpus: "CorpusSpec") -> "tuple[str, Calla
     """Return the metric, and what scores lines of pieces under it against the dev set's references."""
     import hashlib
 
+    from aiayn.detokenise import detokenise
     from aiayn.score import score_hypotheses
-    from aiayn.subword import detokenise
     from aiayn.text import read_lines
     from paper_tables.layout_table2 import METRIC_BY_PAIR
 
@@ -171,10 +171,10 @@ def _scorer(args: argparse.Namespace, corpus: "CorpusSpec") -> "tuple[str, Calla
     pair = _find_raw(args.results, corpus.name).pair_by_split[corpus.dev_testset]
     references = list(read_lines(Path(pair.path_by_language[language])))
     if is_segmented:
-        references = [detokenise(line, is_segmented=True) for line in references]
+        references = [detokenise(line, corpus) for line in references]
 
     def score(pieces: list[str]) -> "ScoreRecord":
-        lines = [detokenise(line, is_segmented=is_segmented) for line in pieces]
+        lines = [detokenise(line, corpus) for line in pieces]
         (record,) = score_hypotheses(
             lines,
             references,

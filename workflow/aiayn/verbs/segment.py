@@ -14,6 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
     parser.add_argument("--text", type=Path, required=True, metavar="RECORD", help="what clean wrote")
     parser.add_argument("--record", type=Path, required=True, help="where to write; models go beside it")
+    parser.add_argument(
+        "--num-processes", type=int, default=1, metavar="N", help="processes that count words (default: 1)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -23,4 +26,5 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.subword import segment_corpus
 
     text = read_record(args.text, ParallelText)
-    write_record(segment_corpus(read_corpus(args.corpus), text, record_path=args.record), args.record)
+    record = segment_corpus(read_corpus(args.corpus), text, record_path=args.record, num_processes=args.num_processes)
+    write_record(record, args.record)

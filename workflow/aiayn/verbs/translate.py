@@ -2,12 +2,18 @@
 
 RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. The
 score is the hypothesis's rank in the search: its log-probability (nats) over the length penalty; nearer to 0 is surer.
+Plain text goes in and comes out, also where the recipe makes Moses tokens of it; only a corpus that came in pieces has
+them read and its words printed as they are.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiayn.finished import FinishedRun
 
 EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
 LINES_AT_ONCE = 64
@@ -28,25 +34,40 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.engine.decode import Translator, decoding_signature
     from aiayn.engine.train import resolve_device
     from aiayn.finished import find_finished
-    from aiayn.subword import detokenise, load_encoders
 
     finished = find_finished(args.results, args.run, args.average)
-    encoders = load_encoders(finished.segmented) if finished.segmented else None
+    split, join = _ways_of_text(finished)
     device = resolve_device(args.device)
     translator = Translator(
         Path(finished.checkpoint.path), Path(finished.data.folder), finished.decoding, device=device
     )
     search = decoding_signature(finished.decoding)
     print(f"{finished.checkpoint.run}, {finished.checkpoint.average}, {search}", file=sys.stderr)
-    if encoders is None:
+    if finished.segmented is None:
         print("this run reads text in pieces (`@@ ` inside words), as its corpus was published", file=sys.stderr)
     if sys.stdin.isatty():
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
     for lines in _blocks(1 if sys.stdin.isatty() else LINES_AT_ONCE):
-        pieces = [encoders[finished.data.source_language].pieces(line) if encoders else line for line in lines]
-        for hypothesis in translator.translate([translator.number(line) for line in pieces]):
-            text = detokenise(" ".join(hypothesis.pieces), is_segmented=encoders is None)
-            print(f"{hypothesis.score:.4f}\t{text}", flush=True)
+        for hypothesis in translator.translate([translator.number(split(line)) for line in lines]):
+            print(f"{hypothesis.score:.4f}\t{join(' '.join(hypothesis.pieces))}", flush=True)
+
+
+def _ways_of_text(finished: "FinishedRun") -> "tuple[Callable[[str], str], Callable[[str], str]]":
+    """Return what makes pieces of a line, and a line of pieces, as was done to the run's corpus."""
+    from aiayn.detokenise import join_line, remove_marks
+    from aiayn.subword import load_encoders
+    from aiayn.text_route import TextRoute
+
+    segmented, language = finished.segmented, finished.data.source_language
+    if segmented is None:
+        return lambda line: line, remove_marks
+    route = TextRoute(normalise=segmented.normalise, tokenise=segmented.tokenise, language=language)
+    encoder = load_encoders(segmented)[language]
+
+    def join(pieces: str) -> str:
+        return join_line(pieces, segmented.method, segmented.tokenise, finished.data.target_language)
+
+    return lambda line: encoder.pieces(route.prepare(line)), join
 
 
 def _blocks(num_lines: int) -> Iterator[list[str]]:

@@ -1,0 +1,290 @@
+"""Codes and pieces are those of subword-nmt's own commands, whatever the shards, the processes and the order."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+import aiayn.word_numbers
+from aiayn.binarize import binarize_corpus, read_dictionary
+from aiayn.clean import clean_corpus
+from aiayn.detokenise import detokenise
+from aiayn.errors import ConfigError, CorpusError
+from aiayn.learning_watch import LearningWatch
+from aiayn.provenance import gather_provenance
+from aiayn.records import ParallelText, RawCorpus
+from aiayn.shards import PARTS_FOLDER
+from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.subword import load_encoders, segment_corpus
+from aiayn.subword_codes import CodesEncoder, learn_codes, merge_counts
+from aiayn.text import read_lines, text_pair, write_lines
+from aiayn.tokenize_moses import Tokenizer
+
+NUM_MERGES = 300
+ENGLISH = ["the dog sees the house", "the dogs &apos;s  house", "a dog sleeps in the house .", ""] * 10
+GERMAN = ["der Hund sieht das Haus", "die Hunde &#91; Haus", "ein Hund schl\u00e4ft im Haus .", "\U0001f600"] * 10
+SPEC = CorpusSpec(
+    name="small",
+    description="for these tests",
+    language_pair="en-de",
+    source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
+    dev_testset="dev",
+    test_testset="test",
+    tokenise="moses",
+    subword=SubwordSpec(vocabulary_size=20, joint=True, method="subword_nmt"),
+)
+needs_mirror = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")
+
+
+def text_of(folder: Path, lines_by_language: dict[str, list[str]]) -> ParallelText:
+    """Write training text and return its record."""
+    folder.mkdir(exist_ok=True)
+    for language, lines in lines_by_language.items():
+        write_lines(lines, folder / f"train.{language}")
+    pair = text_pair({language: folder / f"train.{language}" for language in lines_by_language})
+    return ParallelText(
+        provenance=gather_provenance(),
+        corpus="small",
+        pair_by_split={"train": pair},
+        num_pairs=pair.num_lines,
+        num_dropped_by_reason={},
+    )
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> ParallelText:
+    """Return the record of the small text."""
+    return text_of(tmp_path / "text", {"en": ENGLISH, "de": GERMAN})
+
+
+def run_subword_nmt(*arguments: str, stdin: str) -> str:
+    """Return what the library's own command prints."""
+    command = [sys.executable, "-c", "from subword_nmt.subword_nmt import main; main()", *arguments]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "ignore"}
+    finished = subprocess.run(command, input=stdin.encode(), capture_output=True, check=True, env=environment)
+    return finished.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def real_lines() -> dict[str, list[str]]:
+    """Return 600 lines of newstest2013 in Moses tokens, English and German."""
+    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
+    return {
+        language: [
+            Tokenizer(language).tokenize(line) for line in list(read_lines(folder / f"newstest2013.{language}"))[:600]
+        ]
+        for language in ("en", "de")
+    }
+
+
+@pytest.fixture(scope="module")
+def real_codes(real_lines: dict[str, list[str]]) -> str:
+    """Return what `cat train.de train.en | subword-nmt learn-bpe` prints: Google's order of the languages."""
+    joined = "".join(f"{line}\n" for language in ("de", "en") for line in real_lines[language])
+    return run_subword_nmt("learn-bpe", "-s", str(NUM_MERGES), stdin=joined)
+
+
+@needs_mirror
+@pytest.mark.parametrize(("num_processes", "lines_per_shard"), [(1, 250_000), (2, 200)])
+def test_codes_of_real_text_are_the_commands(
+    real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path, num_processes: int, lines_per_shard: int
+) -> None:
+    """Ours are counted English first; the order does not matter."""
+    subword = SubwordSpec(vocabulary_size=NUM_MERGES, joint=True, method="subword_nmt")
+    record = segment_corpus(
+        msgspec.structs.replace(SPEC, subword=subword),
+        text_of(tmp_path / "text", real_lines),
+        record_path=tmp_path / "segment" / "record.json",
+        num_processes=num_processes,
+        lines_per_shard=lines_per_shard,
+    )
+    assert (tmp_path / "segment" / "joint.codes").read_text(encoding="utf-8") == real_codes
+    assert record.model_path_by_language == dict.fromkeys(("en", "de"), str(tmp_path / "segment" / "joint.codes"))
+    assert record.learning_by_model["joint"].num_lines == 1200
+    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.codes", "joint.vocab"]
+
+
+@needs_mirror
+@pytest.mark.parametrize("max_words", [50, 1 << 17])
+def test_pieces_of_real_text_are_the_commands(
+    real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path, max_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of text that the codes were learnt from, and of French, which they never saw."""
+    monkeypatch.setattr(aiayn.word_numbers, "MAX_WORDS", max_words)
+    codes_path = tmp_path / "joint.codes"
+    codes_path.write_text(real_codes, encoding="utf-8", newline="\n")
+    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
+    french = [Tokenizer("fr").tokenize(line) for line in list(read_lines(folder / "newstest2013.fr"))[:300]]
+    lines = [*real_lines["de"], *real_lines["en"], *french]
+    theirs = run_subword_nmt("apply-bpe", "-c", str(codes_path), stdin="".join(f"{line}\n" for line in lines))
+    encoder = CodesEncoder(codes_path)
+    # The command keeps a blank at a line's end, where Moses' tokenizer leaves one; nothing that reads pieces sees it.
+    their_lines = [line.rstrip(" ") for line in theirs.removesuffix("\n").split("\n")]
+    assert [encoder.pieces(line) for line in lines] == their_lines
+    numbers, lengths = encoder.number(lines)
+    symbols = [encoder.symbols[number] for number in numbers]
+    assert " ".join(symbols) == " ".join(f"{line} </s>".strip() for line in their_lines)
+    assert len(lengths) == len(lines)
+
+
+def test_pieces_of_odd_lines(text: ParallelText, tmp_path: Path) -> None:
+    """Blanks in a row, none at all, a character never seen, a word of one character."""
+    encoder = load_encoders(segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json"))["en"]
+    assert encoder.pieces("  Haus   x ") == "Haus x"
+    assert encoder.pieces("") == ""
+    assert encoder.pieces("\u4e2dx") == "\u4e2d@@ x"
+    numbers, lengths = encoder.number(["", "x", " "])
+    assert [encoder.symbols[number] for number in numbers] == ["</s>", "x", "</s>", "</s>"]
+    assert lengths.tolist() == [1, 2, 1]
+
+
+def test_each_language_has_its_own_codes_where_they_are_separate(text: ParallelText, tmp_path: Path) -> None:
+    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=8, joint=False, method="subword_nmt"))
+    encoders = load_encoders(segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json"))
+    german = "".join(f"{line}\n" for line in GERMAN)
+    assert run_subword_nmt("learn-bpe", "-s", "8", stdin=german) == (tmp_path / "segment/de.codes").read_text("utf-8")
+    assert encoders["en"].pieces("Hund") != encoders["de"].pieces("Hund") == "Hund"
+
+
+def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
+    """Of `ab` four times and `abc` twice: first `a b` at a word's end; of the two left, the later in code points."""
+    text = text_of(tmp_path / "text", {"en": ["ab ab ab abc abc"], "de": ["ab"]})
+    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=3, joint=True, method="subword_nmt"))
+    segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
+    assert list(read_lines(tmp_path / "segment/joint.codes")) == ["#version: 0.2", "a b</w>", "b c</w>", "a bc</w>"]
+    assert list(read_lines(tmp_path / "segment/joint.vocab")) == ["ab\t1", "bc\t2", "abc\t3"]
+
+
+@pytest.mark.parametrize(("lines", "most"), [(["abc abc"], 2), (["a b c"], 0), (["ab"], 0)])
+def test_more_merges_than_the_text_yields_are_refused(lines: list[str], most: int, tmp_path: Path) -> None:
+    """A pair must stand there twice; where no word has two characters there is none at all."""
+    text = text_of(tmp_path / "text", {"en": lines, "de": ["x"]})
+    expected = rf"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; this text yields {most} at most"
+    with pytest.raises(ConfigError, match=expected):
+        segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
+
+
+def test_white_space_within_a_word_is_refused(tmp_path: Path) -> None:
+    """Text that nobody tokenised: fairseq would split a piece there."""
+    text = text_of(tmp_path / "text", {"en": ["10\u00a0km"] * 9, "de": ["x"] * 9})
+    with pytest.raises(CorpusError, match=r"the word '10\\xa0km' holds white space that is no blank"):
+        segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
+
+
+def test_white_space_within_a_word_of_a_test_set_is_refused(text: ParallelText, tmp_path: Path) -> None:
+    encoder = load_encoders(segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json"))["en"]
+    with pytest.raises(CorpusError, match=r"joint\.codes: the word 'a\\u2028b' holds white space"):
+        encoder.number(["a\u2028b"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"joint\.codes: no such file"),
+        (b"", r"joint\.codes:1: ''; expected '#version: 0\.2'; rerun `aiayn segment`"),
+        (b"\nthe model of another library", r"joint\.codes:1: ''; expected '#version: 0\.2'"),
+        (b"#version: 0.2\na b\na b c\n", r"joint\.codes:3: 'a b c'; expected two symbols"),
+        (b"#version: 0.2\na \n", r"joint\.codes:2: 'a '; expected two symbols"),
+        (b"#version: 0.2\n\xff b\n", r"joint\.codes:2: not UTF-8"),
+    ],
+)
+def test_codes_that_are_none_are_named(tmp_path: Path, content: bytes | None, message: str) -> None:
+    """The library itself would end the process at a wrong line."""
+    if content is not None:
+        (tmp_path / "joint.codes").write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        CodesEncoder(tmp_path / "joint.codes")
+
+
+def test_codes_hold_unicode_line_ends(tmp_path: Path) -> None:
+    """Readers that end lines at U+0085 or U+2028 fall out of step: subword-nmt's own once did (its issue 92)."""
+    (tmp_path / "joint.codes").write_bytes("#version: 0.2\na\u0085 b\nc d</w>\n".encode())
+    assert CodesEncoder(tmp_path / "joint.codes").pieces("cd") == "cd"
+
+
+def test_another_process_has_one_encoder_a_file_of_codes(tmp_path: Path) -> None:
+    (tmp_path / "joint.codes").write_bytes(b"#version: 0.2\na b\n")
+    encoder = CodesEncoder(tmp_path / "joint.codes")
+    first, second = pickle.loads(pickle.dumps([encoder, encoder]))
+    assert first is second is pickle.loads(pickle.dumps(encoder))
+    pickled = pickle.dumps(encoder)
+    (tmp_path / "joint.codes").write_bytes(b"#version: 0.2\na c\n")
+    assert pickle.loads(pickled) is first  # loaded before
+    (tmp_path / "new.codes").write_bytes(b"#version: 0.2\na b\n")
+    pickled = pickle.dumps(CodesEncoder(tmp_path / "new.codes"))
+    (tmp_path / "new.codes").write_bytes(b"#version: 0.2\na c\n")
+    with pytest.raises(CorpusError, match=r"new\.codes: changed while it was read: subword-nmt .*, expected"):
+        pickle.loads(pickled)
+
+
+def test_the_libraries_memory_of_words_is_not_used(tmp_path: Path) -> None:
+    """It would hold every word of the text."""
+    (tmp_path / "joint.codes").write_bytes(b"#version: 0.2\na b\n")
+    encoder = CodesEncoder(tmp_path / "joint.codes")
+    encoder.pieces("abc bcd cde")
+    assert len(encoder._bpe.cache) == 0
+
+
+def test_counts_are_summed_over_parts(tmp_path: Path) -> None:
+    write_lines(["a 2", "b 1"], tmp_path / "1")
+    write_lines(["c 5", "a 3"], tmp_path / "2")
+    merge_counts([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
+    assert list(read_lines(tmp_path / "all")) == ["a 5", "b 1", "c 5"]
+
+
+def test_learning_says_how_many_merges_it_has() -> None:
+    with LearningWatch("learning") as watch:
+        learn_codes(["ab 3", "abc 2"], 3, "these words", watch)
+        assert watch.state == "3/3 merges"
+
+
+@needs_mirror
+def test_a_recipe_of_moses_tokens_goes_all_the_way(tmp_path: Path) -> None:
+    """Raw text to a data-bin and back: 300 lines of newstest, and what a model would have to say of its test set."""
+    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
+    paths = {language: tmp_path / f"raw.{language}" for language in ("en", "de")}
+    for language, path in paths.items():
+        write_lines(list(read_lines(folder / f"newstest2013.{language}"))[:300], path)
+    raw = RawCorpus(
+        provenance=gather_provenance(),
+        corpus="small",
+        pair_by_split=dict.fromkeys(("train", "dev", "test"), text_pair(paths)),
+    )
+    clean = CleanSpec(max_words=80, max_length_ratio=9.0, deduplicate=False, unit="tokens")
+    spec = msgspec.structs.replace(SPEC, clean=clean)
+    text = clean_corpus(spec, raw, record_path=tmp_path / "clean" / "record.json")
+    segmented = segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
+    encoders = load_encoders(segmented)
+    record = binarize_corpus(spec, text, {**encoders}, record_path=tmp_path / "binarize" / "record.json")
+    symbols = read_dictionary(Path(record.folder) / "dict.de.txt")
+    indices = np.fromfile(Path(record.folder) / "test.en-de.de.bin", "<u2").tolist()
+    lines = " ".join(symbols[index] for index in indices).removesuffix(" </s>").split(" </s> ")
+    tokens = [Tokenizer("de").tokenize(line) for line in read_lines(paths["de"])]
+    assert lines == [encoders["de"].pieces(line) for line in tokens]
+    again = [Tokenizer("de").tokenize(detokenise(line, spec)) for line in lines]
+    assert sum(a == b.rstrip(" ") for a, b in zip(again, tokens, strict=True)) > 290
+
+
+def test_a_second_start_goes_on_with_whole_shards(
+    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fails when all words are counted; the second counts none."""
+    record_path = tmp_path / "segment" / "record.json"
+    greedy = msgspec.structs.replace(
+        SPEC, subword=SubwordSpec(vocabulary_size=100_000, joint=True, method="subword_nmt")
+    )
+    with pytest.raises(ConfigError, match="100000 merges"):
+        segment_corpus(greedy, text, record_path=record_path, lines_per_shard=16)
+    assert len(list((record_path.parent / PARTS_FOLDER / "words").glob("*/0*"))) == 3
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a shard was counted again")
+
+    monkeypatch.setattr("aiayn.subword.count_words", refuse)
+    segment_corpus(SPEC, text, record_path=record_path, lines_per_shard=16)
+    assert sorted(path.name for path in record_path.parent.iterdir()) == ["joint.codes", "joint.vocab"]
