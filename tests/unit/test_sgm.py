@@ -1,6 +1,8 @@
 """Segments are what stands between their marks: no character is lost, and no line is counted for one."""
 
+import io
 import os
+import tarfile
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import CorpusError
+from aiayn.joining import append_archive
 from aiayn.sgm import read_segments
 
 
@@ -78,3 +81,20 @@ def test_quirk_7_the_french_pair_of_another_source_has_another_order_and_nearly_
     if plain.endswith("en"):
         assert found[0] == "Jet makers feud over seat width with big orders at stake"
         assert lines[0] == "Spectacular Wingsuit Jump Over Bogota"
+
+
+def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(tmp_path: Path) -> None:
+    members = {"en": "test-full/newstest2014-fren-src.en.sgm", "fr": "test-full/newstest2014-fren-ref.fr.sgm"}
+    markup_by_member = {member: mirror_text(Path(member).name).encode() for member in members.values()}
+    with tarfile.open(tmp_path / "test-full.tgz", "w:gz") as tar:
+        for member, markup in markup_by_member.items():
+            header = tarfile.TarInfo(member)
+            header.size = len(markup)
+            tar.addfile(header, io.BytesIO(markup))
+    with (tmp_path / "en").open("wb") as en, (tmp_path / "fr").open("wb") as fr:
+        assert append_archive(tmp_path / "test-full.tgz", "tgz", members, {"en": en, "fr": fr}) == 3003
+    for language, num_shared in (("en", 3002), ("fr", 2999)):
+        found = (tmp_path / language).read_bytes().decode().split("\n")[:-1]
+        plain = mirror_text(f"newstest2014-fren.{language}").split("\n")[:-1]
+        assert len(found) == len(plain) == 3003
+        assert len(set(found) & set(plain)) == num_shared

@@ -17,29 +17,53 @@ import yaml
 
 from aiayn.recipe import ArchiveSource
 from aiayn.spec import CONFIG_FOLDER, CorpusSpec, read_corpus
+from tests.workflow.loopback_server import LoopbackServer
 
 OVERRIDDEN_KEYS = {"name", "inherits", "description", "base_url_by_place", "num_bytes", "checksum", "num_lines",
                    "vocabulary_size"}  # fmt: skip
+# Of each archive: pairs, of which the last are the odd ones below.
+NUM_LINES_BY_ARCHIVE = {
+    "europarl_v7": 120, "commoncrawl": 90, "news_commentary_v9": 40, "giga_fren": 150, "undoc_2000": 70,
+    "europarl_v7_de_en": 120, "news_commentary_v11": 45,
+}  # fmt: skip
+# Of training's words alone: a piece that training does not have is <unk> in fairseq's dictionary.
+_TESTSET_TEXTS = {
+    "newstest2013": {"en": "the red bird", "de": "a red house", "fr": "red red river"},
+    "newstest2014": {"en": "the blue bird", "de": "a blue house", "fr": "blue blue river"},
+}
+TESTSETS = {
+    language_pair: {
+        testset: {
+            language: f"{texts[language]}\nno-break\u00a0space\n".encode() for language in language_pair.split("-")
+        }
+        for testset, texts in _TESTSET_TEXTS.items()
+    }
+    for language_pair in ("en-de", "en-fr")
+}
 _WORDS = ("a", "the", "house", "tree", "river", "stone", "bird", "old", "new", "red", "blue", "sees", "likes", "finds")
-# Lines of the real files that trip readers; each stands once in every member, as its own last lines.
-_ODD_LINES = (
-    "carriage\rreturn\r",
-    "line\u2028separator",
-    "next\u0085line",
-    "no-break\u00a0space",
-    "soft\u00adhyphen",
-    "",
-)
+# English and other side of the last lines of every archive: some trip readers in the real files, some are dropped.
+ODD_PAIRS = {
+    "carriage_return": ("carriage\rreturn\r", "carriage\rreturn\r"),
+    "line_separator": ("line\u2028separator", "line\u2028separator"),
+    "next_line": ("next\u0085line", "next\u0085line"),
+    "no_break_space": ("no-break\u00a0space", "no-break\u00a0space"),
+    "soft_hyphen": ("soft\u00adhyphen", "soft\u00adhyphen"),
+    "300_words": (" ".join(["house"] * 300), " ".join(["tree"] * 300)),
+    "100_words": (" ".join(["old"] * 100), " ".join(["new"] * 100)),
+    "1001_letters": ("s" * 1001, "t" * 1001),
+    "20_to_2_words": (" ".join(["red"] * 20), "blue blue"),
+    "10_to_5_words": (" ".join(["red"] * 10), " ".join(["blue"] * 5)),
+    "nothing_on_one_side": ("stone", ""),
+    "nothing": ("", ""),
+}
 
 
 def member_lines(archive: str, member: str, num_lines: int) -> list[str]:
     """Return a member's lines, its own of every archive, member and number."""
     rng = random.Random(f"{archive} {member}")
-    plain = [
-        f"{member.removesuffix('.gz')} {index} {' '.join(rng.choices(_WORDS, k=12))}"
-        for index in range(num_lines - len(_ODD_LINES))
-    ]
-    return [*plain, *_ODD_LINES]
+    name = member.removesuffix(".gz")
+    plain = [f"{name} {index} {' '.join(rng.choices(_WORDS, k=12))}" for index in range(num_lines - len(ODD_PAIRS))]
+    return [*plain, *(pair[0 if name.endswith(".en") else 1] for pair in ODD_PAIRS.values())]
 
 
 def member_bytes(lines: Iterable[str]) -> bytes:
@@ -86,21 +110,33 @@ def _packed(archive_format: str, members: Mapping[str, bytes]) -> bytes:
     return gzip.compress(packed.getvalue(), mtime=0) if archive_format == "tgz" else packed.getvalue()
 
 
+def serve_recipes(served: LoopbackServer, corpora: Iterable[CorpusSpec]) -> None:
+    """Serve small archives at every place of the recipes, and their test sets alone below `/mirror`."""
+    corpora = list(corpora)
+    contents = small_archives(NUM_LINES_BY_ARCHIVE, corpora)
+    for corpus in corpora:
+        assert isinstance(corpus.source, ArchiveSource)
+        for archive in corpus.source.joined().values():
+            for packed in archive.file_by_format.values():
+                for place, path in packed.path_by_place.items():
+                    served.serve(f"/{place}/{path}", contents[packed.name])
+        for testset, texts in TESTSETS[corpus.language_pair].items():
+            for language, text in texts.items():
+                plain = corpus.source.testset_by_name[testset].plain_by_language[language]
+                served.serve(f"/mirror/newstest/{plain.path}", text)
+
+
 def checksum(content: bytes, like: str) -> str:
     """Return the checksum of bytes by the algorithm of another one."""
     algorithm = like.partition(":")[0]
     return f"{algorithm}:{hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()}"
 
 
-def small_recipe(
-    base: CorpusSpec,
-    url: str,
-    content_by_name: Mapping[str, bytes],
-    num_lines_by_archive: Mapping[str, int],
-    text_by_testset: Mapping[str, Mapping[str, bytes]],
-    vocabulary_size: int,
-) -> dict[str, Any]:
-    """Return a corpus file `<base>_small` whose public places are below `url`, each a folder of the place's name."""
+def small_recipe(base: CorpusSpec, served: LoopbackServer, vocabulary_size: int) -> dict[str, Any]:
+    """Return a corpus file `<base>_small` of what `serve_recipes` serves, each public place a folder of its name."""
+    url, num_lines_by_archive = served.url, NUM_LINES_BY_ARCHIVE
+    text_by_testset = TESTSETS[base.language_pair]
+    content_by_name = {path.rpartition("/")[2]: content for path, content in served.content_by_path.items()}
     source = base.source
     assert isinstance(source, ArchiveSource)
     archives = {

@@ -3,6 +3,7 @@
 The archives are small and of the real ones' layout; the recipes inherit the real ones (small_recipes.py).
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -26,25 +27,19 @@ from aiayn.spec import CorpusSpec, read_corpus
 from aiayn.transfer import Patience
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
+    NUM_LINES_BY_ARCHIVE,
     OVERRIDDEN_KEYS,
+    TESTSETS,
     member_bytes,
     member_lines,
     overridden_keys,
     real_recipe,
-    small_archives,
+    serve_recipes,
     small_recipe,
     write_recipe,
 )
 
-NUM_LINES = {"europarl_v7": 120, "commoncrawl": 90, "news_commentary_v9": 40, "giga_fren": 150, "undoc_2000": 70,
-             "europarl_v7_de_en": 120, "news_commentary_v11": 45}  # fmt: skip
-TESTSETS = {
-    language_pair: {
-        testset: {language: f"{testset} {language}\u00a0!\nzwei\n".encode() for language in language_pair.split("-")}
-        for testset in ("newstest2013", "newstest2014")
-    }
-    for language_pair in ("en-de", "en-fr")
-}
+REAL_MIRROR = os.environ.get("AIAYN_MIRROR", "")  # before a test takes the variable away
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -53,19 +48,8 @@ def server(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     """Serve small archives of both languages at every place of the recipes, and a mirror that has test sets alone."""
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
-    corpora = [real_recipe(name) for name in ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")]
-    contents = small_archives(NUM_LINES, corpora)
     with loopback_server() as served:
-        for corpus in corpora:
-            assert isinstance(corpus.source, ArchiveSource)
-            for archive in corpus.source.joined().values():
-                for packed in archive.file_by_format.values():
-                    for place, path in packed.path_by_place.items():
-                        served.serve(f"/{place}/{path}", contents[packed.name])
-            for testset, texts in TESTSETS[corpus.language_pair].items():
-                for language, text in texts.items():
-                    plain = corpus.source.testset_by_name[testset].plain_by_language[language]
-                    served.serve(f"/mirror/newstest/{plain.path}", text)
+        serve_recipes(served, map(real_recipe, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")))
         yield served
 
 
@@ -78,10 +62,7 @@ def _empty_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def write_small(name: str, server: LoopbackServer, config_folder: Path) -> str:
     """Write the small recipe of a real one into a config folder and return its name."""
-    base = real_recipe(name)
-    contents = small_archives(NUM_LINES, [real_recipe(other) for other in ("wmt14_en_de", "wmt14_en_fr", name)])
-    testsets = TESTSETS[base.language_pair]
-    return write_recipe(small_recipe(base, server.url, contents, NUM_LINES, testsets, 500), config_folder)
+    return write_recipe(small_recipe(real_recipe(name), server, vocabulary_size=500), config_folder)
 
 
 def small_corpus(name: str, server: LoopbackServer, tmp_path: Path) -> CorpusSpec:
@@ -94,7 +75,7 @@ def expected_text(corpus: CorpusSpec) -> Mapping[str, bytes]:
     assert isinstance(corpus.source, ArchiveSource)
     return {
         language: b"".join(
-            member_bytes(member_lines(name, archive.member_by_language[language], NUM_LINES[name]))
+            member_bytes(member_lines(name, archive.member_by_language[language], NUM_LINES_BY_ARCHIVE[name]))
             for name, archive in corpus.source.joined().items()
         )
         for language in corpus.language_pair.split("-")
@@ -290,3 +271,28 @@ def test_what_does_not_fit_on_the_disk_is_not_begun(
     ):
         fetch_fails(corpus, server, tmp_path)
     assert [path for path, _, _ in server.requests if "newstest" not in path] == []
+
+
+@pytest.mark.skipif(not REAL_MIRROR.startswith("file:"), reason="set AIAYN_MIRROR to a file:// base that has newstest/")
+@pytest.mark.parametrize(
+    ("name", "md5_by_file"),
+    [("wmt14_en_de", {"newstest2013.en": "23be23d7b9bd5ad1f2ebd076484332c9",
+                      "newstest2013.de": "872891e01855b43f2a87155e0c1d2076",
+                      "newstest2014.en": "dabf51a9c02b2235632f3cee75c72d49",
+                      "newstest2014.de": "f6c3818b477e4a25cad68b61cc883c17"}),
+     ("wmt14_en_fr", {"newstest2013.en": "23be23d7b9bd5ad1f2ebd076484332c9",
+                      "newstest2013.fr": "77db6a3d2259d00b4d5f45009a3ed375"})],
+)  # fmt: skip
+def test_the_real_test_sets_leave_the_fetch_with_the_published_md5(
+    server: LoopbackServer, tmp_path: Path, name: str, md5_by_file: dict[str, str]
+) -> None:
+    recipe = small_recipe(real_recipe(name), server, vocabulary_size=500)
+    del recipe["source"]["testset_by_name"]  # the real ones stay
+    corpus = read_corpus(write_recipe(recipe, tmp_path / "config"), tmp_path / "config")
+    raw = fetch_corpus(
+        corpus, mirror=REAL_MIRROR, record_path=tmp_path / "fetch" / "record.json",
+        archives_folder=tmp_path / "archives", shared=quick(),
+    )  # fmt: skip
+    assert (raw.pair_by_split["newstest2013"].num_lines, raw.pair_by_split["newstest2014"].num_lines) == (3000, 3003)
+    found = {file: hashlib.md5((tmp_path / "fetch" / file).read_bytes()).hexdigest() for file in md5_by_file}
+    assert found == md5_by_file

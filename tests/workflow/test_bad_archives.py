@@ -1,0 +1,215 @@
+"""Each kind of bad archive, met by a whole fetch: what the user is told, and that nothing is left beside the record.
+
+`test_archives.py` and `test_download.py` have more of each kind; here is the sentence that ends the command. But for a
+wrong hash and a torn file, the recipe's size and sum are those of the bad archive: they alone must not let it pass.
+"""
+
+import gzip
+import io
+import random
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from aiayn.download import Download
+from aiayn.errors import AiaynError
+from aiayn.fetch import fetch_corpus
+from aiayn.spec import read_corpus
+from aiayn.transfer import Patience
+from tests.workflow.loopback_server import LoopbackServer, loopback_server
+from tests.workflow.small_recipes import (
+    NUM_LINES_BY_ARCHIVE,
+    member_bytes,
+    member_lines,
+    real_recipe,
+    serve_recipes,
+    small_recipe,
+    write_recipe,
+)
+
+EN, DE = "commoncrawl.de-en.en", "commoncrawl.de-en.de"
+NAME = "training-parallel-commoncrawl.tgz"
+PLACES = (f"/statmt/wmt13/{NAME}", f"/huggingface/wmt13/resolve/main/{NAME}")
+ZIP_PLACE = "/huggingface/wmt13/resolve/main-zip/training-parallel-commoncrawl.zip"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LoopbackServer]:
+    """Serve the paper's En-De recipe, whole."""
+    monkeypatch.delenv("AIAYN_MIRROR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with loopback_server() as served:
+        serve_recipes(served, [real_recipe("wmt14_en_de")])
+        yield served
+
+
+def sides(**content_by_side: bytes) -> dict[str, bytes]:
+    """Return both members' text, one or the other replaced."""
+    whole = {
+        name: member_bytes(member_lines("commoncrawl", name, NUM_LINES_BY_ARCHIVE["commoncrawl"])) for name in (EN, DE)
+    }
+    return {EN: content_by_side.get("en", whole[EN]), DE: content_by_side.get("de", whole[DE])}
+
+
+def packed(content_by_name: Mapping[str, bytes | tarfile.TarInfo]) -> bytes:
+    """Return a .tgz; a TarInfo stands for what is no file."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in content_by_name.items():
+            if isinstance(content, tarfile.TarInfo):
+                tar.addfile(content)
+            else:
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+def link(name: str, target: str) -> tarfile.TarInfo:
+    """Return a symbolic link."""
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    return member
+
+
+def told(server: LoopbackServer, folder: Path) -> str:
+    """Fetch, see it fail with nothing left beside the record, and return what the command would end with."""
+    recipe = small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500)
+    return told_of(recipe, folder)
+
+
+def told_of(recipe: dict[str, object], folder: Path) -> str:
+    """Do the same with a recipe at hand."""
+    name = write_recipe(recipe, folder / "config")
+    mirror = str(recipe["source"]["base_url_by_place"]["statmt"]).replace("/statmt", "/mirror")  # type: ignore[index]
+    record_path = Path("fetch/record.json")
+    with pytest.raises(AiaynError) as caught:
+        fetch_corpus(
+            read_corpus(name, folder / "config"),
+            mirror=mirror,
+            record_path=record_path,
+            shared=Download(patience=Patience(sleep=lambda seconds: None, rng=random.Random(1))),
+        )
+    assert caught.value.exit_code == 1
+    assert list(record_path.parent.iterdir()) == []
+    return re.sub(r"http://127\.0\.0\.1:\d+", "http://SERVER", str(caught.value))
+
+
+def bad(server: LoopbackServer, folder: Path, content: bytes) -> str:
+    """Put an archive in the place of the right one, its sum in the recipe, and return what the fetch ends with."""
+    for path in PLACES:
+        server.content_by_path[path] = content
+    return told(server, folder)
+
+
+@pytest.fixture(autouse=True)
+def _own_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sacrebleu.dataset import DATASETS
+
+    for name in ("wmt13", "wmt14/full"):
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / "sacrebleu" / name))
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / "sacrebleu" / name / "raw"))
+
+
+def test_a_wrong_hash(server: LoopbackServer, tmp_path: Path) -> None:
+    recipe = small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500)
+    for path in (*PLACES, ZIP_PLACE):
+        content = server.content_by_path[path]
+        server.content_by_path[path] = content[:-1] + bytes([content[-1] ^ 1])
+    message = told_of(recipe, tmp_path)
+    assert message.startswith(f"{NAME}: no place gives the published file:\n  http://SERVER/mirror/statmt/wmt13/{NAME}")
+    for path in (*PLACES, ZIP_PLACE):
+        name = path.rpartition("/")[2]
+        assert re.search(
+            rf"\n  http://SERVER{re.escape(path)}: sha256 \w{{64}}, expected \w{{64}}: not the published file, or torn "
+            rf"on its way; set aside as results/archives/{re.escape(name)}\.wrong(\n|;)", message
+        ), message  # fmt: skip
+    assert message.endswith("or put an archive into --archives-folder")
+
+
+def test_a_truncated_file_is_refused_by_its_size_before_it_is_received(server: LoopbackServer, tmp_path: Path) -> None:
+    recipe = small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500)
+    sizes = {}
+    for path in (*PLACES, ZIP_PLACE):
+        sizes[path] = len(server.content_by_path[path])
+        server.content_by_path[path] = server.content_by_path[path][:1000]
+    message = told_of(recipe, tmp_path)
+    for path, num_bytes in sizes.items():
+        assert f"\n  http://SERVER{path}: offers 1000 bytes, the published file has {num_bytes}" in message
+
+
+def test_a_truncated_archive(server: LoopbackServer, tmp_path: Path) -> None:
+    assert bad(server, tmp_path, packed(sides())[:1000]) == (
+        f"results/archives/{NAME}: torn, or no such archive: Compressed file ended before the end-of-stream marker was "
+        "reached; delete it and fetch it again"
+    )
+
+
+def test_a_path_that_climbs_out(server: LoopbackServer, tmp_path: Path) -> None:
+    assert bad(server, tmp_path, packed({**sides(), "../../.bashrc": b"evil\n"})) == (
+        f"results/archives/{NAME}: member '../../.bashrc' points out of the archive; no published archive holds such a "
+        "thing; delete it, and fetch it from its public place"
+    )
+    assert not list(tmp_path.rglob(".bashrc"))
+
+
+def test_a_symbolic_link(server: LoopbackServer, tmp_path: Path) -> None:
+    content = packed({EN: link(EN, "/etc/passwd"), DE: sides()[DE]})
+    assert bad(server, tmp_path, content) == (
+        f"results/archives/{NAME}: link '{EN}' to '/etc/passwd' points out of the archive; no published archive holds "
+        "such a thing; delete it, and fetch it from its public place"
+    )
+
+
+def test_a_bomb(server: LoopbackServer, tmp_path: Path) -> None:
+    content = packed(sides(en=b"a" * 1023 + b"\n", de=(b"a" * 1023 + b"\n") * (17 << 10)))
+    assert bad(server, tmp_path, content) == (
+        f"results/archives/{NAME}: unpacks to more than 16,777,216 bytes from {len(content):,} packed; text does not: "
+        "a bomb, and no published archive; delete it, and fetch it from its public place"
+    )
+
+
+def test_a_missing_member(server: LoopbackServer, tmp_path: Path) -> None:
+    assert bad(server, tmp_path, packed({EN: sides()[EN], "commoncrawl.cs-en.cs": b"x\n"})) == (
+        f"results/archives/{NAME}: no member '{DE}'; it holds {EN}, commoncrawl.cs-en.cs; correct member_by_language "
+        "in the corpus file"
+    )
+
+
+def test_unequal_sides(server: LoopbackServer, tmp_path: Path) -> None:
+    assert bad(server, tmp_path, packed(sides(de=sides()[DE] + b"eine mehr\n"))) == (
+        f"results/archives/{NAME}: sides of unequal numbers of lines: {EN} has 90, {DE} has 91; expected line by line "
+        "translations"
+    )
+
+
+def test_an_empty_side(server: LoopbackServer, tmp_path: Path) -> None:
+    assert bad(server, tmp_path, packed(sides(de=b""))) == (
+        f"results/archives/{NAME}: {DE} is empty ({EN} has 90, {DE} has 0 lines); expected text; delete it and fetch "
+        "it again"
+    )
+
+
+def test_a_wrong_encoding(server: LoopbackServer, tmp_path: Path) -> None:
+    lines = sides()[DE].split(b"\n")
+    lines[41] = "ein Haus f\u00fcr alle".encode("latin-1")
+    assert bad(server, tmp_path, packed(sides(de=b"\n".join(lines)))) == (
+        f"results/archives/{NAME}: {DE}:42: not UTF-8: bytes fc 72 20 61 (invalid start byte); the archive is of "
+        "another encoding, or not the published one"
+    )
+
+
+def test_another_number_of_pairs_than_was_published(server: LoopbackServer, tmp_path: Path) -> None:
+    short = {name: b"".join(content.splitlines(keepends=True)[:60]) for name, content in sides().items()}
+    assert bad(server, tmp_path, packed(short)) == (
+        f"results/archives/{NAME}: 60 pairs, published 90 (num_lines of commoncrawl): another text than the recipe "
+        "means; compare its checksum, and correct what is wrong"
+    )
+
+
+def test_a_whole_archive_is_taken(server: LoopbackServer, tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):  # so that the tests above can fail
+        bad(server, tmp_path, packed(sides()))
