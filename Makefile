@@ -15,7 +15,7 @@ FAIRSEQ := $(shell sed -n 's/^fairseq-fixed==/&/p' constraints.txt)
 CORES ?= 2
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: install demo test lint fmt golden bench clean
+.PHONY: install demo test lint fmt golden bench doctor-faults clean
 
 install: $(STAMP)
 
@@ -60,6 +60,10 @@ golden: install
 
 bench: install
 	for benchmark in tests/benchmarks/bench_*.py; do $(BIN)/python $$benchmark; done
+
+# Trains base of the demo with each planted fault, keeps the fixtures that tests/doctor reads, and writes its table.
+doctor-faults: install
+	$(BIN)/python -m tests.doctor.plant_faults
 
 clean:
 	rm -rf $(VENV) results logs benchmarks .snakemake *.egg-info

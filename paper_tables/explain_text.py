@@ -34,6 +34,8 @@ def render_explanation(explanation: Explanation) -> str:
         "",
         "4. What to check next",
         *_cause_lines(explanation),
+        "",
+        "Of a run or log that is at hand, `aiayn doctor RUN` looks for these causes one by one.",
     ]
     return "\n".join(parts) + "\n"
 

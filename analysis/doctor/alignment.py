@@ -1,0 +1,137 @@
+"""Estimates from a data-bin alone which share of its training pairs is misaligned: sides of two different sentences.
+
+Which symbols stand together is counted on one sample of pairs. Each pair of another sample is then compared with
+NUM_DECOYS target sides of (nearly) its own length that belong to other pairs: which explains the source best? A pair
+that is a translation wins; the target side of a misaligned pair is a draw like any decoy, so its rank among them is
+uniform. The share of misaligned pairs is hence twice that of pairs that rank in the worse half (the estimator of null
+hypotheses of Storey 2002, with lambda 1/2).
+
+Counting and comparing never see the same pair, lest two rare symbols that met once pass for a translation.
+"""
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse, stats
+
+from analysis.doctor.data_bin import UNKNOWN, Side
+
+NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
+NUM_COMPARED = 4_000  # pairs that are compared at most
+NUM_DECOYS = 19
+MIN_COMPARED = 400  # below it nothing is said
+MAX_SHARE = 0.05  # an estimate above it is an alarm
+CLEAN_SHARE = 0.03  # the false alarm rate is stated for a corpus with this share of pairs unlike each other
+_MIN_MEETINGS = 2  # of two symbols, to count as a hint of translation
+_PRIOR = 5.0  # meetings that chance is given before any were seen
+_MIN_RATIO = 1.5  # weaker hints are left out: they are most of the table and tell least
+Scores = npt.NDArray[np.float64]
+Matrix = Any  # scipy.sparse.csr_matrix; scipy has no types
+
+
+class Alignment(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimate; `false_alarm_rate` is for a corpus of which `CLEAN_SHARE` is misaligned, 95 % interval by draws."""
+
+    num_pairs: int
+    num_compared: int
+    misaligned_share: float
+    interval: tuple[float, float]
+    false_alarm_rate: float
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether the share is above `MAX_SHARE`."""
+        return self.misaligned_share > MAX_SHARE
+
+
+def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) -> Alignment | None:
+    """Return the estimate for two sides of one split; None if there are too few pairs to say anything."""
+    num_pairs = min(len(source), len(target))
+    num_counted = min(NUM_COUNTED, num_pairs // 2)
+    num_compared = min(NUM_COMPARED, num_pairs - num_counted)
+    if num_compared < MIN_COMPARED:
+        return None
+    order = rng.permutation(num_pairs)
+    counted, compared = order[:num_counted], order[num_counted : num_counted + num_compared]
+    hints = translation_hints(_presence(source, counted), _presence(target, counted))
+    is_worse = ranks_among_decoys(source, target, compared, hints, rng) >= (NUM_DECOYS + 1) / 2
+    num_worse = int(is_worse.sum())
+    low, high = stats.binomtest(num_worse, num_compared).proportion_ci(0.95)
+    return Alignment(
+        num_pairs=num_pairs,
+        num_compared=num_compared,
+        misaligned_share=2 * num_worse / num_compared,
+        interval=(2 * float(low), min(1.0, 2 * float(high))),
+        false_alarm_rate=false_alarm_rate(num_compared),
+    )
+
+
+def false_alarm_rate(num_compared: int) -> float:
+    """Return how often a corpus of which CLEAN_SHARE is misaligned raises the alarm (binomial)."""
+    return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, CLEAN_SHARE / 2))
+
+
+def detection_rate(num_compared: int, share: float) -> float:
+    """Return how often a corpus of which `share` is misaligned raises the alarm (binomial)."""
+    return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, share / 2))
+
+
+def _presence(side: Side, indices: npt.NDArray[np.int64]) -> Matrix:
+    """Return which symbols stand in which of the lines, 0 or 1, shape (num_lines, num_symbols)."""
+    lines = [np.unique(side.line(int(index))) for index in indices]
+    columns = np.concatenate(lines)
+    rows = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    is_word = columns >= UNKNOWN  # no ends of sentences
+    shape = (len(lines), int(columns.max()) + 1)
+    return sparse.csr_matrix((np.ones(is_word.sum(), np.int32), (rows[is_word], columns[is_word])), shape=shape)
+
+
+def translation_hints(source: Matrix, target: Matrix) -> Matrix:
+    """Return log(p(t | s) / p(t)), with a prior, where it is well above 0; shape (source symbols, target symbols)."""
+    num_lines = source.shape[0]
+    meetings = (source.T @ target).tocoo()
+    source_counts = np.asarray(source.sum(axis=0)).ravel()
+    target_shares = np.asarray(target.sum(axis=0)).ravel() / num_lines
+    by_chance = target_shares[meetings.col]
+    ratio = (meetings.data + _PRIOR * by_chance) / (source_counts[meetings.row] + _PRIOR) / by_chance
+    is_hint = (ratio > _MIN_RATIO) & (meetings.data >= _MIN_MEETINGS)
+    values = np.log(ratio[is_hint])
+    return sparse.csr_matrix((values, (meetings.row[is_hint], meetings.col[is_hint])), shape=meetings.shape)
+
+
+def ranks_among_decoys(
+    source: Side, target: Side, indices: npt.NDArray[np.int64], hints: Matrix, rng: np.random.Generator
+) -> Scores:
+    """Return how many decoys explain each pair's source better than its own target side; ties count half."""
+    by_length = indices[np.argsort(target.lengths[indices], kind="stable")]
+    target_words = [np.unique(target.line(int(index))) for index in by_length]
+    window = max(NUM_DECOYS + 1, len(by_length) // 20)  # neighbours by length, from which decoys are drawn
+    ranks = np.empty(len(by_length))
+    for place, index in enumerate(by_length):
+        begin = min(max(0, place - window // 2), len(by_length) - window)
+        others = begin + rng.choice(window - 1, NUM_DECOYS, replace=False)
+        others = others + (others >= place)  # never the pair itself
+        best = _best_hints(source.line(int(index)), hints)
+        own = _explained(target_words[place], best)
+        decoys = np.array([_explained(target_words[other], best) for other in others])
+        ranks[place] = (decoys > own).sum() + 0.5 * (decoys == own).sum()
+    return ranks
+
+
+def _best_hints(words: npt.NDArray[np.int64], hints: Matrix) -> Scores:
+    """Return each target symbol's strongest hint by any of a source's words, 0 without one."""
+    best = np.zeros(hints.shape[1])
+    for word in np.unique(words):
+        if UNKNOWN <= word < hints.shape[0]:
+            begin, end = hints.indptr[word], hints.indptr[word + 1]
+            columns = hints.indices[begin:end]
+            best[columns] = np.maximum(best[columns], hints.data[begin:end])
+    return best
+
+
+def _explained(words: npt.NDArray[np.int64], best: Scores) -> float:
+    known = words[words < len(best)]
+    return float(best[known].sum()) / max(1, len(words))

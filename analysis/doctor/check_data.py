@@ -1,0 +1,194 @@
+"""Checks of the data: counts, vocabulary, and whether the two sides of a training pair are of one sentence."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from aiayn.spec import GeneratedSource
+from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
+from analysis.doctor.causes import CAUSE_BY_CHECK
+from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
+from analysis.doctor.types import Case, Evidence, Finding, Outcome
+from analysis.logs.facts import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
+
+PAPER_VOCABULARY = {"en-de": (30_000, 42_000), "en-fr": (28_000, 36_000)}  # section 5.1: about 37,000; 32,000
+PAIRS_TOLERANCE = 0.15  # "about 4.5 million"
+NUM_LINES_LOOKED_AT = 2000
+MAX_UNKNOWN_SHARE = 0.01
+PLANTED_SHARE = 0.1
+ALIGNMENT_SEED = 2017
+NO_DATA = "no data-bin was given"
+NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end of sentence"
+
+
+def found(
+    check: str, title: str, evidence: list[Evidence], fix: str, *, is_symptom: bool = False, rank: str | None = None
+) -> Finding:
+    """Return a finding of a check; its published rank is the check's unless another is given."""
+    return Finding(
+        check=check,
+        title=title,
+        evidence=tuple(evidence),
+        fix=fix,
+        published_rank=CAUSE_BY_CHECK[check].published_rank if rank is None else rank,
+        is_symptom=is_symptom,
+    )
+
+
+def fact(path: object, what: str, found_value: object, expected: object, line: int | None = None) -> Evidence:
+    """Return one fact, values as text."""
+    return Evidence(path=str(path), line=line, what=what, found=str(found_value), expected=str(expected))
+
+
+def check_data(case: Case) -> Outcome:
+    """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
+    wrong = list(_wrong_counts(case))
+    if wrong:
+        fix = "make the data-bin anew from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
+        rank = None if case.claim.is_papers_corpus else ""  # the published cost is of WMT14's text
+        finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank)
+        return Outcome(check="data", findings=(finding,))
+    counts = _counts(case)
+    if not counts:
+        return Outcome(check="data", missing=f"{NO_DATA}, and no log that counts its pairs")
+    return Outcome(check="data", seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
+
+
+def _counts(case: Case) -> dict[str, int]:
+    counts: dict[str, int] = dict(case.trained.log.num_pairs_by_split) if case.trained else {}
+    if case.data is not None:
+        counts |= {split: len(case.data.side_by_place[split, "source"]) for split in case.data.splits}
+    return counts
+
+
+def _wrong_counts(case: Case) -> Iterator[Evidence]:
+    claim = case.claim
+    logged = case.trained.log.num_pairs_by_split if case.trained else {}
+    for split in case.data.splits if case.data else ():
+        sides = [case.data.side_by_place[split, role] for role in ("source", "target")] if case.data else []
+        num_source, num_target = (len(side) for side in sides)
+        if num_source != num_target:
+            yield fact(
+                sides[1].path,
+                f"lines of {split}, source and target",
+                f"{num_source:,} and {num_target:,}",
+                "one number",
+            )
+        if logged.get(split, num_source) != num_source:
+            path = case.trained.path if case.trained else ""
+            yield fact(
+                path, f"pairs of {split} in the log", f"{logged[split]:,}", f"{num_source:,}, as in the data-bin"
+            )
+    counts, where = _counts(case), str(case.data.folder) if case.data else case.trained.path if case.trained else ""
+    expected = TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair) if claim.is_papers_corpus else None
+    num_pairs = counts.get("train")
+    if expected and num_pairs is not None and abs(num_pairs / expected - 1) > PAIRS_TOLERANCE:
+        yield fact(where, "training pairs", f"{num_pairs:,}", f"about {expected:,} (section 5.1)")
+    if claim.is_papers_corpus and counts.get("valid", DEV_PAIRS) != DEV_PAIRS:
+        yield fact(where, "dev pairs", f"{counts['valid']:,}", f"{DEV_PAIRS:,}, newstest2013")
+    if isinstance(claim.corpus.source, GeneratedSource) and num_pairs is not None:
+        made = claim.corpus.source.num_train_pairs
+        if abs(num_pairs / made - 1) > PAIRS_TOLERANCE:
+            yield fact(where, "training pairs", f"{num_pairs:,}", f"{made:,}, as the corpus file says")
+
+
+def check_vocabulary(case: Case) -> Outcome:
+    """See that the dictionary is joint where the corpus says so, has its size, and holds the text and its ends."""
+    if case.data is None and (case.trained is None or len(case.trained.log.vocabulary_sizes) < 2):
+        return Outcome(check="vocabulary", missing=f"{NO_DATA}, and no log that counts its symbols")
+    wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
+    sizes = _sizes(case)
+    if not wrong:
+        is_joint = case.data is not None and len({one.sha256 for one in case.data.dictionaries}) == 1
+        words = (
+            "one dictionary" if is_joint else "two dictionaries, as claimed" if case.data else "sizes of dictionaries"
+        )
+        return Outcome(
+            check="vocabulary", seen=f"{words} of {' and '.join(f'{size:,}' for size in sorted(set(sizes)))} symbols"
+        )
+    kinds = {one.what for one in wrong}
+    title = (
+        "Separate vocabularies instead of a joint one" if NOT_JOINT in kinds else "Another vocabulary than the text's"
+    )
+    rank = (
+        None if UNENDED in kinds else ""
+    )  # what was published is the cost of a vocabulary without its special symbols
+    fix = "learn one vocabulary on both languages (corpus file: `subword: joint: true`; fairseq: --joined-dictionary)"
+    return Outcome(check="vocabulary", findings=(found("vocabulary", title, wrong, fix, rank=rank),))
+
+
+def _sizes(case: Case) -> list[int]:
+    if case.data is not None:
+        return [len(one.symbols) for one in case.data.dictionaries]
+    return list(case.trained.log.vocabulary_sizes) if case.trained else []
+
+
+def _not_joint(case: Case) -> Iterator[Evidence]:
+    subword = case.claim.corpus.subword
+    if subword is None or not subword.joint:
+        return
+    what, expected = NOT_JOINT, "one and the same (section 5.1)"
+    if case.data is not None:
+        source, target = case.data.dictionaries
+        if source.sha256 != target.sha256:
+            num_shared = len(set(source.symbols) & set(target.symbols))
+            text = f"{len(source.symbols):,} and {len(target.symbols):,} symbols, {num_shared:,} of them shared"
+            yield fact(target.path, what, text, expected)
+    elif case.trained is not None and len(set(case.trained.log.vocabulary_sizes)) > 1:
+        sizes = " and ".join(f"{size:,}" for size in case.trained.log.vocabulary_sizes)
+        yield fact(case.trained.path, what, f"{sizes} symbols", expected)
+
+
+def _wrong_size(case: Case) -> Iterator[Evidence]:
+    sizes, claim = _sizes(case), case.claim
+    if claim.is_papers_corpus and claim.corpus.language_pair in PAPER_VOCABULARY:
+        low, high = PAPER_VOCABULARY[claim.corpus.language_pair]
+        if not low <= max(sizes) <= high:
+            where = case.data.folder if case.data else case.trained.path if case.trained else ""
+            yield fact(where, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
+    if case.data is not None and case.trained is not None and case.trained.log.vocabulary_sizes:
+        logged = case.trained.log.vocabulary_sizes
+        if sorted(logged) != sorted(sizes):
+            yield fact(case.trained.path, "symbols in the log", logged, f"{tuple(sizes)}, as in the data-bin")
+
+
+def _not_of_text(data: DataBin) -> Iterator[Evidence]:
+    """Look at some lines for `<unk>` and for ends of sentences: a vocabulary without them was the costliest fault."""
+    for role in ("source", "target"):
+        side = data.side_by_place["train", role]
+        step = max(1, len(side) // NUM_LINES_LOOKED_AT)
+        lines = [side.line(index) for index in range(0, len(side), step)]
+        num_unended = sum(1 for line in lines if not len(line) or line[-1] != END_OF_SENTENCE)
+        if num_unended:
+            yield fact(side.path, UNENDED, f"{num_unended} of {len(lines)}", "none")
+        symbols = np.concatenate(lines) if lines else np.zeros(0, np.int64)
+        unknown_share = float((symbols == UNKNOWN).mean()) if symbols.size else 0.0
+        if unknown_share > MAX_UNKNOWN_SHARE:
+            yield fact(side.path, "symbols that are <unk>", f"{unknown_share:.1%}", f"at most {MAX_UNKNOWN_SHARE:.0%}")
+
+
+def check_alignment(case: Case) -> Outcome:
+    """Estimate which share of the training pairs is misaligned, from their symbols alone."""
+    if case.data is None:
+        return Outcome(check="alignment", missing=NO_DATA)
+    sides = [case.data.side_by_place["train", role] for role in ("source", "target")]
+    estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(ALIGNMENT_SEED))
+    if estimate is None:
+        return Outcome(check="alignment", missing=f"{len(sides[0]):,} training pairs are too few for an estimate")
+    low, high = estimate.interval
+    share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
+    if not estimate.is_alarming:
+        rate = detection_rate(estimate.num_compared, PLANTED_SHARE)
+        return Outcome(
+            check="alignment",
+            seen=f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}",
+        )
+    evidence = fact(
+        sides[1].path,
+        "pairs whose sides are not of one sentence",
+        share,
+        f"at most {MAX_SHARE:.0%}; a corpus with 3 % alarms with probability {estimate.false_alarm_rate:.0e}",
+    )
+    fix = "compare both sides line by line where they were last written: a filter or a sort that touched one side alone"
+    title = f"About {estimate.misaligned_share:.0%} of the training pairs are misaligned"
+    return Outcome(check="alignment", findings=(found("alignment", title, [evidence], fix),))

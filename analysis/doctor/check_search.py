@@ -1,0 +1,166 @@
+"""Checks of what was decoded and how: which checkpoints, which search, and how long the translations came out."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from analysis.doctor.check_data import fact, found
+from analysis.doctor.types import Averaged, Case, Claim, Cost, Evidence, Finding, Outcome, Search, Translation
+
+NO_TRANSLATIONS = "no translations were given"
+MIN_RATIO, MAX_RATIO = 0.94, 1.06  # length ratios at which published replications had a fault: 0.946, 1.062, 1.138
+MIN_CUT_SHARE = 0.05  # of lines that are exactly as long as the longest, and end in no punctuation
+FAIRSEQ_SEARCH = "--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50"
+SEARCH_KEYS = (
+    "beam_size",
+    "length_penalty_alpha",
+    "length_penalty_form",
+    "stop",
+    "max_length_per_source_token",
+    "max_extra_tokens",
+)
+
+
+def check_wrong_checkpoints(case: Case) -> Outcome:
+    """See that what was averaged are the last checkpoints of the training."""
+    if case.trained is None:
+        return Outcome(check="wrong_checkpoints", missing="no log of a training was given")
+    averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
+    if not averages:
+        return Outcome(check="wrong_checkpoints", missing="nothing says which checkpoints were averaged")
+    wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(case, name, one)]
+    if wrong:
+        fix = "average the last checkpoints: `aiayn average --last N` (fairseq: --num-update-checkpoints N)"
+        finding = found("wrong_checkpoints", "Other checkpoints averaged than the last", wrong, fix)
+        return Outcome(check="wrong_checkpoints", findings=(finding,))
+    seen = "; ".join(f"{name}: updates {', '.join(map(str, one.updates))}" for name, one in averages.values())
+    return Outcome(check="wrong_checkpoints", seen=seen)
+
+
+def _not_the_last(case: Case, average: str, averaged: Averaged) -> Iterator[Evidence]:
+    last_update = case.trained.log.last_update if case.trained else 0
+    updates = averaged.updates
+    if str(len(updates)) != average.removeprefix("last"):
+        yield fact(averaged.place, f"checkpoints averaged as {average}", len(updates), average.removeprefix("last"))
+    if max(updates, default=0) != last_update:
+        yield fact(averaged.place, "newest update averaged", max(updates, default=0), f"{last_update}, the log's last")
+    steps = set(np.diff(sorted(updates)).tolist())
+    if len(steps) > 1:
+        yield fact(averaged.place, "updates between those averaged", sorted(steps), "one interval")
+
+
+def check_average(case: Case) -> Outcome:
+    """See that each test set was translated with the average that its table asks for."""
+    if not case.translations:
+        return Outcome(check="average", missing=NO_TRANSLATIONS)
+    wrong, seen = [], []
+    for testset in dict.fromkeys(one.testset for one in case.translations):
+        of_testset = [one for one in case.translations if one.testset == testset]
+        asked = case.claim.averages_by_role.get(of_testset[0].role, frozenset())
+        had = [one.average for one in of_testset if one.average]
+        if not asked or not had:
+            continue
+        if asked & set(had):
+            seen.append(f"{testset}: {', '.join(had)}")
+        else:
+            expected = f"{' or '.join(sorted(asked))} (section 6)"
+            wrong.append(fact(of_testset[0].path, f"average of {testset}", ", ".join(had), expected))
+    if wrong:
+        fix = f"`aiayn average --last {wrong[0].expected.split()[0].removeprefix('last')}` and decode that checkpoint"
+        finding = found("average", "Checkpoints not averaged as the paper's were", wrong, fix)
+        return Outcome(check="average", findings=(finding,))
+    missing = "" if seen else "nothing says which average was decoded, or no table asks for one of this system"
+    return Outcome(check="average", seen="; ".join(seen), missing=missing)
+
+
+def expected_search(claim: Claim) -> Search:
+    """Return the search of the spec."""
+    return Search("", **{key: getattr(claim.decoding, key) for key in SEARCH_KEYS})
+
+
+def check_search(case: Case) -> Outcome:
+    """Compare the search that was run with the spec's, and look for translations that were cut at a length."""
+    if not case.translations:
+        return Outcome(check="search", missing=NO_TRANSLATIONS)
+    wrong = list(dict.fromkeys(item for one in case.translations for item in _wrong_search(case.claim, one)))
+    cut = [item for one in case.translations for item in _cut_lines(one)]
+    if wrong or cut:
+        names = ", ".join(dict.fromkeys(f"{item.what} {item.found}" for item in wrong)) or "translations are cut"
+        fix = f"decode again: {_words(expected_search(case.claim))} (fairseq: {FAIRSEQ_SEARCH})"
+        finding = found("search", f"Another search than the paper's: {names}", [*wrong, *cut], fix)
+        return Outcome(check="search", findings=(finding,))
+    known = [one.search for one in case.translations if one.search]
+    if not known:
+        return Outcome(check="search", missing="nothing says how the translations were searched for; none is cut")
+    return Outcome(check="search", seen=_words(known[0]))
+
+
+def _words(search: Search) -> str:
+    texts = [f"beam {search.beam_size}", f"alpha {search.length_penalty_alpha} ({search.length_penalty_form})"]
+    if search.max_extra_tokens is not None:
+        texts.append(f"at most {search.max_length_per_source_token:g} x source + {search.max_extra_tokens} tokens")
+    return ", ".join(texts)
+
+
+def _wrong_search(claim: Claim, translation: Translation) -> Iterator[Evidence]:
+    expected = expected_search(claim)
+    for key in SEARCH_KEYS:
+        value = getattr(translation.search, key, None)
+        if value is not None and value != getattr(expected, key):
+            place = translation.search.place if translation.search else ""
+            yield fact(place, key, value, getattr(expected, key))
+
+
+def _cut_lines(translation: Translation) -> Iterator[Evidence]:
+    """Yield where many lines end at one length without an end: from the pieces alone."""
+    if translation.pieces is None or not translation.references:
+        return
+    pieces = [line.split() for line in translation.pieces]
+    longest = max(map(len, pieces), default=0)
+    is_cut = [len(line) == longest and longest > 0 and line[-1][-1:].isalnum() for line in pieces]
+    ends_open = np.mean([line[-1:].isalnum() for line in translation.references])
+    num_cut = sum(is_cut)
+    if num_cut >= MIN_CUT_SHARE * len(pieces) + ends_open * len(pieces):
+        what = f"translations that break off at {longest} pieces"
+        yield fact(
+            translation.path,
+            what,
+            f"{num_cut} of {len(pieces)}",
+            f"fewer than {MIN_CUT_SHARE:.0%}",
+        )
+
+
+def check_lengths(case: Case) -> Outcome:
+    """Compare the length of translations with that of the references; a symptom, whatever the cause."""
+    findings, seen = [], []
+    for one in case.translations:
+        if one.references is None or len(one.references) != len(one.lines):
+            continue
+        score = BLEU(tokenize="13a").corpus_score(list(one.lines), [list(one.references)])
+        ratio, penalty = score.sys_len / max(1, score.ref_len), score.bp
+        words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
+        if MIN_RATIO <= ratio <= MAX_RATIO:
+            seen.append(f"{one.testset}: {words}")
+        else:
+            findings.append(_length_finding(one, words, score.score, penalty))
+    if findings:
+        return Outcome(check="lengths", findings=tuple(findings[:1]))
+    missing = "" if seen else "no translations with their references were given"
+    return Outcome(check="lengths", seen="; ".join(seen), missing=missing)
+
+
+def _length_finding(translation: Translation, words: str, bleu: float, penalty: float) -> Finding:
+    evidence = [
+        fact(translation.path, f"lengths on {translation.testset}", words, f"a ratio of {MIN_RATIO} to {MAX_RATIO}")
+    ]
+    is_short = penalty < 1
+    how = "short" if is_short else "long"
+    title = f"Translations are too {how}: a symptom, its cause stands above or is not found yet"
+    fix = "the maximum length, the length penalty, or a model that ends too early; then the tokenisation of either side"
+    finding = found("lengths", title, evidence, fix, is_symptom=True)
+    if not is_short or penalty <= 0:
+        return finding
+    lost = bleu / penalty - bleu
+    cost = Cost(low=lost, high=lost, words="", source=f"the brevity penalty of {translation.path}, on the same n-grams")
+    return Finding(**{name: getattr(finding, name) for name in finding.__struct_fields__} | {"costs": (cost,)})

@@ -1,0 +1,138 @@
+"""Reads a fairseq data-bin, ours or anybody's, with numpy alone: dictionaries, lengths of lines, and their symbols.
+
+The format is that of fairseq's `MMapIndexedDataset` (0.9 and later, data/indexed_dataset.py):
+`<split>.<source>-<target>.<language>.idx` holds a magic word, a version, a code of the width of a symbol's number, the
+number of lines, each line's length and each line's first byte in the `.bin` beside it. Nothing but what is asked for is
+read from the disk.
+"""
+
+import hashlib
+import struct
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from aiayn.errors import CorpusError
+
+Numbers = npt.NDArray[np.int64]
+SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # numbers 0 to 3 of fairseq's dictionaries
+END_OF_SENTENCE, UNKNOWN = 2, 3
+_MAGIC = b"MMIDIDX\x00\x00"
+_HEADER_BYTES = len(_MAGIC) + 8 + 1 + 8
+# fairseq's own table, data/indexed_dataset.py: 0.12 writes 8 and 9, earlier versions 3 and 4 as well.
+_DTYPE_BY_CODE = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4"}
+
+
+class Dictionary(msgspec.Struct, frozen=True, kw_only=True):
+    """A `dict.<language>.txt`: its symbols by number, the four special ones first, and the digest of its bytes."""
+
+    path: str
+    symbols: tuple[str, ...]
+    sha256: str
+
+
+class Side:
+    """One language of one split: `lengths` count the end of sentence."""
+
+    def __init__(self, prefix: Path) -> None:
+        """Read the index at `<prefix>.idx`.
+
+        Raises:
+            CorpusError: if it is of another format, or torn.
+        """
+        self.path = prefix.with_name(f"{prefix.name}.idx")
+        header = self.path.open("rb").read(_HEADER_BYTES)
+        if header[: len(_MAGIC)] != _MAGIC or len(header) < _HEADER_BYTES:
+            raise CorpusError(
+                f"{self.path}: begins with {header[:9]!r}, expected fairseq's mmap format, {_MAGIC!r}; "
+                f"binarize again with --dataset-impl mmap"
+            )
+        version, code, num_lines = struct.unpack("<QBQ", header[len(_MAGIC) :])
+        if version != 1 or code not in _DTYPE_BY_CODE:
+            raise CorpusError(f"{self.path}: version {version}, width {code}; expected version 1 and whole numbers")
+        expected_bytes = _HEADER_BYTES + 12 * num_lines
+        if self.path.stat().st_size != expected_bytes:
+            found_bytes = self.path.stat().st_size
+            raise CorpusError(f"{self.path}: {found_bytes} bytes, expected {expected_bytes}: torn; binarize again")
+        self._dtype = np.dtype(_DTYPE_BY_CODE[code])
+        self._bin_path = prefix.with_name(f"{prefix.name}.bin")
+        mapped: npt.NDArray[Any] = np.memmap(self.path, np.uint8, "r") if num_lines else np.zeros(0, np.uint8)
+        lengths_end = _HEADER_BYTES + 4 * num_lines
+        self.lengths: npt.NDArray[np.int32] = np.frombuffer(mapped[_HEADER_BYTES:lengths_end].tobytes(), "<i4")
+        self._offsets: npt.NDArray[np.int64] = np.frombuffer(mapped[lengths_end:expected_bytes].tobytes(), "<i8")
+        num_bytes = self._bin_path.stat().st_size if self._bin_path.exists() else -1
+        if num_bytes != self.num_tokens * self._dtype.itemsize:
+            raise CorpusError(
+                f"{self._bin_path}: {num_bytes} bytes, its .idx says {self.num_tokens * self._dtype.itemsize}: "
+                f"torn, or of another .idx; binarize again"
+            )
+        self._tokens: npt.NDArray[Any] = (
+            np.memmap(self._bin_path, self._dtype, "r") if num_bytes else np.zeros(0, self._dtype)
+        )
+
+    def __len__(self) -> int:
+        """Return the number of lines."""
+        return len(self.lengths)
+
+    @property
+    def num_tokens(self) -> int:
+        """The symbols of all lines, ends of sentences included."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    def line(self, index: int) -> Numbers:
+        """Return the numbers of a line's symbols, the end of sentence included."""
+        begin = int(self._offsets[index]) // self._dtype.itemsize
+        return np.asarray(self._tokens[begin : begin + int(self.lengths[index])]).astype(np.int64)
+
+
+class DataBin:
+    """A folder of `dict.<language>.txt` and the sides of its splits; `sides` are by (split, `source` or `target`)."""
+
+    def __init__(self, folder: Path, source_language: str, target_language: str) -> None:
+        """Read dictionaries and indices.
+
+        Raises:
+            CorpusError: if a dictionary or a side of the training text is missing, or a file is malformed.
+        """
+        self.folder = folder
+        languages = (source_language, target_language)
+        self.dictionaries = tuple(read_dictionary(folder / f"dict.{language}.txt") for language in languages)
+        stem = f"{source_language}-{target_language}"
+        self.side_by_place: dict[tuple[str, str], Side] = {}
+        for path in sorted(folder.glob(f"*.{stem}.{source_language}.idx")):
+            split = path.name.removesuffix(f".{stem}.{source_language}.idx")
+            for role, language in zip(("source", "target"), languages, strict=True):
+                self.side_by_place[split, role] = Side(folder / f"{split}.{stem}.{language}")
+        if ("train", "source") not in self.side_by_place:
+            raise CorpusError(f"{folder}: no train.{stem}.{source_language}.idx; name the folder that holds it")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits, as fairseq has them."""
+        return tuple(split for split, role in self.side_by_place if role == "source")
+
+    def pieces(self, split: str, role: str, index: int) -> list[str]:
+        """Return a line as pieces, without its end of sentence."""
+        symbols = self.dictionaries[("source", "target").index(role)].symbols
+        return [symbols[number] for number in self.side_by_place[split, role].line(index) if number != END_OF_SENTENCE]
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """Return a dictionary.
+
+    Raises:
+        CorpusError: if it is missing, or a line is not `symbol count`.
+    """
+    if not path.exists():
+        raise CorpusError(f"{path}: no such dictionary; name a folder that fairseq-preprocess wrote")
+    content = path.read_bytes()
+    symbols = list(SPECIAL_SYMBOLS)
+    for number, line in enumerate(content.decode("utf-8").removesuffix("\n").split("\n"), 1):
+        symbol, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+        if not symbol or not count.isdecimal():
+            raise CorpusError(f"{path}:{number}: {line!r}; expected `symbol count`; binarize again")
+        symbols.append(symbol)
+    return Dictionary(path=str(path), symbols=tuple(symbols), sha256=hashlib.sha256(content).hexdigest())

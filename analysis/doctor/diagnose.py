@@ -1,0 +1,75 @@
+"""Makes every check of `causes`, in its order, and ranks what they find in that order, symptoms last."""
+
+import functools
+from collections.abc import Callable
+
+from analysis.doctor.causes import CAUSES, PLACE_BY_CHECK
+from analysis.doctor.check_data import check_alignment, check_data, check_vocabulary
+from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
+from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
+from analysis.doctor.check_training import check_batch, check_schedule, check_symbols, check_updates
+from analysis.doctor.types import Case, Diagnosis, Finding, Outcome
+
+_SYMBOL_CHECKS: dict[str, Callable[[Case], Outcome]] = {
+    name: functools.partial(check_symbols, check=name) for name in ("model", "norm_order", "dropout", "smoothing")
+}
+CHECKS: dict[str, Callable[[Case], Outcome]] = _SYMBOL_CHECKS | {
+    "data": check_data,
+    "vocabulary": check_vocabulary,
+    "alignment": check_alignment,
+    "pieces": check_pieces,
+    "reference_order": check_reference_order,
+    "wrong_checkpoints": check_wrong_checkpoints,
+    "batch": check_batch,
+    "schedule": check_schedule,
+    "updates": check_updates,
+    "average": check_average,
+    "search": check_search,
+    "lengths": check_lengths,
+    "definition": check_definition,
+    "testset": check_testset,
+}
+
+
+def diagnose(case: Case) -> Diagnosis:
+    """Return what is wrong with a run, as far as its log, data-bin and translations show."""
+    claim = case.claim
+    outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
+    if not claim.is_papers_corpus:
+        outcomes = without_lone_symptoms(outcomes)
+    return Diagnosis(
+        name=claim.name,
+        scale=claim.scale,
+        system=claim.system,
+        corpus=claim.corpus.name,
+        files=_files(case),
+        findings=rank([finding for outcome in outcomes for finding in outcome.findings]),
+        outcomes=outcomes,
+    )
+
+
+def without_lone_symptoms(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """Return outcomes in which a symptom without any cause is seen, not found.
+
+    What lengths a sound translation has was published for WMT14 alone; elsewhere a short training makes short lines.
+    """
+    if any(not finding.is_symptom for outcome in outcomes for finding in outcome.findings):
+        return outcomes
+    return tuple(
+        outcome
+        if not outcome.findings
+        else Outcome(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
+        for outcome in outcomes
+    )
+
+
+def rank(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Return findings in the order of the ranked causes; a symptom comes after every cause."""
+    return tuple(sorted(findings, key=lambda finding: (finding.is_symptom, PLACE_BY_CHECK[finding.check])))
+
+
+def _files(case: Case) -> dict[str, str]:
+    """Return the evidence that was looked at, by its kind."""
+    files = {"log": case.trained.path if case.trained else "", "data-bin": str(case.data.folder) if case.data else ""}
+    files["translations"] = ", ".join(one.path for one in case.translations)
+    return {kind: path or "none" for kind, path in files.items()}

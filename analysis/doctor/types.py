@@ -1,0 +1,154 @@
+"""What the doctor is told and what it answers: the claim, the evidence, findings with their place and cost."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from aiayn.spec import CorpusSpec, DecodingSpec, TrainingSpec
+from analysis.doctor.data_bin import DataBin
+from analysis.doctor.rates import LoggedRate
+from analysis.logs.symbols import Symbols
+from analysis.logs.types import TrainingLog
+
+# Turns hypotheses and references into values in percent by metric, under every definition that applies.
+Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
+
+
+class Claim(NamedTuple):
+    """What the run says it is; `averages_by_role` are those of the paper's tables, empty where they ask for none."""
+
+    name: str
+    scale: str
+    system: str
+    corpus: CorpusSpec
+    training: TrainingSpec
+    decoding: DecodingSpec
+    averages_by_role: dict[str, frozenset[str]]
+
+    @property
+    def is_papers_corpus(self) -> bool:
+        """Whether the corpus is WMT14's, of which alone the paper's counts hold (section 5.1)."""
+        return self.corpus.name.startswith("wmt14_")
+
+
+class Trained(NamedTuple):
+    """A training's log: what it holds, the paper's symbols in its arguments, and the rates that it prints."""
+
+    path: str
+    log: TrainingLog
+    symbols: Symbols
+    rates: tuple[LoggedRate, ...]
+
+
+class Search(NamedTuple):
+    """How translations were searched for, as far as is known; `place` is the file (and line) that says so."""
+
+    place: str
+    beam_size: int | None = None
+    length_penalty_alpha: float | None = None
+    length_penalty_form: str | None = None
+    stop: str | None = None
+    max_length_per_source_token: float | None = None
+    max_extra_tokens: int | None = None
+
+
+class Averaged(NamedTuple):
+    """Which updates' checkpoints went into what was decoded, and the file that says so."""
+
+    place: str
+    updates: tuple[int, ...]
+
+
+class Reported(NamedTuple):
+    """A score that was reported: value in percent, signature ('' for none), and the file that says it."""
+
+    place: str
+    metric: str
+    value: float
+    signature: str
+
+
+class Translation(NamedTuple):
+    """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
+
+    `pieces` are the lines as they left the model; `references` what was scored against.
+    """
+
+    path: str
+    lines: tuple[str, ...]
+    pieces: tuple[str, ...] | None
+    testset: str
+    split: str
+    role: str
+    average: str
+    averaged: Averaged | None
+    search: Search | None
+    references_path: str
+    references: tuple[str, ...] | None
+    reported: tuple[Reported, ...]
+
+
+class Case(NamedTuple):
+    """All that is looked at; what is None or empty is not there, and `absent` says so in words."""
+
+    claim: Claim
+    trained: Trained | None
+    data: DataBin | None
+    translations: tuple[Translation, ...]
+    scorer: Scorer
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact: where it stands (`line` None for a whole file), what was found there, and what was expected."""
+
+    path: str
+    line: int | None
+    what: str
+    found: str
+    expected: str
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fault costs in BLEU, positive if it lowers the score; where nothing is known, `words` alone say so."""
+
+    low: float | None
+    high: float | None
+    words: str
+    source: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is not as claimed. `check` is its key in `causes`; a symptom may follow from other findings.
+
+    `costs` come from this very run where they can be measured on it, then from publications, then from planted faults.
+    """
+
+    check: str
+    title: str
+    evidence: tuple[Evidence, ...]
+    fix: str
+    published_rank: str
+    is_symptom: bool = False
+    costs: tuple[Cost, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check says: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not be made."""
+
+    check: str
+    findings: tuple[Finding, ...] = ()
+    seen: str = ""
+    missing: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole answer: findings in their rank, and the outcome of every check in the order in which it was made."""
+
+    name: str
+    scale: str
+    system: str
+    corpus: str
+    files: dict[str, str]
+    findings: tuple[Finding, ...]
+    outcomes: tuple[Outcome, ...]

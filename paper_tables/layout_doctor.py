@@ -1,0 +1,97 @@
+"""Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at most 100 columns."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from analysis.doctor.causes import CAUSE_BY_CHECK
+from analysis.doctor.types import Cost, Diagnosis, Evidence, Finding, Outcome
+
+WIDTH = 100
+LABEL = 11  # columns of the labels of a finding
+CHECK_COLUMN = 40
+NEXT_STEP = "What a BLEU means beside the paper's, with no run at all: `aiayn explain --bleu 26.9 --system base`."
+
+
+def render_diagnosis(diagnosis: Diagnosis) -> str:
+    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are never broken."""
+    claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
+    title = f"{diagnosis.name}: is it {claim}?"
+    lines = [*_wrapped(title, "", ""), "=" * min(WIDTH, len(title)), ""]
+    for kind, path in diagnosis.files.items():
+        lines += _wrapped(f"{kind:<14}{path}", "  ", " " * 16)
+    lines += ["", *_wrapped(headline(diagnosis), "", "")]
+    for number, finding in enumerate(diagnosis.findings, 1):
+        lines += ["", *_finding_lines(number, finding)]
+    lines += ["", "Checks, in the order of the ranked causes", ""]
+    for outcome in diagnosis.outcomes:
+        lines += _outcome_lines(outcome)
+    return "\n".join([*lines, "", *_wrapped(NEXT_STEP, "", ""), ""])
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """Return in a sentence how many causes and symptoms were found, and how many checks could not be made."""
+    num_symptoms = sum(finding.is_symptom for finding in diagnosis.findings)
+    num_causes = len(diagnosis.findings) - num_symptoms
+    num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
+    found = "Nothing is found that is not as claimed"
+    if diagnosis.findings:
+        found = f"Found: {_count(num_causes, 'cause')}" + (
+            f", {_count(num_symptoms, 'symptom')}" if num_symptoms else ""
+        )
+    made = f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
+    return f"{found}; {made}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
+    yield from _wrapped(f"{number}. {finding.title}", "", "   ")
+    shown_place = ""
+    for evidence in finding.evidence:
+        if place_of(evidence) != shown_place:
+            shown_place = place_of(evidence)
+            yield from _labelled("evidence", shown_place)
+        yield from _labelled("", f"{evidence.what}: {evidence.found}; expected {evidence.expected}")
+    for cost in finding.costs:
+        yield from _labelled("cost", words_of_cost(cost))
+    yield from _labelled("fix", finding.fix)
+
+
+def place_of(evidence: Evidence) -> str:
+    """Return file and line, as an editor takes them."""
+    return evidence.path if evidence.line is None else f"{evidence.path}:{evidence.line}"
+
+
+def words_of_cost(cost: Cost) -> str:
+    """Return a cost with its source: `1.0 to 1.1 BLEU: <source>`, or what it adds."""
+    if cost.low is None:
+        return cost.words
+    is_gain = cost.low <= 0 and (cost.high or 0) <= 0 and (cost.low, cost.high) != (0, 0)
+    bounds = [cost.low, cost.high] if not is_gain else [abs(cost.high or 0.0), abs(cost.low)]
+    texts = ["all" if bound is None else f"{bound:.1f}" for bound in bounds]
+    amount = texts[0] if texts[0] == texts[1] else " to ".join(texts)
+    return f"{'adds ' if is_gain else ''}{amount} BLEU: {cost.source}"
+
+
+def _outcome_lines(outcome: Outcome) -> Iterator[str]:
+    words = CAUSE_BY_CHECK[outcome.check].words
+    if outcome.findings:
+        mark, text = "FOUND", "; ".join(finding.title for finding in outcome.findings)
+    elif outcome.missing:
+        mark, text = "-", f"not checked: {outcome.missing}"
+    else:
+        mark, text = "ok", outcome.seen
+    yield from _wrapped(f"{mark:<7}{words:<{CHECK_COLUMN - 9}}{text}", "  ", " " * CHECK_COLUMN)
+
+
+def _labelled(label: str, text: str) -> Iterable[str]:
+    return _wrapped(f"{label:<{LABEL}}{text}", "   ", " " * (LABEL + 3))
+
+
+def _wrapped(text: str, first_indent: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first_indent, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False, drop_whitespace=True, replace_whitespace=False,
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""Keeps what the doctor reads of a planted run as a fixture, and puts a fixture together as a folder of anybody's.
+
+`fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's folder holds what
+differs from it. Nothing in a fixture is of the machine on which it was made. Of Multi30k, whose text is not ours to
+give away, the symbols are replaced by their numbers, and no test set is kept.
+"""
+
+import io
+import json
+import lzma
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
+from tests.doctor.planting import DATA_RECORDS, TESTSET, TRAIN_RECORD, Planted
+
+FIXTURES_FOLDER = Path(__file__).parent / "fixtures"
+DATA_BIN_NAME, PACKED_NAME = "data-bin", "data-bin.tar.xz"
+REFERENCES_NAME = "references.txt"
+_HOME = re.compile(r"/[\w./-]*/(?=(?:workflow|runs|results)/)")
+
+
+def write_fixture(planted: Planted, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
+    """Write what a planted run made into its fixture's folder; what the clean one's holds too is left out."""
+    folder, results = planted.folder, planted.folder / "results" / "demo"
+    evaluated = f"demo_en_de/base/seed1/{planted.evaluated_average}"
+    files = {
+        f"{planted.evaluated_average}.json": results / f"average/{evaluated}.json",
+        f"{TESTSET}.json": results / f"decode/{evaluated}/{TESTSET}.json",
+        f"{TESTSET}.txt": results / f"decode/{evaluated}/{TESTSET}.txt",
+        f"{TESTSET}.pieces.txt": results / f"decode/{evaluated}/{TESTSET}.pieces.txt",
+        "scores.json": results / f"score/{evaluated}/{TESTSET}.json",
+        REFERENCES_NAME: results / f"fetch/demo_en_de/{TESTSET}.de",
+    }
+    if (folder / TRAIN_RECORD).exists():
+        files["train.log"] = Path(json.loads((folder / TRAIN_RECORD).read_bytes())["log_path"])
+    contents = {name: without_machine(path.read_bytes(), name) for name, path in files.items()}
+    contents[PACKED_NAME] = packed(folder / Path(DATA_RECORDS["binarize"]).parent / DATA_BIN_NAME)
+    write_contents(contents, planted.fault, fixtures_folder)
+
+
+def write_contents(contents: dict[str, bytes], fault: Fault, fixtures_folder: Path) -> None:
+    """Replace a fixture's folder by these files."""
+    target, clean = fixtures_folder / fault.name, fixtures_folder / CLEAN.name
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name, content in contents.items():
+        is_shared = fault is not CLEAN and (clean / name).exists() and (clean / name).read_bytes() == content
+        if not is_shared:
+            (target / name).write_bytes(content)
+
+
+def without_machine(content: bytes, name: str) -> bytes:
+    """Return a file without the folders above the project's, and a record without its host."""
+    text = _HOME.sub("", content.decode("utf-8"))
+    text = re.sub(r"'(/[^']*)/(data-bin)'", r"'\2'", text)
+    if name.endswith(".json"):
+        record = json.loads(text)
+        record["provenance"] |= {"host": "", "input_sha256_by_path": {}}
+        text = json.dumps(record, indent=1) + "\n"
+    return text.encode("utf-8")
+
+
+def packed(data_bin_folder: Path) -> bytes:
+    """Return a data-bin as a compressed archive, the same bytes for the same files."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as members:
+        for path in sorted(data_bin_folder.iterdir()):
+            member = tarfile.TarInfo(f"{DATA_BIN_NAME}/{path.name}")
+            member.size, member.mode = path.stat().st_size, 0o644
+            members.addfile(member, io.BytesIO(path.read_bytes()))
+    return lzma.compress(archive.getvalue(), preset=9)
+
+
+def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> Path:
+    """Make the folder that a fixture stands for: the clean one's files, the fault's own over them, data unpacked."""
+    folder.mkdir(parents=True)
+    layers = [fixtures_folder / name] if name == MULTI30K else [fixtures_folder / CLEAN.name, fixtures_folder / name]
+    for layer in layers:
+        for path in sorted(layer.iterdir()):
+            shutil.copyfile(path, folder / path.name)
+    packed_path = folder / PACKED_NAME
+    with tarfile.open(packed_path) as members:
+        members.extractall(folder, filter="data")
+    packed_path.unlink()
+    return folder
+
+
+def write_multi30k(results_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
+    """Write the fixture of a clean base of Multi30k, seed 1: log, translations of the test set, numbered symbols."""
+    results = results_folder / "multi30k"
+    place = "multi30k_en_de/base/seed1"
+    train = json.loads((results / f"train/{place}.json").read_bytes())
+    testset = "test_2016_flickr"
+    files = {
+        "train.log": results_folder.parent / "runs" / train["run"] / "train.log",
+        "last5.json": results / f"average/{place}/last5.json",
+        f"{testset}.json": results / f"decode/{place}/last5/{testset}.json",
+        f"{testset}.txt": results / f"decode/{place}/last5/{testset}.txt",
+        f"{testset}.pieces.txt": results / f"decode/{place}/last5/{testset}.pieces.txt",
+    }
+    contents = {name: without_machine(path.read_bytes(), name) for name, path in files.items()}
+    data_bin = fixtures_folder / f"{MULTI30K}.partial" / DATA_BIN_NAME
+    shutil.rmtree(data_bin.parent, ignore_errors=True)
+    data_bin.mkdir(parents=True)
+    for path in (results / "binarize/multi30k_en_de" / DATA_BIN_NAME).iterdir():
+        if path.name.startswith("train."):
+            shutil.copyfile(path, data_bin / path.name)
+        elif path.name.startswith("dict."):
+            counts = [line.rpartition(" ")[2] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+            lines = [f"symbol{number} {count}\n" for number, count in enumerate(counts)]
+            (data_bin / path.name).write_text("".join(lines), encoding="utf-8", newline="\n")
+    contents[PACKED_NAME] = packed(data_bin)
+    shutil.rmtree(data_bin.parent)
+    write_contents(contents, Fault(MULTI30K, "none", "train", ""), fixtures_folder)
+
+
+def fault_of(name: str) -> Fault:
+    """Return the fault of a fixture."""
+    return next(fault for fault in (CLEAN, *FAULTS) if fault.name == name)

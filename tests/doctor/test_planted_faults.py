@@ -1,0 +1,89 @@
+"""The doctor finds each planted fault first, and nothing in a run without one."""
+
+import functools
+import json
+from pathlib import Path
+
+import pytest
+
+from paper_tables.layout_doctor_costs import PLANTED_LOSS_BY_CHECK
+from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
+from tests.doctor.fixtures import FIXTURES_FOLDER, assemble, without_machine
+from tests.doctor.table import TABLE_PATH, Answer, render_table
+
+MAX_FIXTURE_BYTES = 5_000_000
+NAMES = (CLEAN.name, *(fault.name for fault in FAULTS), MULTI30K)
+answer_of = functools.cache(Answer)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_the_true_cause_is_the_first_and_only_one_found(fault: Fault) -> None:
+    answer = answer_of(fault.name)
+    assert answer.rank_of(fault) == 1, answer.findings
+    assert [one["check"] for one in answer.findings if not one["is_symptom"]] == [fault.cause]
+    assert answer.exit_code == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_finding_has_its_evidence_its_cost_with_a_source_and_a_fix(fault: Fault) -> None:
+    first = answer_of(fault.name).findings[0]
+    assert all(one["path"] and one["found"] != one["expected"] for one in first["evidence"])
+    assert first["evidence"]
+    assert first["fix"]
+    assert all(cost["source"] for cost in first["costs"])
+    assert first["costs"]
+
+
+@pytest.mark.parametrize("name", [CLEAN.name, MULTI30K])
+def test_a_clean_run_raises_no_alarm(name: str) -> None:
+    answer = answer_of(name)
+    assert answer.findings == []
+    assert answer.exit_code == 0
+
+
+def test_every_check_could_be_made_on_the_clean_run() -> None:
+    assert [one["check"] for one in answer_of(CLEAN.name).diagnosis["outcomes"] if one["missing"]] == []
+
+
+def test_a_clean_run_that_claims_to_be_another_system_is_found_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from aiayn.__main__ import main
+
+    folder = assemble(CLEAN.name, tmp_path / "run")
+    claim = ["--scale", "demo", "--system", "table3_d_els0", "--corpus", "demo_en_de", "--json"]
+    assert main(["doctor", str(folder), *claim]) == 1
+    checks = [one["check"] for one in json.loads(capsys.readouterr().out)["findings"]]
+    assert "smoothing" in checks
+    assert "norm_order" not in checks
+
+
+def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:
+    expected = render_table({name: answer_of(name) for name in NAMES})
+    assert TABLE_PATH.read_text(encoding="utf-8") == expected, "review, then `make doctor-faults` writes it anew"
+
+
+def test_planted_costs_are_those_of_the_fixtures() -> None:
+    clean = answer_of(CLEAN.name).bleu or 0.0
+    for check, loss in PLANTED_LOSS_BY_CHECK.items():
+        (fault,) = [fault for fault in FAULTS if fault.cause == check]
+        assert loss == pytest.approx(clean - (answer_of(fault.name).bleu or 0.0), abs=0.05), check
+
+
+def test_the_fixtures_are_small_and_hold_no_checkpoint() -> None:
+    paths = [path for path in FIXTURES_FOLDER.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in paths) < MAX_FIXTURE_BYTES
+    assert [path.name for path in paths if path.suffix == ".pt"] == []
+
+
+def test_each_fault_has_its_fixture_and_no_other_folder_is_there() -> None:
+    assert sorted(path.name for path in FIXTURES_FOLDER.iterdir()) == sorted(NAMES)
+
+
+def test_no_fixture_names_the_machine_that_it_was_made_on() -> None:
+    texts = [path for path in FIXTURES_FOLDER.rglob("*") if path.suffix in (".log", ".json")]
+    assert len(texts) > len(FAULTS)
+    for path in texts:
+        assert without_machine(path.read_bytes(), path.name) == path.read_bytes(), path
+    with_machine = b"'data': '/home/somebody/results/demo/data-bin', 'seed': 1"
+    assert b"somebody" not in without_machine(with_machine, "train.log")

@@ -1,0 +1,158 @@
+"""`aiayn doctor` as it is called: a run below a results folder, anybody's folder, its text, its refusals."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.records import BinarizedCorpus, write_record
+from analysis.doctor.types import Cost
+from paper_tables.layout_doctor import WIDTH, words_of_cost
+from paper_tables.layout_doctor_costs import published_system
+from tests.doctor.fixtures import assemble
+from tests.records_factory import PROVENANCE
+
+CLAIM = ("--scale", "demo", "--system", "base", "--corpus", "demo_en_de")
+RUN = "demo_en_de-base-seed1-61ce8b30"
+LOGS = Path(__file__).parents[1] / "logs"
+
+
+def results_of(name: str, folder: Path) -> Path:
+    """Lay a fixture out as the pipeline would have, and return the results folder."""
+    made = assemble(name, folder / "made")
+    scale = folder / "results" / "demo"
+    for verb, source, target in (
+        ("average", "last5.json", "last5.json"),
+        ("decode", "demo_test.json", "last5/demo_test.json"),
+        ("decode", "demo_test.txt", "last5/demo_test.txt"),
+        ("decode", "demo_test.pieces.txt", "last5/demo_test.pieces.txt"),
+        ("score", "scores.json", "last5/demo_test.json"),
+    ):
+        path = scale / verb / "demo_en_de/base/seed1" / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / source, path)
+    data = BinarizedCorpus(
+        provenance=PROVENANCE, corpus="demo_en_de", folder="made/data-bin", source_language="en", target_language="de",
+        dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
+        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+    )  # fmt: skip
+    write_record(data, scale / "binarize/demo_en_de/record.json")
+    record = json.loads((made / "last5.json").read_bytes())
+    train = {
+        "record": "TrainRecord", "provenance": record["provenance"], "schema_version": record["schema_version"],
+        "run": record["run"], "corpus": "demo_en_de", "system": "base", "seed": 1, "updates": 500, "wall_seconds": 1.0,
+        "gpu_seconds": 0.0, "tokens": 1, "num_attempts": 1, "num_parameters": 1, "run_folder": "", "models": [],
+        "log_path": str(made / "train.log"), "tensors_sha256": "", "training_json": "{}",
+        "hardware": {"device": "cpu", "cpu": "", "gpu": "", "num_gpus": 0, "num_ranks": 1, "threads_per_rank": 1},
+    }  # fmt: skip
+    path = scale / "train/demo_en_de/base/seed1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(train), encoding="utf-8")
+    return folder / "results"
+
+
+def test_a_run_is_found_by_the_beginning_of_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = results_of("clean", tmp_path)
+    assert main(["doctor", RUN[:20], "--results", str(results)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{RUN}: is it system base of scale demo, corpus demo_en_de?")
+    assert "Nothing is found that is not as claimed" in text
+    assert "aiayn explain" in text
+
+
+def test_without_a_name_it_is_the_newest_run_and_its_fault_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = results_of("smoothing_zero", tmp_path)
+    assert main(["doctor", "--results", str(results)]) == 1
+    captured = capsys.readouterr()
+    assert "1. Another label smoothing" in captured.out
+    assert f"{tmp_path / 'made' / 'train.log'}:1" in captured.out
+    assert "eps_ls: 0; expected 0.1" in captured.out
+    assert "Found: 1 cause" in captured.err
+
+
+def test_lines_are_no_wider_than_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assemble("warmup_tenfold", tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    main(["doctor", "run", *CLAIM])
+    lines = capsys.readouterr().out.split("\n")
+    assert max(map(len, lines)) <= WIDTH
+    assert any("warm-up steps, as the rates rise: about 3,000; expected 300" in line for line in lines)
+
+
+def test_a_folder_must_say_what_it_claims_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(tmp_path)]) == 2
+    assert "--system: is needed for a folder" in capsys.readouterr().err
+
+
+def test_an_empty_folder_is_no_clean_bill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(tmp_path), *CLAIM]) == 1
+    assert "neither a training's log nor a data-bin of en-de nor translations" in capsys.readouterr().err
+
+
+def test_an_unknown_run_is_refused_with_the_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = results_of("clean", tmp_path)
+    assert main(["doctor", "wmt14", "--results", str(results)]) == 1
+    assert RUN in capsys.readouterr().err
+    assert main(["doctor", "wmt14", "--results", str(tmp_path / "nowhere")]) == 1
+    assert main(["doctor", RUN, "--results", str(results), "--system", "big"]) == 2
+
+
+def test_a_foreign_log_is_compared_with_the_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copyfile(LOGS / "fairseq06_big_enfr.log", tmp_path / "train.log")
+    claim = ("--system", "big_enfr", "--corpus", "wmt14_en_fr", "--json")
+    assert main(["doctor", str(tmp_path), *claim]) == 1
+    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert {"schedule", "model", "updates"} <= found.keys()
+    assert "dropout" not in found
+    assert {"path", "line", "what", "found", "expected"} == found["schedule"]["evidence"][0].keys()
+
+
+def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = []
+    for number in (2, 0, 1):  # fairseq writes by length
+        words = ["ein Haus", "der Fluss", "im Wald"][number]
+        lines += [f"S-{number}\tsource", f"T-{number}\t{words} .", f"H-{number}\t-0.5\t{words} ."]
+    bleu = "BLEU4 = 27.30, 58.3/32.1/20.0/12.9 (BP=1.000, ratio=1.000, syslen=9, reflen=9)"
+    lines.append(f"Generate test with beam=5: {bleu}")
+    (tmp_path / "generate-test.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    assert main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"]) == 1
+    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["search"]["title"] == "Another search than the paper's: beam_size 5"
+    assert "reference_order" not in found
+    assert found["testset"]["evidence"][0]["expected"] == "3003"
+
+
+def test_plain_files_and_sacrebleus_own_json_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "".join(f"Das ist die Zeile {number} von vielen.\n" for number in range(40))
+    (tmp_path / "output.de").write_text(text, encoding="utf-8")
+    (tmp_path / "references.de").write_text(text, encoding="utf-8")
+    score = {"name": "BLEU", "score": 100.0, "signature": "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0"}
+    (tmp_path / "bleu.json").write_text(json.dumps(score), encoding="utf-8")
+    assert main(["doctor", str(tmp_path), *CLAIM, "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["check"] == "definition"
+    assert finding["evidence"][0]["found"] == "lc"
+
+
+def test_several_trainings_in_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("first.log", "second.log"):
+        shutil.copyfile(LOGS / "fairseq06_big_enfr.log", tmp_path / name)
+    assert main(["doctor", str(tmp_path), "--system", "big", "--corpus", "wmt14_en_fr"]) == 2
+    assert "2 logs of trainings (first.log, second.log)" in capsys.readouterr().err
+
+
+def test_a_cost_is_told_with_its_direction_and_source() -> None:
+    assert words_of_cost(Cost(low=1.0, high=1.1, words="", source="NeurST")) == "1.0 to 1.1 BLEU: NeurST"
+    assert words_of_cost(Cost(low=-0.9, high=0.0, words="", source="fairseq")) == "adds 0.0 to 0.9 BLEU: fairseq"
+    assert words_of_cost(Cost(low=10.0, high=None, words="", source="t2t")) == "10.0 to all BLEU: t2t"
+    assert words_of_cost(Cost(low=None, high=None, words="not known", source="")) == "not known"
+
+
+def test_published_costs_are_those_of_the_nearest_published_system() -> None:
+    assert [published_system(name) for name in ("base", "table3_c_n2", "big_enfr")] == ["base", "base", "big"]

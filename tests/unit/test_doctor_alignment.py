@@ -1,0 +1,119 @@
+"""The data-bin's reader and the estimate of misaligned pairs, on data-bins written by hand."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aiayn.errors import CorpusError
+from analysis.doctor.alignment import (
+    MAX_SHARE,
+    detection_rate,
+    estimate_misaligned,
+    false_alarm_rate,
+)
+from analysis.doctor.data_bin import DataBin, Side, read_dictionary
+
+MAGIC = b"MMIDIDX\x00\x00"
+
+
+def write_side(prefix: Path, lines: list[list[int]], code: int = 8, dtype: str = "<u2") -> Side:
+    """Write lines of numbers as fairseq does, and read them."""
+    lengths = [len(line) for line in lines]
+    offsets = np.cumsum([0, *lengths[:-1]]) * np.dtype(dtype).itemsize
+    index = MAGIC + struct.pack("<QBQ", 1, code, len(lines))
+    index += np.array(lengths, "<i4").tobytes() + np.array(offsets, "<i8").tobytes()
+    prefix.with_name(f"{prefix.name}.idx").write_bytes(index)
+    prefix.with_name(f"{prefix.name}.bin").write_bytes(np.concatenate(lines).astype(dtype).tobytes())
+    return Side(prefix)
+
+
+def write_translations(folder: Path, share: float, num_pairs: int, rng: np.random.Generator) -> tuple[Side, Side]:
+    """Write pairs in which word n is translated by word 100 + n, in any order; a share of the targets is moved on."""
+    sources = [rng.integers(4, 100, rng.integers(3, 9)).tolist() for _ in range(num_pairs)]
+    targets = [rng.permutation([100 + word for word in line]).tolist() for line in sources]
+    moved = np.flatnonzero(rng.random(num_pairs) < share)
+    for place, other in zip(moved, np.roll(moved, 1).tolist(), strict=True):
+        targets[place] = rng.permutation([100 + word for word in sources[other]]).tolist()
+    return write_side(folder / "s", [[*line, 2] for line in sources]), write_side(
+        folder / "t", [[*line, 2] for line in targets]
+    )
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(8, "<u2"), (9, "<u4"), (4, "<i4")])
+def test_lines_come_back_whatever_their_width(tmp_path: Path, code: int, dtype: str) -> None:
+    side = write_side(tmp_path / "train.en-de.en", [[5, 6, 2], [7, 2]], code, dtype)
+    assert [side.line(index).tolist() for index in range(len(side))] == [[5, 6, 2], [7, 2]]
+    assert (side.num_tokens, side.lengths.tolist()) == (5, [3, 2])
+
+
+def test_another_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "train.idx").write_bytes(b"TNTIDX\x00\x00" + bytes(40))
+    with pytest.raises(CorpusError, match="--dataset-impl mmap"):
+        Side(tmp_path / "train")
+
+
+def test_a_torn_data_bin_is_refused(tmp_path: Path) -> None:
+    write_side(tmp_path / "train", [[5, 2]])
+    (tmp_path / "train.bin").write_bytes(b"\x05\x00")
+    with pytest.raises(CorpusError, match=r"2 bytes, its .idx says 4"):
+        Side(tmp_path / "train")
+    path = tmp_path / "train.idx"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorpusError, match="torn"):
+        Side(tmp_path / "train")
+
+
+def test_a_dictionary_has_four_special_symbols_before_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "dict.en.txt"
+    path.write_text("the 3\nmadeupword0000 0\n", encoding="utf-8")
+    assert read_dictionary(path).symbols == ("<s>", "<pad>", "</s>", "<unk>", "the", "madeupword0000")
+    path.write_text("the three\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"dict.en.txt:1: 'the three'"):
+        read_dictionary(path)
+
+
+def test_a_folder_without_training_text_is_no_data_bin(tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 1\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"no train.en-de.en.idx"):
+        DataBin(tmp_path, "en", "de")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_the_estimate_is_near_the_share_that_was_misaligned(tmp_path: Path, share: float) -> None:
+    source, target = write_translations(tmp_path, share, 3000, np.random.default_rng(1))
+    estimate = estimate_misaligned(source, target, np.random.default_rng(2))
+    assert estimate is not None
+    assert estimate.num_compared == 1500
+    assert estimate.misaligned_share == pytest.approx(share, abs=0.06)
+    assert estimate.is_alarming == (share > MAX_SHARE)
+
+
+def test_texts_that_have_nothing_to_do_with_each_other_are_all_misaligned(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    lines = [[[*rng.integers(4, 100, 6).tolist(), 2] for _ in range(2000)] for _ in range(2)]
+    sides = [write_side(tmp_path / str(index), one) for index, one in enumerate(lines)]
+    estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(4))
+    assert estimate is not None
+    assert estimate.misaligned_share == pytest.approx(1.0, abs=0.1)
+
+
+def test_too_few_pairs_say_nothing(tmp_path: Path) -> None:
+    source, target = write_translations(tmp_path, 0.0, 100, np.random.default_rng(1))
+    assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
+
+
+def test_the_stated_rates_are_those_of_the_binomial() -> None:
+    """4,000 pairs of which 3 % are misaligned: 60 +- 7.7 rank in the worse half; the alarm is above 100."""
+    assert false_alarm_rate(4000) == pytest.approx(7.0e-7, rel=0.01)
+    assert detection_rate(4000, 0.1) > 0.9999
+
+
+def test_draws_raise_the_alarm_as_often_as_stated(tmp_path: Path) -> None:
+    """8 draws of a clean corpus, and of one with 15 % of 1,600 pairs misaligned: never, and always."""
+    for share, expected in ((0.0, 0), (0.15, 8)):
+        source, target = write_translations(tmp_path, share, 1600, np.random.default_rng(5))
+        estimates = [estimate_misaligned(source, target, np.random.default_rng(seed)) for seed in range(8)]
+        assert sum(one.is_alarming for one in estimates if one is not None) == expected

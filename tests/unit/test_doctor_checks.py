@@ -1,0 +1,297 @@
+"""Each check of the doctor shown failing once, on the clean run's evidence with one thing in it changed."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from aiayn.spec import DecodingSpec, read_corpus, read_system
+from analysis.doctor.check_data import check_data, check_vocabulary
+from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
+from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
+from analysis.doctor.check_training import check_batch, check_schedule, check_symbols, check_updates
+from analysis.doctor.collect_folder import collect_folder
+from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
+from analysis.doctor.pieces import joined, only_letters, share_out_of_order
+from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_warmup, wrong_rates
+from analysis.doctor.types import Averaged, Case, Claim, Outcome, Reported, Search, Translation
+from tests.doctor.fixtures import assemble
+
+LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")
+
+
+def count_words(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Return a score that is quick to check: the share of lines that are right, with and without case."""
+    pairs = list(zip(hypotheses, references, strict=True))
+    right = 100 * np.mean([one == other for one, other in pairs])
+    lower = 100 * np.mean([one.lower() == other.lower() for one, other in pairs])
+    return {"bleu_sacre_13a": float(right), "bleu_sacre_13a_lc": float(lower)}
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    folder = assemble("clean", tmp_path_factory.mktemp("doctor") / "clean")
+    system = read_system("base", "demo")
+    averages = {"dev": frozenset({"last1"}), "test": frozenset({"last5"})}
+    corpus = read_corpus("demo_en_de")
+    claim = Claim("clean", "demo", "base", corpus, system.training, system.decoding, averages)
+    return collect_folder(folder, claim, count_words, hypotheses_path=None, references_path=None)
+
+
+def with_log(case: Case, **changes: Any) -> Case:
+    assert case.trained is not None
+    return case._replace(trained=case.trained._replace(log=msgspec.structs.replace(case.trained.log, **changes)))
+
+
+def with_symbols(case: Case, **changes: Any) -> Case:
+    assert case.trained is not None
+    return case._replace(trained=case.trained._replace(symbols=case.trained.symbols | changes))
+
+
+def with_translation(case: Case, **changes: Any) -> Case:
+    return case._replace(translations=(case.translations[0]._replace(**changes),))
+
+
+def small(case: Case, **changes: Any) -> Case:
+    """Return a case of three lines, without a data-bin."""
+    first = case.translations[0]
+    changes = {"lines": LINES, "references": LINES, "pieces": None, "reported": (), **changes}
+    return case._replace(data=None, translations=(first._replace(**changes),))
+
+
+def titles(outcome: Outcome) -> list[str]:
+    return [finding.title for finding in outcome.findings]
+
+
+def test_a_check_without_its_evidence_says_so_and_finds_nothing(clean: Case) -> None:
+    empty = Case(clean.claim, None, None, (), count_words)
+    for name, check in CHECKS.items():
+        outcome = check(empty)
+        assert outcome.check == name
+        assert outcome.missing, name
+        assert outcome.findings == ()
+
+
+def test_counts_that_differ_between_log_and_data_bin_are_found(clean: Case) -> None:
+    (finding,) = check_data(with_log(clean, num_pairs_by_split={"train": 11_000})).findings
+    assert (finding.evidence[0].found, finding.evidence[0].expected) == ("11,000", "12,000, as in the data-bin")
+
+
+def test_the_papers_counts_are_asked_of_wmt14_alone(clean: Case) -> None:
+    wmt14 = clean._replace(claim=clean.claim._replace(corpus=read_corpus("wmt14_en_de")), data=None)
+    found = {one.what: one.expected for one in check_data(wmt14).findings[0].evidence}
+    assert found["training pairs"] == "about 4,500,000 (section 5.1)"
+    assert check_vocabulary(wmt14).findings[0].evidence[0].expected == "30,000 to 42,000 (section 5.1)"
+    assert check_data(clean).findings == check_vocabulary(clean).findings == ()
+
+
+def test_dictionaries_of_unlike_sizes_in_the_log_alone_are_separate(clean: Case) -> None:
+    outcome = check_vocabulary(with_log(clean, vocabulary_sizes=(400, 300))._replace(data=None))
+    assert titles(outcome) == ["Separate vocabularies instead of a joint one"]
+
+
+def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(clean: Case) -> None:
+    assert clean.data is not None
+    side = clean.data.side_by_place["train", "target"]
+    whole = side.lengths
+    try:
+        side.lengths = whole - 1
+        (finding,) = check_vocabulary(clean).findings
+    finally:
+        side.lengths = whole
+    assert finding.evidence[0].what == "lines without their end of sentence"
+    assert finding.published_rank == "1a"
+
+
+def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> None:
+    assert clean.trained is not None
+    epochs = [msgspec.structs.replace(one, target_tokens_per_update=8000.0) for one in clean.trained.log.epochs]
+    (finding,) = check_batch(with_log(clean, epochs=tuple(epochs))).findings
+    assert finding.title == "The effective batch is 8.2 times larger than the system's"
+    assert finding.published_rank == "A5"
+
+
+def test_the_papers_25000_tokens_are_asked_of_wmt14_without_a_data_bin(clean: Case) -> None:
+    wmt14 = clean._replace(claim=clean.claim._replace(corpus=read_corpus("wmt14_en_de")), data=None)
+    assert check_batch(wmt14).findings[0].evidence[0].expected == "about 25,000: section 5.1"
+
+
+def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
+    training = read_system("base", "paper").training
+    peak = expected_rate(training, 4000)
+    assert peak == pytest.approx(6.99e-4, rel=1e-3)  # facts of the paper: base's peak
+    right = [LoggedRate(1, 100, expected_rate(training, 100)), LoggedRate(2, 100, expected_rate(training, 101))]
+    assert wrong_rates(training, right) == []
+    fairseq = LoggedRate(3, 4000, 5e-4)  # 0.72 of the paper's
+    assert wrong_rates(training, [fairseq]) == [fairseq]
+    assert deviation(training, fairseq) == pytest.approx(0.716, abs=0.001)
+
+
+def test_the_warm_up_is_read_off_the_rising_rates() -> None:
+    rising = [LoggedRate(1, update, 512**-0.5 * (update + 1) * 16000**-1.5) for update in range(100, 2000, 100)]
+    assert fitted_warmup(rising, 512) == 16000
+    assert fitted_warmup([LoggedRate(1, update, 1e-4) for update in range(1, 9)], 512) is None
+
+
+def test_a_log_with_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:
+    assert clean.trained is not None
+    rates = clean.trained.rates
+    one = clean._replace(trained=clean.trained._replace(rates=(rates[0]._replace(rate=1.0), *rates[1:])))
+    assert check_schedule(one).findings == ()
+    every = tuple(rate._replace(rate=2 * rate.rate) for rate in rates)
+    assert len(check_schedule(clean._replace(trained=clean.trained._replace(rates=every))).findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "symbol", "value"),
+    [
+        ("norm_order", "norm_order", "pre"),
+        ("dropout", "p_drop", 0.0),
+        ("dropout", "p_drop_attention", 0.1),
+        ("smoothing", "eps_ls", 0.0),
+        ("model", "num_layers", 2),
+        ("model", "adam_epsilon", 1e-8),
+        ("model", "tied_embeddings", False),
+    ],
+)
+def test_a_symbol_that_differs_is_found_by_its_own_check_alone(
+    clean: Case, check: str, symbol: str, value: Any
+) -> None:
+    changed = with_symbols(clean, **{symbol: value})
+    checks = ("norm_order", "dropout", "smoothing", "model")
+    assert [name for name in checks if check_symbols(changed, name).findings] == [check]
+
+
+def test_another_dropout_than_none_has_no_published_cost(clean: Case) -> None:
+    ranks = [check_symbols(with_symbols(clean, p_drop=p), "dropout").findings[0].published_rank for p in (0.0, 0.3)]
+    assert ranks == ["7", ""]
+
+
+def test_more_and_fewer_updates_are_found(clean: Case) -> None:
+    assert titles(check_updates(with_log(clean, last_update=250))) == ["Trained for 50% of the updates"]
+    assert check_updates(with_log(clean, last_update=1500)).findings[0].published_rank == "A5"
+
+
+@pytest.mark.parametrize("updates", [(420, 440, 460, 480), (400, 420, 440, 460, 480), (100, 440, 460, 480, 500)])
+def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: tuple[int, ...]) -> None:
+    outcome = check_wrong_checkpoints(with_translation(clean, averaged=Averaged("last5.json", updates)))
+    assert titles(outcome) == ["Other checkpoints averaged than the last"]
+
+
+def test_one_test_set_translated_with_two_averages_has_the_asked_one(clean: Case) -> None:
+    single = clean.translations[0]._replace(average="last1")
+    assert check_average(clean._replace(translations=(single,))).findings
+    assert not check_average(clean._replace(translations=(single, clean.translations[0]))).findings
+
+
+def test_what_a_log_does_not_tell_of_a_search_is_not_asked(clean: Case) -> None:
+    search = Search("generate.log:1", beam_size=4, length_penalty_alpha=0.6)
+    assert not check_search(with_translation(clean, search=search)).findings
+    (finding,) = check_search(with_translation(clean, search=search._replace(beam_size=5))).findings
+    assert finding.title == "Another search than the paper's: beam_size 5"
+
+
+def test_translations_that_break_off_are_found_from_their_pieces_alone(clean: Case) -> None:
+    pieces = tuple("a b c d" for _ in LINES)
+    assert check_search(small(clean, search=None, pieces=pieces)).findings
+    assert not check_search(small(clean, search=None, pieces=tuple("a b c ." for _ in LINES))).findings
+
+
+def test_short_translations_are_a_symptom_with_the_cost_of_their_brevity(clean: Case) -> None:
+    lines = tuple(line[: len(line) // 2] for line in LINES)
+    (finding,) = check_lengths(small(clean, lines=lines)).findings
+    assert finding.is_symptom
+    assert not check_lengths(small(clean)).findings
+
+
+def test_a_symptom_alone_is_no_finding_where_nobody_published_bounds(clean: Case) -> None:
+    short = check_lengths(small(clean, lines=tuple(line[:9] for line in LINES)))
+    cause = check_updates(with_log(clean, last_update=250))
+    (seen,) = without_lone_symptoms((short,))
+    assert (seen.findings, "length ratio" in seen.seen) == ((), True)
+    assert without_lone_symptoms((short, cause)) == (short, cause)
+    assert [one.check for one in rank([*short.findings, *cause.findings])] == ["updates", "lengths"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        tuple(line.replace("an", "a@@ n").replace("e", "e@@ ") for line in LINES),
+        tuple("\u2581" + line.replace(" ", " \u2581") for line in LINES),
+        tuple(line.replace(".", " .") for line in LINES),
+    ],
+)
+def test_lines_that_were_not_joined_are_found(clean: Case, lines: tuple[str, ...]) -> None:
+    assert check_pieces(small(clean, lines=lines)).findings
+    assert not check_pieces(small(clean)).findings
+
+
+def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
+    pieces = tuple(line.replace(".", "@@ .") for line in LINES)
+    assert not check_pieces(small(clean, pieces=pieces)).findings
+    assert check_pieces(small(clean, pieces=(pieces[1], pieces[0], pieces[2]))).findings
+
+
+def test_pieces_are_joined_in_both_notations() -> None:
+    assert joined("lo@@ we@@ st price") == "lowest price"
+    assert joined("\u2581Kind ern \u2581, ja") == "Kindern ,ja"
+    assert only_letters("Er sagt: \u201eJa!\u201c") == only_letters('er sagt : " ja ! "')
+
+
+def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -> None:
+    lines = tuple(
+        f"{name} sieht {number} Tiere im Wald {number + 7}"
+        for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
+    )
+    assert share_out_of_order(lines, lines, np.random.default_rng(1)) == 0.0
+    assert check_reference_order(small(clean, lines=lines, references=lines)).findings == ()
+    (finding,) = check_reference_order(small(clean, lines=lines, references=lines[::-1])).findings
+    assert finding.title == "Translations and references stand in unlike orders"
+
+
+def test_other_references_are_told_from_reordered_ones(clean: Case) -> None:
+    references = clean.translations[0].references or ()
+    other = tuple(hashlib.sha256(line.encode()).hexdigest() for line in references)
+    assert titles(check_reference_order(with_translation(clean, references=other))) == [
+        "Scored against other references than the test set's"
+    ]
+    assert titles(check_reference_order(with_translation(clean, references=references[:-1])))
+    assert check_reference_order(clean).findings == ()
+
+
+def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
+    lines = (LINES[0].lower(), *LINES[1:])
+    reported = Reported("score.json", "bleu_sacre_13a", 100.0, "")
+    (finding,) = check_definition(small(clean, lines=lines, reported=(reported,))).findings
+    assert finding.evidence[0].expected == "66.67; 100.00 is bleu_sacre_13a_lc"
+    assert (finding.title, finding.published_rank) == ("Scored with its case thrown away", "A2")
+    assert finding.costs[0].low == pytest.approx(-33.33, abs=0.01)
+    right = reported._replace(value=66.67)
+    assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
+
+
+def test_lower_cased_text_is_found(clean: Case) -> None:
+    lines = tuple(line.lower() for line in LINES)
+    assert titles(check_definition(small(clean, lines=lines))) == ["Scored with its case thrown away"]
+
+
+def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
+    assert titles(check_testset(with_translation(clean, lines=clean.translations[0].lines[:-1]))) == [
+        "Another test set"
+    ]
+    assert check_testset(clean).findings == ()
+
+
+def test_a_search_of_the_spec_is_what_the_clean_run_had(clean: Case) -> None:
+    assert isinstance(clean.claim.decoding, DecodingSpec)
+    assert isinstance(clean.translations[0], Translation)
+    assert check_search(clean).seen == "beam 4, alpha 0.6 (gnmt), at most 1 x source + 50 tokens"
+
+
+def test_the_fixture_is_read_from_where_it_was_put(clean: Case) -> None:
+    assert clean.trained is not None
+    assert Path(clean.trained.path).name == "train.log"

@@ -1,0 +1,108 @@
+"""Find out why BLEU is missing: a run's log, data-bin and translations beside the spec of the system it claims to be.
+
+WHAT is RUN (a run's name or a unique beginning of it, below the results folder; without it the newest finished), or a
+FOLDER of anybody's: fairseq's log, a data-bin, the output of fairseq-generate or plain hypotheses and references.
+Checks are made, and findings ranked, in the order of the ranked causes of failed replications; each finding has its
+evidence (file, line, value against expected), its cost in BLEU with the source, and the fix.
+
+Exit code 0: nothing was found. 1: something was (or an input is at fault). 2: usage.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiayn.spec import CorpusSpec
+    from paper_tables.doctor import Diagnosis, Scorer
+
+EXAMPLE = "aiayn doctor demo_en_de-base-seed1   (or: aiayn doctor my_run/ --system base --corpus wmt14_en_de)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn doctor`."""
+    parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument("--scale", help="of FOLDER: demo, multi30k or paper (default: paper)")
+    parser.add_argument("--system", help="of FOLDER: the system that it claims to be, such as base")
+    parser.add_argument("--corpus", help="of FOLDER: the corpus that it was trained on, such as wmt14_en_de")
+    parser.add_argument("--hypotheses", type=Path, metavar="FILE", help="of FOLDER: translations of the test set")
+    parser.add_argument("--references", type=Path, metavar="FILE", help="of FOLDER: what they were scored against")
+    parser.add_argument(
+        "--configfile", type=Path, metavar="FILE", help="the scale's config file, if its `updates` replace the systems'"
+    )
+    parser.add_argument("--json", action="store_true", help="print one object")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the diagnosis.
+
+    Raises:
+        AiaynError: if something was found, so that the exit code is 1.
+    """
+    import msgspec
+
+    from aiayn.errors import AiaynError
+    from paper_tables.layout_doctor import headline, render_diagnosis
+
+    is_folder = args.what is not None and Path(args.what).is_dir()
+    diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode("utf-8"))
+    else:
+        print(render_diagnosis(diagnosis), end="")
+    if diagnosis.findings:
+        raise AiaynError(headline(diagnosis))
+
+
+def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
+    from aiayn.errors import UsageError
+    from aiayn.run_names import match_run
+    from paper_tables.doctor import diagnose_run, list_run_names
+
+    for flag in ("scale", "system", "corpus", "hypotheses", "references"):
+        if getattr(args, flag) is not None:
+            why = f"{args.what or 'the newest run'} is no folder, and a run's records say what it claims to be"
+            raise UsageError(f"--{flag}: is of a FOLDER; {why}; leave it out")
+    names = list_run_names(args.results)
+    name = names[-1]
+    if args.what is not None:
+        name = match_run(args.what, names, place=str(args.results), unknown="is neither a folder nor a finished run")
+    return diagnose_run(args.results, name, _updates(args), _make_scorer)
+
+
+def _diagnose_folder(args: argparse.Namespace) -> "Diagnosis":
+    from aiayn.errors import UsageError
+    from paper_tables.doctor import diagnose_folder, make_claim
+
+    for flag in ("system", "corpus"):
+        if getattr(args, flag) is None:
+            raise UsageError(f"--{flag}: is needed for a folder: what does {args.what} claim to be? See --help")
+    claim = make_claim(args.what, args.scale or "paper", args.system, args.corpus, _updates(args))
+    return diagnose_folder(
+        Path(args.what), claim, _make_scorer, hypotheses_path=args.hypotheses, references_path=args.references
+    )
+
+
+def _updates(args: argparse.Namespace) -> int | None:
+    from aiayn.spec import read_scale
+
+    return read_scale(args.configfile).updates if args.configfile else None
+
+
+def _make_scorer(corpus: "CorpusSpec") -> "Scorer":
+    """Return what scores lines under every definition that applies to a corpus."""
+    from collections.abc import Sequence
+
+    from aiayn.score import default_metrics, score_hypotheses
+
+    metrics = default_metrics(corpus.target_language, corpus.is_segmented)
+
+    def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        scores = score_hypotheses(
+            hypotheses, references, metrics=metrics, target_language=corpus.target_language, hypotheses_sha256="",
+            testset=corpus.test_testset,
+        )  # fmt: skip
+        return {one.metric: one.value for one in scores}
+
+    return score
