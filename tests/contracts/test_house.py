@@ -30,7 +30,6 @@ LONGER_FUNCTIONS = {
     "workflow/aiayn/binarize.py:binarize_corpus": (55, "half of it is the record, key by key"),
     "workflow/aiayn/engine/training_record.py:make_record": (45, "most of it is the record, key by key"),
     "workflow/aiayn/verbs/decode.py:run": (45, "a fifth of it are imports, which a verb makes when it is called"),
-    "workflow/aiayn/verbs/train.py:run": (45, "the same"),
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "manager", "common"}

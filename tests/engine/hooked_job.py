@@ -13,7 +13,7 @@ from unittest import mock
 
 import msgspec
 
-from aiayn.launch import TrainingJob, TrainingRequest
+from aiayn.job import TrainingJob, TrainingRequest
 
 LONGEST_WAIT_SECONDS = 60.0
 

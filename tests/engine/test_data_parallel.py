@@ -5,11 +5,15 @@ import re
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
+import torch
 
 from aiayn import attempts
+from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint
+from aiayn.engine.task import SharedBatches
 from aiayn.errors import RunError
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
@@ -71,17 +75,105 @@ def test_without_dropout_two_ranks_lose_what_one_does(tmp_path: Path, data: Bina
     assert losses[0] == losses[1]
 
 
+def per_update(run_folder: Path, *names: str) -> list[tuple[str, ...]]:
+    """Return what the log says of each update."""
+    lines = re.findall(r"train_inner \| (\{.*\})", log_text(run_folder))
+    return [tuple(str(msgspec.json.decode(line)[name]) for name in names) for line in lines]
+
+
+EVERY_SENTENCE = ("wpb", "bsz", "lr")
+MEASURED = ("loss", "nll_loss", "gnorm")
+EIGHTH = {"max_tokens_per_batch": 2000, "batches_per_update": 1, "p_drop": 0.0, "updates": 15}
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
+    """Return the record of one rank's training without dropout, whose updates are of one batch."""
+    return train(make_request(tmp_path_factory.mktemp("runs") / "one_rank", data, **EIGHTH))
+
+
+@pytest.mark.parametrize("num_ranks", [3, 4])
+def test_more_ranks_than_batches_share_each_batch(
+    num_ranks: int, tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord
+) -> None:
+    """The same sentences in every update of the one rank, and all that is printed of them the same; an epoch is 13.
+
+    An update of three sentences gives the fourth rank none. The weights differ by the order of summation alone, but for
+    the keys' biases: softmax takes no notice of them, so that their gradient is rounding alone, which Adam enlarges.
+    """
+    request = make_request(tmp_path / "shared", data, num_ranks=num_ranks, **EIGHTH)
+    assert set(train_ranks(request)) == {0}
+    record = read_record(tmp_path / "shared" / attempts.DONE_NAME, TrainRecord)
+    ours, theirs = Path(record.run_folder), Path(one_rank.run_folder)
+    assert len(per_update(theirs, *EVERY_SENTENCE)) == 15
+    assert "3" in [bsz for _, bsz, _ in per_update(theirs, *EVERY_SENTENCE)]
+    assert per_update(ours, *EVERY_SENTENCE) == per_update(theirs, *EVERY_SENTENCE)
+    assert per_update(ours, *MEASURED) == per_update(theirs, *MEASURED)
+    assert valid_losses(ours) == valid_losses(theirs) != []
+    assert record.tokens == one_rank.tokens
+    for name, tensor in newest_model(theirs).items():
+        if not name.endswith("k_proj.bias"):
+            torch.testing.assert_close(newest_model(ours)[name], tensor, rtol=0, atol=5e-6)
+
+
+def test_ranks_that_all_took_the_first_part_would_be_noticed(
+    tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = SharedBatches.__init__
+
+    def first_part(self: SharedBatches, whole: object, *, part: int, num_parts: int) -> None:
+        original(self, whole, part=0, num_parts=num_parts)
+
+    monkeypatch.setattr(SharedBatches, "__init__", first_part)
+    short = {**EIGHTH, "updates": 3, "save_interval_updates": 3}
+    request = make_request(tmp_path / "shared", data, num_ranks=2, **short)
+    assert set(train_ranks(request)) == {0}
+    ours, theirs = Path(request.run_folder), Path(one_rank.run_folder)
+    assert per_update(ours, *MEASURED) != per_update(theirs, *MEASURED)[:3]
+
+
+def valid_losses(run_folder: Path) -> list[str]:
+    """Return the validations' losses as printed, of those updates that every training of this file validates at."""
+    return re.findall(r'valid \| .*"valid_loss": "([^"]+)", .*"valid_num_updates": "15"', log_text(run_folder))
+
+
+def newest_model(run_folder: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of the last model."""
+    path = list_checkpoints(run_folder / "checkpoints", "model")[-1]
+    tensors: dict[str, torch.Tensor] = load_checkpoint(path)["model"]
+    return tensors
+
+
+def test_ranks_agree_that_a_wish_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
+    """USR2 reaches one rank, TERM the other: had each its own mind, one would go on in another job."""
+    request = make_request(tmp_path / "both", data, num_ranks=2, **TWO_BATCHES)
+    hooks = {0: Signal(update=3, number=signal.SIGUSR2), 1: Signal(update=3, number=signal.SIGTERM)}
+    assert train_ranks(request, hooks) == [0, 0]
+    (ended,) = (event for event in attempts.read_events(tmp_path / "both") if isinstance(event, attempts.Ended))
+    assert (ended.outcome, ended.reason, ended.update) == ("stopped", "asked by SIGTERM", 3)
+
+
+def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCorpus) -> None:
+    """Rank 0 itself sees a closed connection; what was wrong, the rank has noted before it ended."""
+    request = make_request(tmp_path / "failed", data, num_ranks=2, **TWO_BATCHES)
+    statuses = train_ranks(request, {1: Fault(update=3, message="out of memory")})
+    assert [os.waitstatus_to_exitcode(status) for status in statuses] == [1, 1]
+    (ended,) = (event for event in attempts.read_events(tmp_path / "failed") if isinstance(event, attempts.Ended))
+    assert ended.outcome == "failed"
+    assert re.fullmatch(r"rank 1 on \S+: RuntimeError: out of memory", ended.reason)
+
+
 def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, undisturbed: TrainRecord
 ) -> None:
-    """The signal comes to rank 0 alone, at 13; the ranks look every 10 updates, so that both end at 20."""
+    """The signal comes to rank 0 alone, at 13; both end there."""
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
-    with hooked(SignalRank0(update=13)), pytest.raises(RunError, match="stopped at update 20 of 40, asked by SIGTERM"):
+    with hooked(SignalRank0(update=13)), pytest.raises(RunError, match="stopped at update 13 of 40, asked by SIGTERM"):
         train(request, launcher="local")
-    assert updates_kept(run_folder, "full") == [20]
+    assert updates_kept(run_folder, "full") == [13]
     assert train_ranks(request) == [0, 0]
     record = read_record(run_folder / attempts.DONE_NAME, TrainRecord)
-    assert starts(run_folder) == [0, 20]
+    assert starts(run_folder) == [0, 13]
     assert outcomes(run_folder) == ["stopped", "done"]
     assert (record.tensors_sha256, record.tokens) == (undisturbed.tensors_sha256, undisturbed.tokens)
     assert state_sha256(run_folder) == state_sha256(Path(undisturbed.run_folder))
@@ -95,7 +187,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_next_start_resumes(
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
     status_0, status_1 = train_ranks(request, {1: Signal(update=23, number=KILLED)})
     assert (os.waitstatus_to_exitcode(status_0), status_1) == (1, KILLED)
-    assert outcomes(run_folder) == ["failed"]
+    assert outcomes(run_folder) == ["lost"]
     (run_folder / "checkpoints" / "full_00000030.pt").write_bytes(b"torn")
     assert train_ranks(request) == [0, 0]
     assert starts(run_folder) == [0, 20]

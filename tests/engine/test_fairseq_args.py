@@ -57,8 +57,13 @@ def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):
         flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=num_ranks)
         assert value_of(flags, "--update-freq") == batches_each
-    with pytest.raises(ConfigError, match=r"base: batches_per_update 8 cannot be shared by 3 ranks: .* take a divisor"):
+    with pytest.raises(
+        ConfigError, match=r"base: batches_per_update 8 cannot be shared by 3 ranks: .* take a divisor or a"
+    ):
         refuse_untrainable("base", training, num_ranks=3)
+    shared = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=16)
+    assert (value_of(shared, "--update-freq"), value_of(shared, "--ranks-per-batch")) == ("1", "2")
+    assert "--ranks-per-batch" not in train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=8)
 
 
 def flags_of(system: str, scale: str = "multi30k", *, is_joint: bool = True, **changes: object) -> list[str]:

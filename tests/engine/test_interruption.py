@@ -17,8 +17,10 @@ import aiayn.spec
 import aiayn.train
 from aiayn.__main__ import main
 from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
+from aiayn.code_snapshot import CODE_FOLDER_NAME
 from aiayn.errors import RunError
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
+from aiayn.locks import is_locked
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from tests.engine.hooked_job import Fault, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, record_path_of, starts, train, updates_kept
@@ -62,7 +64,7 @@ def told(folder: Path) -> str:
 
 def run_folder_of(folder: Path) -> Path:
     """Return the one run's folder."""
-    (run_folder,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
+    (run_folder,) = (path for path in (folder / "runs").iterdir() if path.is_dir() and path.name != CODE_FOLDER_NAME)
     return run_folder
 
 
@@ -88,7 +90,7 @@ def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
     assert told(tmp_path).endswith("aiayn train: interrupted\n")
     assert outcomes(run_folder) == ["stopped"]
     assert not (tmp_path / "seed1.json").exists()
-    assert not aiayn.train._is_locked(run_folder / RANK_LOCK_NAME)
+    assert not is_locked(run_folder / RANK_LOCK_NAME)
     record = train(same_request(tmp_path, data))
     assert starts(run_folder) == [0, 12]
     assert record.tensors_sha256 == finished.tensors_sha256
@@ -100,7 +102,7 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
     driver = start_driver(tmp_path, data)
     driver.kill()
     driver.wait()
-    assert aiayn.train._is_locked(run_folder_of(tmp_path) / RANK_LOCK_NAME)
+    assert is_locked(run_folder_of(tmp_path) / RANK_LOCK_NAME)
     threading.Timer(1.0, (tmp_path / "go").touch).start()
     record = train(same_request(tmp_path, data), launcher="local")
     assert starts(run_folder_of(tmp_path)) == [0]

@@ -15,7 +15,7 @@ from aiayn.attempts import DONE_NAME
 from aiayn.engine import task as engine_task
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.errors import RunError
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord
 from tests.engine.hooked_job import Fault, KillAtEnd, KillInSave, Signal, hooked
 from tests.engine.tiny_spec import TWO_BATCHES

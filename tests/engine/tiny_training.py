@@ -15,7 +15,7 @@ from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_
 from aiayn.engine.fairseq_args import training_data
 from aiayn.engine.ranks import Rank
 from aiayn.engine.train import train_rank
-from aiayn.launch import StopFlag, TrainingRequest
+from aiayn.job import StopFlag, TrainingRequest
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.train import drive

@@ -17,6 +17,7 @@ from aiayn.attempts import (
     close_lost_attempt,
     end_attempt,
     log_tail,
+    newest_update,
     open_attempt,
     read_events,
     read_progress,
@@ -159,3 +160,11 @@ def test_progress_is_the_newest_whole_line_of_statistics(tmp_path: Path) -> None
     progress = read_progress(tmp_path)
     assert progress is not None
     assert msgspec.structs.astuple(progress) == (20, 8.25, 2.5, 0.0)
+
+
+def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:
+    assert newest_update(tmp_path) == 0
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("full_00000090.pt", "full_00000100.pt", "full_00000200.torn", "model_00000300.pt", "full_x.pt"):
+        (tmp_path / "checkpoints" / name).touch()
+    assert newest_update(tmp_path) == 100

@@ -31,6 +31,8 @@ def test_every_shipped_cluster_is_whole(name: str) -> None:
         ("signal_seconds: 120 ", "signal_seconds: 86400 ", "signal_seconds is 86400; expected above 0 and below"),
         ("num_nodes: 1", "num_nodes: 0", "num_nodes is 0; expected a whole number of 1 or more"),
         ("poll_seconds: 15.0", "poll_seconds: 0.0", "poll_seconds is 0.0; expected a number of seconds above 0"),
+        ("sbatch_lines: {}  ", "sbatch_lines: {job-name: x}", "expected no 'job-name', which is not to be set here"),
+        ("sbatch_lines: {}  ", "sbatch_lines: {--exclusive: ''}", "expected no '--exclusive', which is not to"),
         ("name: plain", "name: ours", "name is 'ours'; expected 'plain', as the file is called"),
     ],
 )

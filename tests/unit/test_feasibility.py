@@ -12,7 +12,7 @@ from aiayn.cost import num_parameters
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, SpaceError
 from aiayn.feasibility import check_feasible, needed_disk_bytes, predict_hours
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
 from aiayn.records import BinarizedCorpus
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
 

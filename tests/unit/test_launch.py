@@ -4,12 +4,18 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import aiayn
+import aiayn.job
 import aiayn.launch
+from aiayn.code_snapshot import take_snapshot
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
-from aiayn.launch import ALLOCATOR_ENVIRONMENT, StopFlag, TrainingJob, TrainingRequest, submit
+from aiayn.job import StopFlag, TrainingJob, TrainingRequest, continue_later
+from aiayn.launch import ALLOCATOR_ENVIRONMENT, submit
+from tests.fake_slurm import install
 from tests.records_factory import BASE_TRAINING
 
 
@@ -32,6 +38,7 @@ class TellingJob(TrainingJob):
         names = ["AIAYN_COMMIT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", *ALLOCATOR_ENVIRONMENT]
         told = [f"{name}={os.environ.get(name)}" for name in names]
         told.append(f"ignores INT: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
+        told.append(f"code: {aiayn.__file__}")
         Path(self.request.run_folder, "told").write_text("\n".join(told), encoding="utf-8")
 
 
@@ -44,7 +51,8 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
         os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
     )
     handler = signal.getsignal(signal.SIGINT)
-    job = submit(make_request(tmp_path), "local")
+    code_folder = take_snapshot(tmp_path)
+    job = submit(make_request(tmp_path), "local", code_folder)
     assert signal.getsignal(signal.SIGINT) is handler
     assert os.environ["OMP_NUM_THREADS"] == "17"
     assert "AIAYN_COMMIT" not in os.environ
@@ -55,6 +63,7 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
         *expected,
         *(f"{name}={value}" for name, value in ALLOCATOR_ENVIRONMENT.items()),
         "ignores INT: True",
+        f"code: {code_folder}/aiayn/__init__.py",
     ]
 
 
@@ -82,3 +91,32 @@ def test_signals_are_noted_and_handlers_given_back(number: signal.Signals) -> No
         os.kill(os.getpid(), number)
         assert stop.signal_number is number
     assert signal.getsignal(number) is handler
+
+
+def test_a_time_limit_does_not_take_back_a_wish_to_end() -> None:
+    with StopFlag().installed() as stop:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert stop.signal_number is signal.SIGTERM
+
+
+def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    slurm = install(tmp_path / "slurm", monkeypatch)
+    request = msgspec.structs.replace(make_request(tmp_path), max_num_jobs=3)
+    continue_later(request, "9", 2)
+    assert slurm.calls("scontrol") == ["requeue 9"]
+    continue_later(request, "9", 3)
+    assert slurm.calls("scontrol") == ["requeue 9"]
+    assert "run: saved; not continued, as this was job 3 of 3" in caplog.text
+
+
+def test_a_job_that_cannot_be_requeued_ends_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has saved; its driver submits the next."""
+    install(tmp_path / "slurm", monkeypatch).set_flag("down")
+    continue_later(make_request(tmp_path), "9", 1)
+    assert "run: saved, but job 9: `scontrol requeue 9` failed: Unable to contact" in caplog.text

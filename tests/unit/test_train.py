@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+import aiayn.local_driver
 import aiayn.train
 from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Started, append_event, end_attempt
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
+from aiayn.jobs import SubmittedJob, append_job, read_jobs
 from aiayn.train import DRIVER_LOCK_NAME, drive
 from tests.records_factory import BASE_TRAINING
 
@@ -45,7 +48,8 @@ class FakeJob:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often."""
-    monkeypatch.setattr(aiayn.train, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.local_driver, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.train, "LOCK_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -62,7 +66,9 @@ def request_(tmp_path: Path) -> TrainingRequest:
 def submitted(monkeypatch: pytest.MonkeyPatch, *works: Work) -> Iterator[list[Work]]:
     """Let each submission be the next stand-in; yields those left."""
     left = list(works)
-    monkeypatch.setattr(aiayn.train, "submit", lambda request, launcher: FakeJob(left.pop(0), Path(request.run_folder)))
+    monkeypatch.setattr(
+        aiayn.local_driver, "submit", lambda request, *_: FakeJob(left.pop(0), Path(request.run_folder))
+    )
     yield left
 
 
@@ -195,9 +201,9 @@ def test_a_job_that_misses_the_first_signal_gets_another(
     request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver waiting for ever."""
-    monkeypatch.setattr(aiayn.train, "SECONDS_BETWEEN_SIGNALS", 0.02)
+    monkeypatch.setattr(aiayn.local_driver, "SECONDS_BETWEEN_SIGNALS", 0.02)
     times: list[float] = []
-    monkeypatch.setattr(aiayn.train, "_terminate_local_job", lambda job: times.append(time.monotonic()))
+    monkeypatch.setattr(aiayn.local_driver, "_terminate_local_job", lambda job: times.append(time.monotonic()))
 
     class DeafJob(FakeJob):
         def done(self) -> bool:
@@ -205,7 +211,7 @@ def test_a_job_that_misses_the_first_signal_gets_another(
                 os.kill(os.getpid(), signal.SIGINT)
             return len(times) >= 3
 
-    monkeypatch.setattr(aiayn.train, "submit", lambda request, launcher: DeafJob(die, tmp_path))
+    monkeypatch.setattr(aiayn.local_driver, "submit", lambda *_: DeafJob(die, tmp_path))
     with pytest.raises(KeyboardInterrupt):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert times[2] - times[0] >= 0.04
@@ -274,11 +280,49 @@ def test_a_signal_reaches_a_job_of_an_earlier_driver(
 ) -> None:
     run_folder = Path(request_.run_folder)
     run_folder.mkdir()
+    append_job(run_folder, submitted_on(platform.node()))
     child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
     threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
     with submitted(monkeypatch), pytest.raises(KeyboardInterrupt):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert os.waitpid(child, 0)[1] == signal.SIGTERM
+
+
+def submitted_on(host: str) -> SubmittedJob:
+    """Return a job that a driver on some machine submitted there."""
+    return SubmittedJob(
+        time="2026-01-01T12:00:00+00:00", launcher="local", job="7", host=host, num_ranks=1, update=0, commit="",
+        code_folder="",
+    )  # fmt: skip
+
+
+def test_no_process_is_signalled_by_a_number_that_another_machine_wrote(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here it may be anybody's; the driver ends alone."""
+    run_folder = Path(request_.run_folder)
+    run_folder.mkdir()
+    append_job(run_folder, submitted_on("elsewhere"))
+    child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()
+    with submitted(monkeypatch), pytest.raises(RunError, match="its job goes on: it was started on elsewhere"):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_every_job_is_noted_with_its_code(
+    request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with submitted(monkeypatch, die_after(10), finish):
+        drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+    first, second = read_jobs(Path(request_.run_folder))
+    assert (first.launcher, first.job, first.host, first.update) == ("local", "fake", platform.node(), 0)
+    assert second.update == 10
+    assert Path(first.code_folder, "aiayn", "train.py").is_file()
+    assert Path(first.code_folder).parent == tmp_path / "code"
+    assert second.code_folder == first.code_folder
 
 
 def test_beginning_anew_sets_the_earlier_run_aside(

@@ -8,7 +8,7 @@ import aiayn.feasibility
 import aiayn.train
 from aiayn.__main__ import main
 from aiayn.binarize import data_bin_digest
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.spec import read_system
@@ -104,3 +104,41 @@ def test_vectors_of_another_width_are_refused(
     assert "300 dimensions, expected pretrained_embeddings's d_model, 64" in message
     assert "`aiayn vectors --dimensions 64`" in message
     assert requests == []
+
+
+def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
+    data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(aiayn.feasibility, "check_space", lambda request, data: checked.append(request.run))
+    own = ["--num-ranks", "2", "--threads-per-rank", "3"]
+    assert train(data_path, "base", *own) == 0
+    assert train(data_path, "base", *own, "--launcher", "slurm", "--cluster", "plain") == 0
+    here, there = requests
+    assert (here.num_ranks, here.threads_per_rank) == (2, 3)
+    assert (there.num_ranks, there.threads_per_rank) == (8, 4)
+    assert here.run == there.run  # where it trains is no part of what it is
+    assert checked == [there.run]
+
+
+def test_slurm_needs_a_cluster_and_a_dry_run_needs_slurm(
+    data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(data_path, "base", "--launcher", "slurm") == 2
+    assert "--launcher slurm: which cluster? `--cluster NAME`, a file of" in capsys.readouterr().err
+    assert train(data_path, "base", "--dry-run") == 2
+    assert "--dry-run with --launcher local, which submits no file; take --launcher slurm" in capsys.readouterr().err
+    assert train(data_path, "base", "--launcher", "slurm", "--cluster", "nowhere") == 1
+    assert "no such cluster; known: cpu, plain" in capsys.readouterr().err
+    assert requests == []
+
+
+def test_more_ranks_than_an_update_has_batches_share_them_and_others_are_refused(
+    data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo's updates are of one batch; the paper's of eight."""
+    assert train(data_path, "base", "--num-ranks", "8") == 0
+    assert requests[0].num_ranks == 8
+    arguments = ["train", "--scale", "paper", "--corpus", "c", "--system", "base", "--seed", "1", "--num-ranks", "3"]
+    assert main([*arguments, "--binarized", str(data_path), "--record", str(data_path.parent / "seed1.json")]) == 1
+    assert "batches_per_update 8 cannot be shared by 3 ranks" in capsys.readouterr().err

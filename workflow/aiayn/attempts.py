@@ -19,9 +19,12 @@ from aiayn.provenance import utc_now
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
 LOG_NAME = "train.log"
-RANK_LOCK_NAME = "rank0.lock"  # held by rank 0 as long as it lives; holds its process number
+# Held by rank 0 as long as it lives, and touched every HEARTBEAT_SECONDS; holds its process number on its own machine.
+RANK_LOCK_NAME = "rank0.lock"
+HEARTBEAT_SECONDS = 4.0
 LOG_TAIL_LINES = 40
-Outcome = Literal["done", "failed", "stopped", "lost"]
+# stopped: it was asked to end, and saved; cancelled: a person ended its job, before it could save; lost: it was killed.
+Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="started", tag_field="event"):
@@ -121,6 +124,21 @@ def end_attempt(run_folder: Path, *, update: int, outcome: Outcome, reason: str,
             log_tail=tail,
         ),
     )
+
+
+def heartbeat(run_folder: Path) -> int | None:
+    """Return what changes as long as rank 0 lives: when its lock file was touched, in ns of that machine's clock."""
+    try:
+        with (run_folder / RANK_LOCK_NAME).open("rb") as lock:  # opening it asks a network file system anew
+            return os.fstat(lock.fileno()).st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def newest_update(run_folder: Path) -> int:
+    """Return the update of the newest full checkpoint, which the next attempt is to resume from; 0 without one."""
+    names = [path.stem.removeprefix("full_") for path in (run_folder / "checkpoints").glob("full_*.pt")]
+    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def log_tail(run_folder: Path, num_lines: int = LOG_TAIL_LINES) -> list[str]:

@@ -1,12 +1,13 @@
 """Before a training begins: does it fit on the disk, and will it end? Said beforehand, and refused if not."""
 
 import logging
+import os
 from pathlib import Path
 
 from aiayn.cost import UTILISATION_FRACTION, checkpoint_bytes, num_parameters, predicted_training_seconds
 from aiayn.errors import LaunchError
 from aiayn.hardware import read_hardware
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
 from aiayn.provenance import require_free_space
 from aiayn.records import BinarizedCorpus
@@ -29,6 +30,17 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     return max(0, (request.num_models + 1) * model_bytes + 2 * full_bytes - held_bytes)
 
 
+def check_space(request: TrainingRequest, data: BinarizedCorpus) -> None:
+    """Say what disk a run takes, and refuse what does not fit.
+
+    Raises:
+        SpaceError: if the disk is too small.
+    """
+    needed_bytes = needed_disk_bytes(request, data)
+    logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
+    require_free_space(Path(request.run_folder), needed_bytes, "a run's checkpoints")
+
+
 def check_feasible(request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool) -> None:
     """Say what disk and time a run takes on this machine, and refuse what does not fit.
 
@@ -36,9 +48,7 @@ def check_feasible(request: TrainingRequest, data: BinarizedCorpus, *, scale: st
         SpaceError: if the disk is too small.
         LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
     """
-    needed_bytes = needed_disk_bytes(request, data)
-    logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
-    require_free_space(Path(request.run_folder), needed_bytes, "a run's checkpoints")
+    check_space(request, data)
     hours, machine = predict_hours(request, data)
     logger.info(f"{request.run}: about {_in_words(hours)} on {machine}, predicted")
     is_hopeless = scale == "paper" and "GPU" not in machine
@@ -63,7 +73,7 @@ def predict_hours(request: TrainingRequest, data: BinarizedCorpus) -> tuple[floa
         machine = f"{request.num_ranks} GPU(s) {names[0]}"
         flops_per_second = per_gpu * min(request.num_ranks, len(names))
     else:
-        cores = request.num_ranks * request.threads_per_rank
+        cores = min(request.num_ranks * request.threads_per_rank, os.cpu_count() or 1)
         machine = f"{cores} CPU core(s)"
         flops_per_second = cpu_flops_per_second_per_core() * cores
     seconds = predicted_training_seconds(

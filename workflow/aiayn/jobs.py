@@ -15,7 +15,8 @@ JOBS_NAME = "jobs.jsonl"
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as it was submitted at `time` (UTC) by a driver on `host`; `update` is what it was to resume from.
 
-    `launcher` is local, debug or slurm; `code_folder` holds the copy of the code that the job runs, '' for debug.
+    `launcher` is local, debug or slurm; `code_folder` holds the copy of the code that the job runs, '' for debug. Both
+    it and `commit` are '' if the driver was killed before it could tell, and the next one found the job in the queue.
     """
 
     time: str

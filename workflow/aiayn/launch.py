@@ -1,126 +1,41 @@
-"""Where a training runs: the only importer of submitit. The driver stays light; torch is imported in the job alone.
+"""Starts a training's job, by submitit. The driver stays light; torch is imported in the job alone.
 
-`local` starts processes on this machine that outlive a driver that is killed; `debug` runs in the driver's own process.
+`local` starts processes on this machine that outlive a driver that is killed; `debug` runs in the driver's own process;
+`slurm` asks a cluster for nodes, as its file in workflow/config/clusters/ says.
 """
 
 import contextlib
-import logging
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
-import msgspec
-
-from aiayn.engine.fairseq_args import TrainingData
+from aiayn.cluster_spec import ClusterSpec
 from aiayn.errors import LaunchError
+from aiayn.job import StopFlag, TrainingJob, TrainingRequest
 from aiayn.machine import gpu_names
-from aiayn.spec import TrainingSpec
 
-logger = logging.getLogger(__name__)
-Launcher = Literal["local", "debug"]
-LAUNCHERS: tuple[Launcher, ...] = ("local", "debug")
+__all__ = [
+    "ALLOCATOR_ENVIRONMENT", "LAUNCHERS", "Launcher", "StopFlag", "TrainingJob", "TrainingRequest", "sbatch_text",
+    "submit", "submit_to_slurm",
+]  # fmt: skip
+Launcher = Literal["local", "debug", "slurm"]
+LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
 # glibc gives freed tensors back to the system and faults their pages in again at every update; what that costs on a CPU
 # tests/benchmarks/bench_allocator.py prints.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 _NO_LIMIT_MINUTES = 60 * 24 * 365
+_MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
+# A driver may itself run in a job, or in a shell where somebody set what sbatch reads before the file: whatever the
+# cluster's file says must hold. Where it says nothing, the user's own default does.
+_FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
+_FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
-class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a job needs to train a run.
-
-    What decides its tensors is in `training`, `seed`, the data-bin and, for `embeddings: vectors`, the file of vectors
-    that the embeddings start from.
-    """
-
-    run: str
-    run_folder: str
-    corpus: str
-    system: str
-    seed: int
-    training: TrainingSpec
-    data: TrainingData
-    binarized_path: str
-    num_models: int
-    num_ranks: int
-    threads_per_rank: int
-    commit: str
-    command: str
-    vectors_path: str | None = None
-
-
-class StopFlag:
-    """Set by TERM, INT, USR2 or HUP between two byte codes; the training loop looks at it after each update."""
-
-    def __init__(self) -> None:
-        self.signal_number: signal.Signals | None = None
-
-    @contextlib.contextmanager
-    def installed(self) -> Iterator["StopFlag"]:
-        """Take over the signals for the length of the block; submitit's own handlers would ignore TERM."""
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP)
-        previous = {number: signal.signal(number, self._set) for number in numbers}
-        try:
-            yield self
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-
-    def _set(self, number: int, frame: FrameType | None) -> None:
-        self.signal_number = signal.Signals(number)
-
-
-class TrainingJob:
-    """What submitit pickles: calling it trains, in the job's process.
-
-    `visible_gpus` is the driver's own choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would number anew.
-    """
-
-    def __init__(self, request: TrainingRequest) -> None:
-        self.request = request
-        self.visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
-
-    def __call__(self) -> None:
-        """Train; only here is the engine imported."""
-        with StopFlag().installed() as stop:  # first of all: the imports take seconds
-            self._train(stop)
-        if stop.signal_number is not None and _is_in_driver():
-            signal.raise_signal(stop.signal_number)  # the driver has its handler back, and is to end too
-
-    def _train(self, stop: StopFlag) -> None:
-        import submitit
-
-        if self.visible_gpus is not None and self.request.training.device != "cpu":
-            os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
-        from aiayn.engine.ranks import Rank
-        from aiayn.engine.train import train_rank
-
-        environment = submitit.JobEnvironment()
-        rank = Rank(
-            index=environment.global_rank,
-            num_ranks=environment.num_tasks,
-            job=str(environment.job_id),
-            local_index=environment.local_rank,
-        )
-        try:
-            train_rank(self.request, rank, stop)
-        except Exception:
-            if not _is_in_driver():
-                raise
-            logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
-
-
-def _is_in_driver() -> bool:
-    """Return whether this job runs in its driver's process, by the `debug` launcher."""
-    import submitit
-
-    return bool(submitit.JobEnvironment().name() == "debug")
-
-
-def submit(request: TrainingRequest, launcher: str) -> Any:
-    """Start a training and return submitit's job.
+def submit(request: TrainingRequest, launcher: str, code_folder: Path | None = None) -> Any:
+    """Start a training by `local` or `debug` and return submitit's job; a local job imports our code from its folder.
 
     The job does not get the terminal's Ctrl-C: only the driver does, and passes TERM on, so that the job can save.
 
@@ -132,15 +47,21 @@ def submit(request: TrainingRequest, launcher: str) -> Any:
     if launcher == "debug" and request.num_ranks > 1:
         raise LaunchError(f"{request.run}: {request.num_ranks} ranks, but debug has this process alone; use local")
     num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
-    variables = {"AIAYN_COMMIT": request.commit, "OMP_NUM_THREADS": str(request.threads_per_rank)}
-    if num_gpus == 0:
-        variables |= ALLOCATOR_ENVIRONMENT
+    variables = _job_variables(request, is_on_cpu=num_gpus == 0)
+    if code_folder is not None:
+        paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
     try:
         executor = _make_executor(request, launcher, num_gpus)
         with _inherited(variables):
             return executor.submit(TrainingJob(request))
     except (OSError, RuntimeError) as error:
         raise LaunchError(f"{request.run}: the {launcher} launcher could not start a job: {error}") from error
+
+
+def _job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str]:
+    variables = {"AIAYN_COMMIT": request.commit, "OMP_NUM_THREADS": str(request.threads_per_rank)}
+    return variables | ALLOCATOR_ENVIRONMENT if is_on_cpu else variables
 
 
 def _make_executor(request: TrainingRequest, launcher: str, num_gpus: int) -> Any:
@@ -171,3 +92,105 @@ def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
+
+
+def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
+    """Submit a training to Slurm and return its job's number; a signal that comes meanwhile waits until it is known.
+
+    Raises:
+        LaunchError: if sbatch fails, which may mean that it had no answer: look in the queue before submitting again.
+    """
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        with _without_foreign_variables(cluster):
+            return str(_make_slurm_executor(request, cluster, code_folder).submit(TrainingJob(request)).job_id)
+    except (OSError, RuntimeError) as error:
+        raise LaunchError(f"{request.run}: sbatch failed: {error}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
+
+
+def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
+    """Return the file that `submit_to_slurm` gives to sbatch, to the byte; writes nothing and needs no Slurm."""
+    executor = _make_slurm_executor(request, cluster, code_folder, needs_slurm=False)
+    return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
+
+
+def _make_slurm_executor(
+    request: TrainingRequest, cluster: ClusterSpec, code_folder: Path, *, needs_slurm: bool = True
+) -> Any:
+    from submitit import SlurmExecutor
+
+    class WritingExecutor(SlurmExecutor):  # type: ignore[misc]
+        """One that only writes its file."""
+
+        @classmethod
+        def affinity(cls) -> int:
+            """Do not ask for srun."""
+            return 1
+
+    kind = SlurmExecutor if needs_slurm else WritingExecutor
+    executor = kind(folder=Path(request.run_folder) / "submitit", max_num_timeout=_MANY_TIMEOUTS)
+    executor.update_parameters(
+        job_name=request.run,
+        partition=cluster.partition,
+        account=cluster.account,
+        qos=cluster.qos,
+        constraint=cluster.constraint,
+        mem=f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None,
+        nodes=cluster.num_nodes,
+        ntasks_per_node=cluster.ranks_per_node,
+        cpus_per_task=cluster.cpus_per_rank,
+        time=cluster.time_limit_minutes,
+        signal_delay_s=cluster.signal_seconds,
+        dependency="singleton",  # Slurm's own guard against two jobs of one run, from whichever machine
+        stderr_to_stdout=True,
+        setup=_setup_lines(request, cluster, code_folder),
+        srun_args=[
+            "--kill-on-bad-exit=1",  # a rank that dies ends the others
+            f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not take it from sbatch since Slurm 22.05
+            "--open-mode=append",
+        ],
+        additional_parameters=_further_options(cluster),
+    )
+    return executor
+
+
+def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
+    """Return the options that submitit has no name for, and last of all the cluster's own lines."""
+    options: dict[str, Any] = {
+        "requeue": True,
+        "open-mode": "append",
+        "signal": f"USR2@{cluster.signal_seconds}",  # not what SUBMITIT_PREEMPT_SIGNAL says
+    }
+    if cluster.gpus_per_node:
+        kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
+        options["gpus-per-node"] = f"{kind}{cluster.gpus_per_node}"
+    return options | {name: True if value == "" else value for name, value in cluster.sbatch_lines.items()}
+
+
+def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
+    """Return the shell lines before Python: the cluster's own, then what they must not change."""
+    variables = _job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
+    return [*cluster.prologue, *exports, path_line]
+
+
+@contextlib.contextmanager
+def _without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
+    """Hide from sbatch what would overrule the file, or belong to a job in which this driver runs."""
+    kept = {"SLURM_CONF"} | {
+        f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
+    }
+    names = [
+        name
+        for name in os.environ
+        if (name.startswith(_FOREIGN_PREFIXES) or name in _FOREIGN_NAMES) and name not in kept
+    ]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

@@ -5,111 +5,98 @@ attempts.jsonl. A driver that is killed leaves its job running; the next one wai
 """
 
 import contextlib
+import errno
 import fcntl
 import logging
-import math
-import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any
+from typing import IO
 
 from aiayn import attempts
+from aiayn.cluster_spec import ClusterSpec
+from aiayn.code_snapshot import take_snapshot
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch import TrainingRequest, submit
-from aiayn.progress import ProgressLine
+from aiayn.interruption import Interruption
+from aiayn.job import TrainingRequest
+from aiayn.jobs import read_jobs
+from aiayn.local_driver import attend_local_job
+from aiayn.locks import is_locked
 from aiayn.provenance import replace_on_success
+from aiayn.rank_errors import noted_errors
+from aiayn.slurm_driver import JobEnd, SlurmDriver
+from aiayn.slurm_queue import find_jobs, has_slurm
 
 logger = logging.getLogger(__name__)
 ATTEMPTS_WITHOUT_PROGRESS = 3
-POLL_SECONDS = 0.5
-SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
+LOCK_POLL_SECONDS = 0.5
 SHOWN_LINES = 15  # of a failed run's log
 DRIVER_LOCK_NAME = "driver.lock"
 
 
-class Interruption:
-    """The first INT, TERM or HUP that the driver got; it is passed on to the job, which saves and ends."""
-
-    def __init__(self) -> None:
-        self.signal_number: signal.Signals | None = None
-
-    @contextlib.contextmanager
-    def installed(self) -> Iterator["Interruption"]:
-        """Take over the signals for the length of the block."""
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        previous = {number: signal.signal(number, self._note) for number in numbers}
-        try:
-            yield self
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.signal_number = self.signal_number or signal.Signals(number)
-
-    @property
-    def name(self) -> str:
-        """The signal's name."""
-        return self.signal_number.name if self.signal_number else ""
-
-    def raise_if_any(self, state: str) -> None:
-        """End the driver if it got a signal; `state` is what it leaves behind."""
-        if self.signal_number is None:
-            return
-        logger.info(state)
-        if self.signal_number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise RunError(f"ended by {self.name}; {state}")
-
-
-def drive(request: TrainingRequest, *, launcher: str, record_path: Path, fresh: bool = False) -> None:
-    """Bring one run to its end and copy its record to `record_path`.
+def drive(
+    request: TrainingRequest,
+    *,
+    launcher: str,
+    record_path: Path,
+    fresh: bool = False,
+    cluster: ClusterSpec | None = None,
+) -> None:
+    """Bring one run to its end and copy its record to `record_path`; the launcher `slurm` needs a `cluster`.
 
     Raises:
-        RunError: if the run failed, was stopped, or died thrice without progress; exit code 3, no record.
-        KeyboardInterrupt: after Ctrl-C, once the job has saved.
+        RunError: if the run failed, was stopped or cancelled, or died thrice without progress; exit code 3, no record.
+        KeyboardInterrupt: after Ctrl-C: once a local job has saved, at once where Slurm goes on with it.
     """
     run_folder = Path(request.run_folder)
     run_folder.mkdir(parents=True, exist_ok=True)
     done_path = run_folder / attempts.DONE_NAME
     with Interruption().installed() as interruption, _driver_lock(request, interruption):
         if fresh:
+            _refuse_living_slurm_job(request, "end it before `--fresh`")
             _set_aside(run_folder)
-        attempts_left = ATTEMPTS_WITHOUT_PROGRESS
-        while not done_path.exists():
-            update_before, num_events_before = _newest_update(run_folder), len(attempts.read_events(run_folder))
-            _attend_one_job(request, launcher, interruption)
-            if done_path.exists():
-                break
-            _judge_end(request, attempts.read_events(run_folder)[num_events_before:], interruption)
-            attempts_left = (
-                ATTEMPTS_WITHOUT_PROGRESS if _newest_update(run_folder) > update_before else attempts_left - 1
-            )
-            if attempts_left == 0:
-                reason = f"died {ATTEMPTS_WITHOUT_PROGRESS} times without a new checkpoint"
-                raise RunError(_failure(request, reason, _job_output(run_folder)))
+        if not done_path.exists():
+            if launcher != "slurm":
+                _refuse_living_slurm_job(request, "wait for it there: `--launcher slurm`")
+            _train_to_the_end(request, launcher, cluster, interruption)
     with replace_on_success(record_path) as partial_path:
         shutil.copyfile(done_path, partial_path)
     logger.info(f"{request.run}: done, record {record_path}")
 
 
-def _attend_one_job(request: TrainingRequest, launcher: str, interruption: Interruption) -> None:
-    """Wait for the end of the job that trains this run; submit one if there is none."""
+def _train_to_the_end(
+    request: TrainingRequest, launcher: str, cluster: ClusterSpec | None, interruption: Interruption
+) -> None:
+    """Let one job follow the other until the run is done, or must not go on."""
     run_folder = Path(request.run_folder)
-    rank_lock_path = run_folder / attempts.RANK_LOCK_NAME
-    if _is_locked(rank_lock_path):
-        logger.info(f"{request.run}: a job of an earlier driver is training it; waiting for that one")
-        _wait(
-            request, lambda: not _is_locked(rank_lock_path), lambda: _terminate_lock_owner(rank_lock_path), interruption
-        )
-    else:
-        job = submit(request, launcher)
-        logger.info(f"{request.run}: {launcher} job {job.job_id}, log {run_folder / attempts.LOG_NAME}")
-        _wait(request, job.done, lambda: _terminate_local_job(job), interruption)
+    slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption)
+    code_folder = take_snapshot(run_folder.parent) if launcher == "local" else None  # later jobs run it, too
+    attempts_left, num_jobs = ATTEMPTS_WITHOUT_PROGRESS, 0
+    while True:
+        update_before, num_events_before = attempts.newest_update(run_folder), len(attempts.read_events(run_folder))
+        end = slurm.attend_job(num_earlier_jobs=num_jobs) if slurm else None
+        if end is None:
+            attend_local_job(request, launcher, interruption, code_folder)
+        if (run_folder / attempts.DONE_NAME).exists():
+            return
+        new_events = attempts.read_events(run_folder)[num_events_before:]
+        if end is None:
+            _judge_local_end(request, new_events, interruption)
+        else:
+            _judge_slurm_end(request, new_events, end)
+        has_progress = attempts.newest_update(run_folder) > update_before
+        attempts_left = ATTEMPTS_WITHOUT_PROGRESS if has_progress else attempts_left - 1
+        if attempts_left == 0:
+            reason = f"died {ATTEMPTS_WITHOUT_PROGRESS} times without a new checkpoint"
+            raise RunError(_failure(request, reason, _job_output(run_folder)))
+        num_jobs += max(1, sum(isinstance(event, attempts.Started) for event in new_events))
+        if cluster is not None and slurm and num_jobs >= cluster.max_num_jobs:
+            raise RunError(
+                f"{request.run}: {_where(request)} after {num_jobs} jobs of {cluster.time_limit_minutes} minutes, the "
+                f"most that cluster {cluster.name} allows (max_num_jobs); the same command goes on from there"
+            )
 
 
 @contextlib.contextmanager
@@ -122,29 +109,42 @@ def _driver_lock(request: TrainingRequest, interruption: Interruption) -> Iterat
                 logger.info(f"{request.run}: another driver is at work on this run; waiting for it")
                 has_said = True
             interruption.raise_if_any(f"{request.run}: another driver goes on with it")
-            time.sleep(POLL_SECONDS)
+            time.sleep(LOCK_POLL_SECONDS)
         yield
 
 
 def _try_lock(lock: IO[str]) -> bool:
+    """Take a lock, or return False if another process has it; on a file system without locks nobody is kept out."""
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            logger.warning(f"{lock.name}: {error.strerror}: two drivers at once are kept apart by Slurm alone")
+            return True
         return False
     return True
 
 
-def _is_locked(path: Path) -> bool:
-    """Return whether a living process holds the lock (rank 0 holds it as long as it trains)."""
-    if not path.exists():
-        return False
-    with path.open("r+") as lock:
-        return not _try_lock(lock)  # closing it frees it
+def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
+    """Refuse to touch a run that waits or trains in Slurm.
+
+    Raises:
+        LaunchError: naming the job; or if Slurm, which had the newest job, cannot be asked.
+    """
+    jobs = read_jobs(Path(request.run_folder))
+    if not jobs or jobs[-1].launcher != "slurm" or not has_slurm():
+        return
+    found = find_jobs(request.run)
+    if found is None:
+        raise LaunchError(f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent; try later")
+    living = [queued.job for queued in found if queued.is_alive]
+    if living:
+        raise LaunchError(f"{request.run}: Slurm job {', '.join(living)} is training it, or will; {advice}")
 
 
 def _set_aside(run_folder: Path) -> None:
     """Move what a run has so far into a sub-folder: `--fresh` begins anew and loses nothing."""
-    if _is_locked(run_folder / attempts.RANK_LOCK_NAME):
+    if is_locked(run_folder / attempts.RANK_LOCK_NAME):
         raise LaunchError(f"{run_folder}: is being trained; end that job before `--fresh`")
     old = [
         path for path in run_folder.iterdir() if path.name != DRIVER_LOCK_NAME and not path.name.startswith("aside-")
@@ -158,58 +158,61 @@ def _set_aside(run_folder: Path) -> None:
         logger.info(f"{run_folder}: begun anew, the earlier run is in {aside_folder}")
 
 
-def _newest_update(run_folder: Path) -> int:
-    names = [path.stem for path in (run_folder / "checkpoints").glob("full_*.pt")]
-    return max((int(name.removeprefix("full_")) for name in names), default=0)
+def _where(request: TrainingRequest) -> str:
+    return f"update {attempts.newest_update(Path(request.run_folder))} of {request.training.updates}"
 
 
-def _wait(
-    request: TrainingRequest,
-    is_over: Callable[[], bool],
-    terminate: Callable[[], None],
-    interruption: Interruption,
-) -> None:
-    """Wait for the job's end; show its progress; pass a signal on and go on waiting while the job saves."""
-    run_folder = Path(request.run_folder)
-    line = ProgressLine(request.run, request.training.updates)
-    passed_on_at = -math.inf
-    while not is_over():
-        if interruption.signal_number is not None and time.monotonic() - passed_on_at > SECONDS_BETWEEN_SIGNALS:
-            if passed_on_at == -math.inf:
-                logger.info(f"{request.run}: {interruption.name}; saving before the end")
-            terminate()
-            passed_on_at = time.monotonic()
-        line.show(attempts.read_progress(run_folder))
-        time.sleep(POLL_SECONDS)
-    line.finish(attempts.read_progress(run_folder))
-
-
-def _terminate_local_job(job: Any) -> None:
-    """Send TERM to a local job's controller, which passes it to every rank."""
-    process = getattr(job, "_process", None)
-    if process is not None and process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-
-
-def _terminate_lock_owner(rank_lock_path: Path) -> None:
-    """Send TERM to the rank 0 that wrote its process number into the lock; it brings the other ranks to an end."""
-    text = rank_lock_path.read_text(encoding="utf-8")
-    if text.isdigit():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(text), signal.SIGTERM)
-
-
-def _judge_end(request: TrainingRequest, new_events: list[attempts.Event], interruption: Interruption) -> None:
+def _judge_local_end(request: TrainingRequest, new_events: list[attempts.Event], interruption: Interruption) -> None:
     """Raise if the job that just ended unfinished must not be followed by another; `new_events` are what it told."""
-    update = _newest_update(Path(request.run_folder))
-    where = f"update {update} of {request.training.updates}"
+    where = _where(request)
     last = new_events[-1] if new_events else None
-    if isinstance(last, attempts.Ended) and last.outcome == "failed":
-        raise RunError(_failure(request, last.reason, last.log_tail))
+    _raise_if_failed(request, last)
     interruption.raise_if_any(f"{request.run}: saved at {where}; the same command resumes it")
     if isinstance(last, attempts.Ended) and last.outcome == "stopped":
         raise RunError(f"{request.run}: stopped at {where}, {last.reason}; the same command resumes it")
-    logger.info(f"{request.run}: its job died without a word; resuming from {where}")
+    reason = f": {last.reason}" if isinstance(last, attempts.Ended) else " without a word"
+    logger.info(f"{request.run}: its job died{reason}; resuming from {where}")
+
+
+def _judge_slurm_end(request: TrainingRequest, new_events: list[attempts.Event], end: JobEnd) -> None:
+    """Raise if the Slurm job that just ended unfinished must not be followed by another.
+
+    A person's scancel is a wish. Any other end, by preemption, time limit or a node that went down, is none, whether or
+    not the job could save; one that saved on TERM and that Slurm has forgotten was most likely cancelled.
+    """
+    run_folder, where = Path(request.run_folder), _where(request)
+    last = new_events[-1] if new_events else None
+    _raise_if_failed(request, last)
+    if end.state.startswith("CANCELLED"):
+        if attempts.open_attempt(attempts.read_events(run_folder)):
+            attempts.end_attempt(
+                run_folder,
+                update=attempts.newest_update(run_folder),
+                outcome="cancelled",
+                reason=f"Slurm job {end.job} was cancelled",
+            )
+        raise RunError(f"{request.run}: its Slurm job {end.job} was cancelled at {where}; the same command resumes it")
+    if isinstance(last, attempts.Ended) and last.outcome == "stopped":
+        if not end.state and signal.SIGUSR2.name not in last.reason:
+            raise RunError(f"{request.run}: stopped at {where}, {last.reason}; the same command resumes it")
+        logger.info(f"{request.run}: its job saved and ended, {last.reason}; resuming from {where}")
+        return
+    how = f"ended as {end.state}" if end.state else "is gone without a word"
+    logger.info(f"{request.run}: its job {end.job} {how}; resuming from {where}")
+
+
+def _raise_if_failed(request: TrainingRequest, last: attempts.Event | None) -> None:
+    """Raise if the job noted an error, which another one would meet again; rank 0 may not have lived to tell it."""
+    if isinstance(last, attempts.Ended):
+        if last.outcome == "failed":
+            raise RunError(_failure(request, last.reason, last.log_tail))
+        return
+    run_folder = Path(request.run_folder)
+    for reason in noted_errors(run_folder):
+        if last is not None:
+            update = attempts.newest_update(run_folder)
+            attempts.end_attempt(run_folder, update=update, outcome="failed", reason=reason[:2000])
+        raise RunError(_failure(request, reason, _job_output(run_folder)))
 
 
 def _failure(request: TrainingRequest, reason: str, tail: list[str]) -> str:

@@ -62,9 +62,12 @@ rule train:
         vectors=lambda wildcards, input: ["--vectors", *input.vectors] if input.vectors else [],
     threads: 1
     # Where and whether a training runs is no matter of science: a change of these repeats nothing.
+    # With slurm the cluster's file decides how many ranks there are.
     resources:
+        cluster=SCALE.cluster,
         launcher="local",
         long_runs="--allow-long-runs" if SCALE.allow_long_runs else "--no-allow-long-runs",
+        num_ranks=1,
         runs_folder=SCALE.runs_folder,
     log:
         f"logs/{SCALE.scale}/train/{{corpus}}/{{system}}/seed{{seed}}.log",
@@ -82,7 +85,9 @@ rule train:
             --binarized {input.binarized:q} \
             --runs-folder {resources.runs_folder:q} \
             --launcher {resources.launcher:q} \
+            --cluster {resources.cluster:q} \
             --num-models {params.num_models:q} \
+            --num-ranks {resources.num_ranks:q} \
             --threads-per-rank {threads:q} {params.updates:q} {params.vectors:q} \
             {resources.long_runs:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}

@@ -48,10 +48,10 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
             f"{training.save_interval_updates}: patience is counted at ends of epochs, where then nothing is saved; "
             "set one of them to null"
         )
-    if training.batches_per_update % num_ranks:
+    if training.batches_per_update % num_ranks and num_ranks % training.batches_per_update:
         raise ConfigError(
             f"{system}: batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks: "
-            "the update would be another batch than the system's; take a divisor for --num-ranks"
+            "the update would be another batch than the system's; take a divisor or a multiple for --num-ranks"
         )
 
 
@@ -139,10 +139,16 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
 
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int) -> list[str]:
-    """Return the flags that make an update of `batches_per_update` batches, over as many ranks as there are."""
+    """Return the flags that make an update of `batches_per_update` batches, over as many ranks as there are.
+
+    Of more ranks than batches several share each batch, as `AiaynTranslationTask.get_batch_iterator` does it.
+    """
+    ranks_per_batch = max(1, num_ranks // training.batches_per_update)
+    sharing = ["--ranks-per-batch", str(ranks_per_batch)] if ranks_per_batch > 1 else []
     return [
+        *sharing,
         "--max-tokens", str(training.max_tokens_per_batch),
-        "--update-freq", str(training.batches_per_update // num_ranks),
+        "--update-freq", str(max(1, training.batches_per_update // num_ranks)),
         "--max-update", str(training.updates),
         # Without it a run resumed after its first epoch trains on other batches than an undisturbed one.
         "--update-epoch-batch-itr", "True",

@@ -6,25 +6,34 @@ another begins anew.
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 
 import msgspec
 import torch
 import torch.distributed
 
-from aiayn.launch import StopFlag
+from aiayn.engine.meeting import init_process_group, meet
+from aiayn.job import StopFlag
 
-UPDATES_BETWEEN_STOP_CHECKS = 10  # with several ranks, which must agree by an all-reduce
-_LOWEST_PORT, _NUM_PORTS = 20000, 12000  # below those that Linux gives to outgoing connections
+# What gloo and NCCL say when another rank's process is gone; neither has a type of error for it.
+_PEER_LOSS_WORDS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "ncclRemoteError",
+    "ncclSystemError",
+)
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """A process among those of the job."""
+    """A process among those of a job, the `job_number`-th that trains the run, as far as its driver knows."""
 
     index: int
     num_ranks: int
     job: str
     local_index: int
+    job_number: int = 1
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,16 +45,14 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def joined_ranks(rank: Rank, device: str) -> Iterator[None]:
-    """Join the job's ranks in one process group, by `env://`; a rank that dies in the block ends the others."""
+    """Join the job's ranks in one process group; a rank that dies in the block ends the others."""
     if rank.num_ranks == 1:
         yield
         return
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(_LOWEST_PORT + int(rank.job) % _NUM_PORTS))
     os.environ.update(RANK=str(rank.index), WORLD_SIZE=str(rank.num_ranks), LOCAL_RANK=str(rank.local_index))
     if device == "cuda":
         torch.cuda.set_device(rank.local_index)
-    torch.distributed.init_process_group(_backend(device), init_method="env://")
+    init_process_group(_backend(device), meet(rank.index, rank.num_ranks, rank.job), rank.index, rank.num_ranks)
     yield
     torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction
 
@@ -59,25 +66,44 @@ def agree_on_start(rank: Rank, start: Start | None) -> Start:
 
 
 class StopVote:
-    """Asks whether any rank was signalled; all ranks get the same answer after the same update."""
+    """Asks whether any rank was signalled, and by what; all ranks get the same answer after the same update.
+
+    With several ranks by an all-reduce of one number after each update: tests/benchmarks/bench_vote.py prints its cost.
+    """
 
     def __init__(self, stop: StopFlag, rank: Rank) -> None:
         self._stop = stop
         self._num_ranks = rank.num_ranks
-        self._num_updates = 0
 
     def is_carried(self) -> bool:
-        """Return whether to stop after this update; several ranks look every few updates only."""
-        is_signalled = self._stop.signal_number is not None
+        """Return whether to stop after this update; then `agreed` of the flag is the weightiest signal of any rank."""
+        own = self._stop.signal_number
         if self._num_ranks == 1:
-            return is_signalled
-        self._num_updates += 1
-        if self._num_updates % UPDATES_BETWEEN_STOP_CHECKS:
-            return False
+            self._stop.agreed = own
+            return own is not None
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-        flag = torch.tensor([int(is_signalled)], device=device)
-        torch.distributed.all_reduce(flag, op=torch.distributed.ReduceOp.MAX)
-        return bool(flag.item())
+        weight = torch.tensor([_weight(own)], device=device)
+        torch.distributed.all_reduce(weight, op=torch.distributed.ReduceOp.MAX)
+        self._stop.agreed = _of_weight(int(weight.item()))
+        return self._stop.agreed is not None
+
+
+def _weight(number: signal.Signals | None) -> int:
+    """Return how much a signal counts: a wish to end outweighs USR2, after which another job is to go on."""
+    if number is None:
+        return 0
+    return 1 if number == signal.SIGUSR2 else 1 + int(number)
+
+
+def _of_weight(weight: int) -> signal.Signals | None:
+    if weight == 0:
+        return None
+    return signal.SIGUSR2 if weight == 1 else signal.Signals(weight - 1)
+
+
+def is_peer_loss(error: BaseException) -> bool:
+    """Return whether an error says no more than that the process of another rank is gone."""
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:

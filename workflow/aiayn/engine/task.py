@@ -7,6 +7,7 @@ from typing import Any
 
 import fairseq_cli.train
 import torch
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -31,6 +32,37 @@ class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
     search_stop: str = field(
         default="fairseq", metadata={"help": "what ends a sentence's search: the rule of fairseq or tensor2tensor"}
     )
+    ranks_per_batch: int = field(default=1, metadata={"help": "how many ranks share each batch's sentences"})
+
+
+class SharedBatches(EpochBatchIterator):  # type: ignore[misc]
+    """Batches of which this rank has every `num_parts`-th sentence, from the `part`-th on.
+
+    A part without a sentence is fairseq's dummy batch, which counts for nothing.
+    """
+
+    def __init__(self, whole: EpochBatchIterator, *, part: int, num_parts: int) -> None:
+        super().__init__(
+            dataset=whole.dataset,
+            collate_fn=whole.collate_fn,
+            batch_sampler=whole.batch_sampler,
+            seed=whole.seed,
+            num_shards=whole.num_shards,
+            shard_id=whole.shard_id,
+            num_workers=whole.num_workers,
+            epoch=whole.epoch,
+            buffer_size=whole.buffer_size,
+            skip_remainder_batch=whole.skip_remainder_batch,
+            grouped_shuffling=whole.grouped_shuffling,
+            reuse_dataloader=whole.reuse_dataloader,
+            persistent_workers=whole.persistent_workers,
+        )
+        self._part, self._num_parts = part, num_parts
+
+    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list[Any]:
+        """Return this rank's part of each batch, in the order in which all ranks take them."""
+        whole = super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
+        return [batch[self._part :: self._num_parts] for batch in whole]
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -50,6 +82,20 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
         """Return a context in which matrices are multiplied in the wanted precision."""
         return torch.autocast(device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16")
+
+    def get_batch_iterator(self, *arguments: Any, num_shards: int = 1, shard_id: int = 0, **named: Any) -> Any:
+        """Return the batches of one rank, for training and validation alike.
+
+        With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with `num_shards` / k ranks:
+        an update is the same sentences on any number of ranks.
+        """
+        num_parts = getattr(self.cfg, "ranks_per_batch", 1)  # a checkpoint of an earlier version does not say
+        if num_parts == 1 or num_shards % num_parts:  # decoding is not shared so
+            return super().get_batch_iterator(*arguments, num_shards=num_shards, shard_id=shard_id, **named)
+        whole = super().get_batch_iterator(
+            *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
+        )
+        return SharedBatches(whole, part=shard_id % num_parts, num_parts=num_parts)
 
     def build_generator(
         self,

@@ -1,9 +1,7 @@
 """Inside the job: a rank of one training (section 5), by fairseq in this process, from the newest whole checkpoint."""
 
 import contextlib
-import fcntl
 import logging
-import os
 import platform
 import traceback
 from collections.abc import Iterator
@@ -22,12 +20,15 @@ from aiayn.engine.checkpoints import (
     update_of,
 )
 from aiayn.engine.fairseq_args import train_flags
-from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, joined_ranks, rank_flags
+from aiayn.engine.node_check import check_node
+from aiayn.engine.rank_notes import error_noted, rank_lock
+from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, is_peer_loss, joined_ranks, rank_flags
 from aiayn.engine.task import AiaynTranslationTask, forget_validations
 from aiayn.engine.training_record import make_record
-from aiayn.errors import AiaynError, LaunchError
-from aiayn.launch import StopFlag, TrainingRequest
+from aiayn.errors import LaunchError
+from aiayn.job import StopFlag, TrainingRequest
 from aiayn.provenance import utc_now
+from aiayn.rank_errors import describe_error, forget_noted_errors, noted_errors
 from aiayn.records import write_record
 
 logger = logging.getLogger(__name__)
@@ -39,37 +40,53 @@ class StopTraining(BaseException):
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end, or to a signal; rank 0 keeps the run's attempts and writes its record.
+    """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts and its record.
 
     Raises:
-        LaunchError: if another process is training this run.
+        LaunchError: if another process is training this run, or a node is bad.
         Exception: whatever ended fairseq, after it was noted in attempts.jsonl.
     """
     torch.set_num_threads(request.threads_per_rank)
+    run_folder = Path(request.run_folder)
+    with error_noted(run_folder, rank):
+        _require_promised_gpu(request)
     with joined_ranks(rank, available_device(request.training.device)):
         if rank.index == 0:
             _lead(request, rank, stop)
-        else:
-            start = agree_on_start(rank, None)
-            if start.is_needed:
-                with contextlib.suppress(StopTraining):
-                    _train_with_fairseq(request, rank, stop, start)
+        elif agree_on_start(rank, None).is_needed:
+            with error_noted(run_folder, rank):
+                _follow(request, rank, stop)
+
+
+def _require_promised_gpu(request: TrainingRequest) -> None:
+    """Refuse a node without the GPUs that Slurm was asked for: `device: auto` would train on its CPUs, for weeks."""
+    if request.gpus_per_node and request.training.device != "cpu" and torch.cuda.device_count() < request.gpus_per_node:
+        raise LaunchError(
+            f"{platform.node()}: torch sees {torch.cuda.device_count()} GPUs, expected {request.gpus_per_node} as in "
+            "the cluster's file (gpus_per_node); leave the node out (`sbatch_lines: {exclude: NODE}`), or set 0"
+        )
+
+
+def _follow(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
+    """Do the part of a rank that is not the first: check its node, and train from where rank 0 says."""
+    _check_node(request, rank)
+    start = agree_on_start(rank, None)
+    if start.is_needed:
+        with contextlib.suppress(StopTraining):
+            _train_with_fairseq(request, rank, stop, start)
+
+
+def _check_node(request: TrainingRequest, rank: Rank) -> None:
+    check_node(rank, available_device(request.training.device), Path(request.run_folder) / "checkpoints")
 
 
 def _lead(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     """Do rank 0's part: train if the run is not done, under its lock."""
     run_folder = Path(request.run_folder)
-    with (run_folder / attempts.RANK_LOCK_NAME).open("a") as lock:
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise LaunchError(f"{run_folder}: another process is training this run; wait for it, or end it") from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        if (run_folder / attempts.DONE_NAME).exists():
-            agree_on_start(rank, Start(is_needed=False))
-        else:
+    with rank_lock(run_folder):
+        is_needed = not (run_folder / attempts.DONE_NAME).exists()
+        agree_on_start(rank, Start(is_needed=is_needed))
+        if is_needed:
             _attempt(request, rank, stop, run_folder)
 
 
@@ -79,6 +96,7 @@ def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, run_folder: P
     folder.mkdir(parents=True, exist_ok=True)
     remove_partial_files(run_folder)
     remove_partial_files(folder)
+    forget_noted_errors(run_folder)
     full_path, torn_paths = newest_whole_full(folder)
     update = update_of(full_path) if full_path else 0
     attempts.close_lost_attempt(run_folder, update=update)
@@ -87,20 +105,35 @@ def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, run_folder: P
         with _log_added(run_folder / attempts.LOG_NAME):
             for torn_path in torn_paths:
                 logger.warning(f"{torn_path}: torn, resuming from update {update} instead")
+            _require_another_job(request, rank)
+            _check_node(request, rank)
             _require_same_machine(request, run_folder, started)
             _train_from(request, rank, stop, full_path)
         ended = utc_now()
         record = make_record(request, started, num_ranks=rank.num_ranks, until=ended)
     except StopTraining:
-        reason = f"asked by {stop.signal_number.name if stop.signal_number else 'another rank'}"
+        reason = f"asked by {stop.agreed.name if stop.agreed else 'nobody'}"
         attempts.end_attempt(run_folder, update=_newest_update(folder), outcome="stopped", reason=reason)
         return
     except BaseException as error:
-        reason = str(error) if isinstance(error, AiaynError) else f"{type(error).__name__}: {error}"
-        attempts.end_attempt(run_folder, update=_newest_update(folder), outcome="failed", reason=reason[:2000])
+        outcome, reason = _blame(run_folder, error)
+        attempts.end_attempt(run_folder, update=_newest_update(folder), outcome=outcome, reason=reason[:2000])
         raise
     attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended)
     write_record(record, run_folder / attempts.DONE_NAME)
+
+
+def _blame(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, str]:
+    """Return outcome and reason of an attempt that an error ended on rank 0.
+
+    That another rank's process is gone is its symptom alone: the attempt failed if that rank has noted an error of its
+    own, else it was killed, and the next attempt may do better.
+    """
+    reason = describe_error(error)
+    if not is_peer_loss(error):
+        return "failed", reason
+    others = noted_errors(run_folder)
+    return ("failed", others[0]) if others else ("lost", f"another rank was killed: {reason.partition('. ')[0]}")
 
 
 def _newest_update(folder: Path) -> int:
@@ -123,6 +156,15 @@ def _note_start(request: TrainingRequest, rank: Rank, run_folder: Path, update: 
     )
     attempts.append_event(run_folder, started)
     return started
+
+
+def _require_another_job(request: TrainingRequest, rank: Rank) -> None:
+    """Refuse to begin if Slurm has started this training more often than is allowed."""
+    if request.max_num_jobs is not None and rank.job_number > request.max_num_jobs:
+        raise LaunchError(
+            f"{request.run}: Slurm started it {rank.job_number} times, {request.max_num_jobs} are allowed; the same "
+            "command goes on from the newest checkpoint; `max_num_jobs` of the cluster's file allows more at once"
+        )
 
 
 def _require_same_machine(request: TrainingRequest, run_folder: Path, started: attempts.Started) -> None:
@@ -175,7 +217,8 @@ def _log_added(path: Path) -> Iterator[None]:
 
 def _train_from(request: TrainingRequest, rank: Rank, stop: StopFlag, full_path: Path | None) -> None:
     """Train from a full checkpoint, or from nothing, unless it is the last one; tell the other ranks."""
-    is_stopping = stop.signal_number is not None
+    stop.agreed = stop.signal_number
+    is_stopping = stop.agreed is not None
     is_needed = not is_stopping and not _is_finished(full_path, request)
     start = agree_on_start(rank, Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
     if is_stopping:

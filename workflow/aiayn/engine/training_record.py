@@ -18,7 +18,7 @@ from aiayn.engine.checkpoints import (
 )
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError
-from aiayn.launch import TrainingRequest
+from aiayn.job import TrainingRequest
 from aiayn.provenance import gather_provenance
 from aiayn.records import Hardware, SavedModel, TrainRecord
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aiayn.spec import CorpusSpec
     from paper_tables.doctor import Diagnosis, Scorer
 
-EXAMPLE = "aiayn doctor demo_en_de-base-seed1   (or: aiayn doctor my_run/ --system base --corpus wmt14_en_de)"
+EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,8 @@
 """Train one system on one corpus with one seed (section 5), or resume, or wait for whoever is training it already.
 
 The run lies in `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl.
-Ctrl-C saves and ends; the same command goes on. Exit code 3: the run failed, and no record was written.
+Ctrl-C saves and ends; the same command goes on. On Slurm the job runs on without its driver, and the same command
+attaches to it. Exit code 3: the run failed, or its job was cancelled, and no record was written.
 """
 
 import argparse
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aiayn.cluster_spec import ClusterSpec
+    from aiayn.job import TrainingRequest
+    from aiayn.records import BinarizedCorpus
     from aiayn.training_spec import TrainingSpec
 
 EXAMPLE = (
@@ -46,13 +50,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=Path, required=True, help="where to write the record of the finished training")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
     parser.add_argument(
-        "--launcher", default="local", choices=LAUNCHERS, help="local (default) or debug (in this process)"
+        "--launcher", default="local", choices=LAUNCHERS, help="local (default), slurm, or debug (in this process)"
     )
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="for slurm: a file of workflow/config/clusters, which decides about ranks"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="for slurm: print the exact sbatch file, submit nothing")
     parser.add_argument(
         "--num-models", type=positive, default=1, metavar="N", help="how many model-only checkpoints to keep"
     )
-    parser.add_argument("--threads-per-rank", type=positive, default=1, help="CPU threads of each rank (default: 1)")
-    parser.add_argument("--num-ranks", type=positive, default=1, help="processes that share each update (default: 1)")
+    parser.add_argument(
+        "--threads-per-rank", type=positive, default=1, help="CPU threads of each rank (default: 1; not for slurm)"
+    )
+    parser.add_argument(
+        "--num-ranks", type=positive, default=1, help="processes that share each update (default: 1; not for slurm)"
+    )
     parser.add_argument("--fresh", action="store_true", help="begin anew; what was there is set aside")
     parser.add_argument(
         "--allow-long-runs",
@@ -88,23 +100,78 @@ def _vectors_sha256(args: argparse.Namespace, training: "TrainingSpec") -> str |
     return file_sha256(args.vectors)
 
 
+def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
+    """Return the cluster to train on, None for another launcher than slurm.
+
+    Raises:
+        UsageError: if slurm has no cluster, or another launcher is to print an sbatch file.
+        ConfigError: if the cluster's file is at fault.
+    """
+    from aiayn.cluster_spec import read_cluster
+    from aiayn.errors import UsageError
+
+    if args.launcher != "slurm":
+        if args.dry_run:
+            raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; take --launcher slurm")
+        return None
+    if args.cluster is None:
+        raise UsageError("--launcher slurm: which cluster? `--cluster NAME`, a file of workflow/config/clusters")
+    return read_cluster(args.cluster)
+
+
 def run(args: argparse.Namespace) -> None:
-    """Drive the training to its end."""
-    from aiayn.attempts import DONE_NAME
-    from aiayn.binarize import require_recorded_data_bin
-    from aiayn.engine.fairseq_args import refuse_untrainable, training_data
-    from aiayn.feasibility import check_feasible
-    from aiayn.launch import TrainingRequest
-    from aiayn.provenance import commit_label
-    from aiayn.records import BinarizedCorpus, read_record
-    from aiayn.spec import read_system, run_name, shortened
-    from aiayn.stages import STAGE_VERSIONS
+    """Drive the training to its end, or print what would be submitted."""
     from aiayn.train import drive
 
-    system = shortened(read_system(args.system, args.scale), args.updates)
-    refuse_untrainable(args.system, system.training, num_ranks=args.num_ranks)
+    cluster = _chosen_cluster(args)
+    data = _read_data(args)
+    request = _make_request(args, data, cluster)
+    if args.dry_run and cluster is not None:
+        from aiayn.code_snapshot import snapshot_folder
+        from aiayn.launch import sbatch_text
+
+        print(sbatch_text(request, cluster, snapshot_folder(Path(request.run_folder).parent)), end="")
+        return
+    _check(args, request, data)
+    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
+
+
+def _check(args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus") -> None:
+    """Say what the run will take, unless it is done; on a cluster only the disk is known from here."""
+    from aiayn.attempts import DONE_NAME
+    from aiayn.feasibility import check_feasible, check_space
+
+    if not args.fresh and Path(request.run_folder, DONE_NAME).exists():
+        return
+    if args.launcher == "slurm":
+        check_space(request, data)
+    else:
+        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
+
+
+def _read_data(args: argparse.Namespace) -> "BinarizedCorpus":
+    """Return the record of the data-bin, which is as it says."""
+    from aiayn.binarize import require_recorded_data_bin
+    from aiayn.records import BinarizedCorpus, read_record
+
     data = read_record(args.binarized, BinarizedCorpus)
     require_recorded_data_bin(data)
+    return data
+
+
+def _make_request(
+    args: argparse.Namespace, data: "BinarizedCorpus", cluster: "ClusterSpec | None"
+) -> "TrainingRequest":
+    """Return what to train; a cluster decides how many ranks and threads there are."""
+    from aiayn.engine.fairseq_args import refuse_untrainable, training_data
+    from aiayn.job import TrainingRequest
+    from aiayn.provenance import commit_label
+    from aiayn.spec import read_system, run_name, shortened
+    from aiayn.stages import STAGE_VERSIONS
+
+    num_ranks = cluster.num_ranks if cluster else args.num_ranks
+    system = shortened(read_system(args.system, args.scale), args.updates)
+    refuse_untrainable(args.system, system.training, num_ranks=num_ranks)
     run = run_name(
         corpus=args.corpus,
         system=args.system,
@@ -114,7 +181,7 @@ def run(args: argparse.Namespace) -> None:
         stage_version=STAGE_VERSIONS["train"],
         vectors_sha256=_vectors_sha256(args, system.training),
     )
-    request = TrainingRequest(
+    return TrainingRequest(
         run=run,
         run_folder=str((args.runs_folder / run).absolute()),
         corpus=args.corpus,
@@ -124,12 +191,9 @@ def run(args: argparse.Namespace) -> None:
         data=training_data(data),
         binarized_path=str(args.binarized),
         num_models=args.num_models,
-        num_ranks=args.num_ranks,
-        threads_per_rank=args.threads_per_rank,
+        num_ranks=num_ranks,
+        threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         commit=commit_label(),
         command=shlex.join(["aiayn", *sys.argv[1:]]),
         vectors_path=str(args.vectors.absolute()) if args.vectors else None,
     )
-    if args.fresh or not Path(request.run_folder, DONE_NAME).exists():
-        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
-    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh)

@@ -1,0 +1,51 @@
+"""What it costs that the ranks vote after each update on whether to stop: python -m tests.benchmarks.bench_vote
+
+Eight processes of this machine, joined by gloo, vote a thousand times; printed are the milliseconds of a vote. An
+update of the paper's base took 400 (section 5.2).
+"""
+
+import os
+import socket
+import time
+
+from aiayn.engine.ranks import Rank, StopVote, joined_ranks
+from aiayn.job import StopFlag
+
+NUM_RANKS = 8
+NUM_VOTES = 1000
+
+
+def vote(index: int) -> None:
+    """Vote, and print the time on rank 0."""
+    rank = Rank(index=index, num_ranks=NUM_RANKS, job="7", local_index=index)
+    with joined_ranks(rank, "cpu"):
+        votes = StopVote(StopFlag(), rank)
+        votes.is_carried()
+        begin = time.perf_counter()
+        for _ in range(NUM_VOTES):
+            votes.is_carried()
+        if index == 0:
+            seconds = time.perf_counter() - begin
+            print(f"{1000 * seconds / NUM_VOTES:.3f} ms a vote of {NUM_RANKS} ranks on {os.cpu_count()} cores")
+
+
+def main() -> None:
+    """Fork the ranks and wait for them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ["MASTER_PORT"] = str(free.getsockname()[1])
+    children = []
+    for index in range(NUM_RANKS):
+        child = os.fork()
+        if child == 0:
+            try:
+                vote(index)
+            finally:
+                os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()

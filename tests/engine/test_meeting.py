@@ -1,0 +1,128 @@
+"""How the ranks of a job find each other, and nobody else."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+import aiayn.engine.meeting
+from aiayn import attempts
+from aiayn.engine.meeting import NUM_PORTS_TRIED, meet, ports_of
+from aiayn.engine.rank_notes import error_noted, rank_lock
+from aiayn.engine.ranks import Rank
+from aiayn.errors import LaunchError
+from aiayn.locks import is_locked
+from aiayn.rank_errors import forget_noted_errors, noted_errors
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test's meeting leave no trace in the environment."""
+    for name in ("MASTER_ADDR", "MASTER_PORT", "SLURM_RESTART_COUNT", "SUBMITIT_FOLDER"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def free_ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let a job try these two ports, both free."""
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        ports = [one.getsockname()[1], other.getsockname()[1]]
+    monkeypatch.setattr(aiayn.engine.meeting, "ports_of", lambda job: ports)
+    return ports
+
+
+def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, neighbour = ports_of("100"), ports_of("101")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    restarted = ports_of("100")
+    assert (first[0], neighbour[0], restarted[0]) == (20100, 20101, 21109)
+    assert len(set(first)) == NUM_PORTS_TRIED
+    assert not {*first} & {*neighbour, *restarted}
+    assert all(20000 <= port < 32000 for port in ports_of("11999"))
+    monkeypatch.setenv("MASTER_PORT", "5")
+    assert ports_of("100") == [5]
+
+
+def meet_with_a_child() -> TCPStore:
+    """Be rank 0, let a child be rank 1, and return rank 0's store when the child is gone."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            meet(1, 2, "7").set("from rank 1", os.environ["MASTER_PORT"])
+            status = 0
+        finally:
+            os._exit(status)
+    store = meet(0, 2, "7")
+    assert os.waitpid(child, 0)[1] == 0
+    return store
+
+
+def test_ranks_meet_at_the_first_port_that_nobody_has(free_ports: list[int]) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("0.0.0.0", free_ports[0]))
+        stranger.listen()
+        assert meet_with_a_child().get("from rank 1") == str(free_ports[1]).encode()
+
+
+def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> None:
+    """Another cluster on the same machine has a job of the same number, whose rank 0 was first."""
+    other = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
+    other.set("aiayn/job", "7 0 /the/other/runs/submitit")
+    assert meet_with_a_child().get("from rank 1") == str(free_ports[1]).encode()
+    assert not other.check(["aiayn/here/1"])
+
+
+def test_a_rank_without_a_rank_0_gives_up(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
+    with pytest.raises(LaunchError, match=r"no rank 0 at 127.0.0.1, ports \[\d+, \d+\], within 0 s"):
+        meet(1, 2, "7")
+
+
+def test_rank_0_names_the_ranks_that_are_missing(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
+    with pytest.raises(LaunchError, match=r"job 7: not all 3 ranks met within 0 s; missing: 1, 2; their logs"):
+        meet(0, 3, "7")
+
+
+def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "HEARTBEAT_SECONDS", 0.02)
+    assert attempts.heartbeat(tmp_path) is None
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with rank_lock(tmp_path):
+            os.write(writer, b"!")
+            signal.pause()
+    os.read(reader, 1)
+    first = attempts.heartbeat(tmp_path)
+    assert is_locked(tmp_path / attempts.RANK_LOCK_NAME)
+    assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(child)
+    while attempts.heartbeat(tmp_path) == first:  # else this test does not end
+        pass
+    with pytest.raises(LaunchError, match="another process is training this run"), rank_lock(tmp_path):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert not is_locked(tmp_path / attempts.RANK_LOCK_NAME)
+
+
+def test_a_rank_notes_its_own_error_and_not_that_another_is_gone(tmp_path: Path) -> None:
+    rank = Rank(index=5, num_ranks=8, job="7", local_index=5)
+    with pytest.raises(RuntimeError, match="closed"), error_noted(tmp_path, rank):
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242")
+    assert noted_errors(tmp_path) == []
+    with pytest.raises(ValueError, match="nan"), error_noted(tmp_path, rank):
+        raise ValueError("the loss is nan")
+    (noted,) = noted_errors(tmp_path)
+    assert noted.startswith("rank 5 on ")
+    assert noted.endswith(": ValueError: the loss is nan")
+    assert "Traceback" in (tmp_path / "rank5.error").read_text(encoding="utf-8")
+    forget_noted_errors(tmp_path)
+    assert noted_errors(tmp_path) == []

@@ -1,0 +1,36 @@
+"""One cluster for all tests of this folder; where there can be none they are skipped, with the reason."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.cluster_errors import ClusterUnavailableError
+from tests.slurm.own_cluster import own_cluster
+
+REQUIRED = "AIAYN_REQUIRE_CLUSTER"  # set where a skipped test would be a hole: there it fails instead
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Return a running cluster."""
+    lasting = own_cluster()
+    try:
+        running = lasting.__enter__()
+    except ClusterUnavailableError as error:
+        if os.environ.get(REQUIRED):
+            raise
+        pytest.skip(str(error))
+    yield running
+    lasting.__exit__(None, None, None)
+
+
+@pytest.fixture
+def on_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Return the cluster, which this test's commands find."""
+    for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_"))]:
+        monkeypatch.delenv(name)
+    for name, value in cluster.layout.environment().items():
+        monkeypatch.setenv(name, value)
+    return cluster

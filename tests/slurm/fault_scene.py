@@ -1,0 +1,257 @@
+"""One training on the test cluster, to which one thing happens: started, watched, disturbed, and judged at its end."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from aiayn.attempts import DONE_NAME, LOG_NAME, Started, newest_update, read_events
+from aiayn.cluster_spec import ClusterSpec
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.spec import TrainingSpec
+from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
+from tests.engine.tiny_training import state_sha256
+from tests.slurm.cluster import Cluster
+from tests.slurm.cluster_processes import POLL_SECONDS, birth_of, wait_until
+from tests.slurm.snakemake_run import HEEDING_INTERRUPTS
+from tests.slurm.train_command import Settings
+
+CHECKOUT = Path(__file__).parents[2]
+NUM_RANKS = 2
+UPDATES = 60
+TRAINING_OF_FAULTS: TrainingSpec = msgspec.structs.replace(
+    TRAINING, **TWO_BATCHES, updates=UPDATES, save_interval_updates=20
+)
+EXIT_DONE, EXIT_INPUT_OR_RUN = 0, 3
+LONGEST_WAIT_SECONDS = 420.0  # most faults need 60 to 120 s of it
+LOGGED_UPDATE = re.compile(r'\| train_inner \| .*"num_updates": "(\d+)"')
+
+
+@dataclass
+class Driver:
+    """One `aiayn train`, in a process group of its own as a terminal starts it."""
+
+    process: "subprocess.Popen[bytes]"
+    log_path: Path
+    record_path: Path
+
+    @property
+    def told(self) -> str:
+        """What it has printed so far."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal it and all that it has started itself, as a terminal does."""
+        os.killpg(self.process.pid, number)
+
+
+@dataclass
+class Scene:
+    """A folder of its own for one training of a tiny system, whose run and Slurm job have a name of their own."""
+
+    name: str
+    cluster: Cluster
+    folder: Path
+    data: BinarizedCorpus
+    partition: str | None = None
+    time_limit_minutes: int = 30
+    signal_seconds: int = 15
+    max_num_jobs: int = 10
+    seconds_per_update: float = 0.15
+    runs_folder: Path = Path()
+    what: str = ""
+    drivers: list[Driver] = field(default_factory=list)
+    disturbed_at: float = 0.0
+    recovered_after: float | None = None
+    _num_attempts: int = 0
+    _num_logged: int | None = None
+
+    def __post_init__(self) -> None:
+        self.runs_folder = self.folder / "runs"
+
+    def write_settings(self) -> Path:
+        """Write what stands in place of the system's and the cluster's files, and return its path."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = Settings(
+            training=TRAINING_OF_FAULTS, cluster=self._cluster_spec(), seconds_per_update=self.seconds_per_update
+        )
+        path = self.folder / "settings.json"
+        path.write_bytes(msgspec.json.encode(settings))
+        return path
+
+    def start(self) -> Driver:
+        """Start a driver."""
+        settings_path = self.write_settings()
+        number = len(self.drivers) + 1
+        record_path, log_path = self.folder / f"record{number}.json", self.folder / f"driver{number}.log"
+        command = [
+            *HEEDING_INTERRUPTS, sys.executable, "-m", "tests.slurm.train_command", str(settings_path), "--",
+            "train", "--scale", "demo",
+            "--corpus", f"tiny_{self.name}", "--system", "tiny", "--seed", "1", "--num-models", "3",
+            "--binarized", str(Path(self.data.folder).parent / "record.json"), "--launcher", "slurm",
+            "--cluster", "tests", "--runs-folder", str(self.runs_folder), "--record", str(record_path),
+        ]  # fmt: skip
+        with log_path.open("wb") as log:
+            process = subprocess.Popen(
+                command, cwd=CHECKOUT, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        driver = Driver(process, log_path, record_path)
+        self.drivers.append(driver)
+        return driver
+
+    def _cluster_spec(self) -> ClusterSpec:
+        return ClusterSpec(
+            name="tests", description="for these tests", partition=self.partition, account=None, qos=None,
+            constraint=None, gpu_type=None, num_nodes=1, gpus_per_node=0, ranks_per_node=NUM_RANKS, cpus_per_rank=1,
+            memory_gb_per_node=None, time_limit_minutes=self.time_limit_minutes, signal_seconds=self.signal_seconds,
+            max_num_jobs=self.max_num_jobs, prologue=[], sbatch_lines={}, poll_seconds=1.0,
+        )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
+        paths = os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)])
+        return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths} | self.cluster.layout.environment()
+
+    @property
+    def run_folder(self) -> Path:
+        """The run's folder, once there is one."""
+        found = [path for path in self.runs_folder.glob("*-seed1-*") if path.is_dir()]
+        return found[0] if found else self.runs_folder / "none"
+
+    @property
+    def run(self) -> str:
+        """The run's name, which is its Slurm job's."""
+        return self.run_folder.name
+
+    @property
+    def logged_updates(self) -> list[int]:
+        """Every update that was trained and told, in order; one that was lost and trained again stands there twice."""
+        path = self.run_folder / LOG_NAME
+        return (
+            [int(update) for update in LOGGED_UPDATE.findall(path.read_text(encoding="utf-8"))] if path.exists() else []
+        )
+
+    @property
+    def starts(self) -> list[int]:
+        """The update at which each attempt began."""
+        return [event.update for event in read_events(self.run_folder) if isinstance(event, Started)]
+
+    def jobs(self, *, states: str = "all") -> list[str]:
+        """Return the numbers of this folder's Slurm jobs; ended ones too, for five minutes."""
+        answer = self.cluster.daemons.output(
+            "squeue", "--noheader", f"--states={states}", f"--name={self.run}", "--format=%A|%o"
+        )
+        lines = [line.split("|", maxsplit=1) for line in answer.splitlines()]
+        return [job for job, script in lines if script.startswith(f"{self.folder}/")]
+
+    def live_jobs(self) -> list[str]:
+        """Return those that wait, run, or are just ending."""
+        return self.jobs(states="PENDING,RUNNING,COMPLETING,CONFIGURING,SUSPENDED")
+
+    def wait_for_update(self, update: int) -> None:
+        """Wait until an update was trained."""
+        self._wait_with_drivers(lambda: update in self.logged_updates, f"update {update}")
+
+    def wait_for_save(self, update: int) -> None:
+        """Wait until a checkpoint is whole."""
+        self._wait_with_drivers(lambda: newest_update(self.run_folder) >= update, f"the checkpoint of update {update}")
+
+    def wait_for_running(self) -> None:
+        """Wait until Slurm has started a job."""
+        self._wait_with_drivers(lambda: bool(self.jobs(states="RUNNING")), "a job")
+
+    def _wait_with_drivers(self, is_so: Callable[[], bool], what: str) -> None:
+        """Wait as long as the newest driver lives."""
+        driver = self.drivers[-1]
+        wait_until(lambda: is_so() or driver.process.poll() is not None, LONGEST_WAIT_SECONDS, f"{self.name}: {what}")
+        assert is_so(), f"{self.name}: no {what}, and the driver has ended:\n{driver.told}"
+
+    def rank_process(self, index: int) -> int:
+        """Return the process of a rank."""
+        wanted = {f"SLURM_PROCID={index}".encode(), f"SLURM_JOB_NAME={self.run}".encode()}
+        for process in self.cluster.processes():
+            variables = set(Path(f"/proc/{process}/environ").read_bytes().split(b"\0"))
+            if wanted <= variables and b"submitit" in Path(f"/proc/{process}/cmdline").read_bytes():
+                return process
+        raise AssertionError(f"{self.name}: no process of rank {index}")
+
+    def disturbed(self, what: str) -> None:
+        """Note that the thing happened just now, or that a person has just started again what it ended."""
+        self.what = f"{self.what}; {what}" if self.what else what
+        self.disturbed_at = time.monotonic()
+        self.recovered_after, self._num_logged, self._num_attempts = None, None, len(self.starts)
+
+    def _watch(self) -> None:
+        """Note when the first update after the disturbance was trained by a new attempt."""
+        if not self.disturbed_at or self.recovered_after is not None or len(self.starts) <= self._num_attempts:
+            return
+        if self._num_logged is None:
+            self._num_logged = len(self.logged_updates)
+        elif len(self.logged_updates) > self._num_logged:
+            self.recovered_after = time.monotonic() - self.disturbed_at
+
+    def wait_for(self, driver: Driver, seconds: float = LONGEST_WAIT_SECONDS) -> int:
+        """Return a driver's exit code; it must end within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while driver.process.poll() is None:
+            self._watch()
+            assert time.monotonic() < deadline, f"{self.name}: the driver hangs:\n{driver.told}"
+            time.sleep(POLL_SECONDS)
+        self._watch()
+        return driver.process.returncode
+
+    def must_end(self, driver: Driver, exit_code: int) -> None:
+        """Wait for a driver's end and require its exit code; only a run that is done may leave a record."""
+        found = self.wait_for(driver)
+        assert found == exit_code, f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.told}"
+        assert driver.record_path.exists() == (exit_code == EXIT_DONE)
+
+    def require_no_job(self) -> None:
+        """Require that no job is left, waiting or running, and that none comes by itself within seconds."""
+        wait_until(lambda: not self.live_jobs(), 30, f"the end of job {self.live_jobs()}")
+        time.sleep(3)
+        assert self.live_jobs() == []
+
+    def digests(self) -> tuple[str, str]:
+        """Return what the training ended with: the digest of its tensors, and of all that it would go on with."""
+        record = read_record(self.run_folder / DONE_NAME, TrainRecord)
+        assert record.updates == UPDATES
+        return record.tensors_sha256, state_sha256(self.run_folder)
+
+    @property
+    def num_updates_lost(self) -> int:
+        """How many updates were trained twice."""
+        return len(self.logged_updates) - UPDATES
+
+    def end(self) -> None:
+        """End whatever of it still lives."""
+        for driver in self.drivers:
+            if driver.process.poll() is None:
+                driver.signal(signal.SIGKILL)
+                driver.process.wait()
+        self.cluster.daemons.output("scancel", f"--name={self.run}")
+        wait_until(lambda: not self.live_jobs(), 30, f"the end of {self.run}")
+
+    def require_jobs(self, number: int) -> None:
+        """Require that so many Slurm jobs were submitted in all."""
+        assert len(self.jobs()) == number, f"{self.name}: jobs {self.jobs()}, expected {number}:\n{self.told}"
+
+    @property
+    def told(self) -> str:
+        """What all drivers have printed."""
+        return "".join(driver.told for driver in self.drivers)
+
+
+def kill_all(processes: list[int]) -> None:
+    """KILL processes, all at once as a power cut does."""
+    for process in processes:
+        if birth_of(process):
+            os.kill(process, signal.SIGKILL)

@@ -1,0 +1,177 @@
+"""What may happen to a training's job."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from aiayn.engine.checkpoints import list_checkpoints
+from tests.slurm.cluster_layout import CANCELLED_PARTITION, NODES, REQUEUED_PARTITION, URGENT_PARTITION
+from tests.slurm.cluster_processes import wait_until
+from tests.slurm.fault_scene import EXIT_DONE, EXIT_INPUT_OR_RUN, Scene, kill_all
+
+
+def undisturbed(scene: Scene) -> None:
+    """Nothing happens."""
+    scene.must_end(scene.start(), EXIT_DONE)
+    scene.what = "nothing"
+    assert scene.starts == [0]
+
+
+def rank_killed(scene: Scene) -> None:
+    """The other rank ends too, and the driver submits the next job."""
+    driver = scene.start()
+    scene.wait_for_update(25)
+    os.kill(scene.rank_process(1), signal.SIGKILL)
+    scene.disturbed("KILL of rank 1 of 2")
+    scene.must_end(driver, EXIT_DONE)
+    assert scene.starts == [0, 20]
+
+
+def rank_0_killed(scene: Scene) -> None:
+    """The rank that keeps the run's folder says nothing any more."""
+    driver = scene.start()
+    scene.wait_for_update(25)
+    os.kill(scene.rank_process(0), signal.SIGKILL)
+    scene.disturbed("KILL of rank 0 of 2")
+    scene.must_end(driver, EXIT_DONE)
+    assert scene.starts == [0, 20]
+
+
+def training_cancelled(scene: Scene) -> None:
+    """A person's wish: exit 3, and no other job by itself."""
+    driver = scene.start()
+    scene.wait_for_update(25)
+    assert scene.cluster.daemons.succeeds("scancel", *scene.live_jobs())
+    scene.disturbed("scancel")
+    scene.must_end(driver, EXIT_INPUT_OR_RUN)
+    scene.require_no_job()
+    scene.require_jobs(1)
+    again = scene.start()
+    scene.disturbed("started again")
+    scene.must_end(again, EXIT_DONE)
+
+
+def _preempted(scene: Scene) -> None:
+    driver = scene.start()
+    scene.wait_for_update(25)
+    assert scene.cluster.daemons.succeeds(
+        "sbatch", f"--partition={URGENT_PARTITION}", f"--nodes={len(NODES)}", "--exclusive", "--output=/dev/null",
+        "--wrap=sleep 5",
+    )  # fmt: skip
+    scene.disturbed("an urgent job wants all nodes for 5 s")
+    scene.must_end(driver, EXIT_DONE)
+    assert len(scene.starts) == 2
+
+
+def preempted_and_requeued(scene: Scene) -> None:
+    """Slurm starts the same job again when it has room."""
+    scene.partition = REQUEUED_PARTITION
+    _preempted(scene)
+    scene.require_jobs(1)
+
+
+def preempted_and_gone(scene: Scene) -> None:
+    """Slurm throws the job away, and the driver submits the next."""
+    scene.partition = CANCELLED_PARTITION
+    _preempted(scene)
+    scene.require_jobs(2)
+
+
+def requeued_by_hand(scene: Scene) -> None:
+    """`scontrol requeue`, as an administrator does; the driver stays with the job."""
+    driver = scene.start()
+    scene.wait_for_update(25)
+    assert scene.cluster.daemons.succeeds("scontrol", "requeue", *scene.live_jobs())
+    scene.disturbed("scontrol requeue")
+    scene.must_end(driver, EXIT_DONE)
+    scene.require_jobs(1)
+    assert len(scene.starts) == 2
+
+
+def time_limit(scene: Scene) -> None:
+    """The job saves as its time is nearly up, and goes on in the next one."""
+    # Slurm tells the job at its first look, one each 30 s, after which the next might be too late: 20 to 50 s after the
+    # job's begin. 48 s of work and the imports do not fit into one job.
+    scene.time_limit_minutes, scene.signal_seconds, scene.seconds_per_update = 1, 10, 0.8
+    driver = scene.start()
+    scene.wait_for_update(1)
+    scene.disturbed("a limit of 1 minute, of which the imports take a part, for 48 s of work")
+    scene.must_end(driver, EXIT_DONE)
+    assert len(scene.starts) >= 2
+
+
+def last_time_limit(scene: Scene) -> None:
+    """No more jobs than allowed: the rule ends, and goes on when somebody wants it to."""
+    scene.time_limit_minutes, scene.seconds_per_update, scene.max_num_jobs = 1, 0.8, 1
+    driver = scene.start()
+    scene.wait_for_update(1)
+    scene.disturbed("a limit of 1 minute and of 1 job")
+    scene.must_end(driver, EXIT_INPUT_OR_RUN)
+    scene.require_no_job()
+    assert "max_num_jobs" in driver.told
+    scene.max_num_jobs, scene.time_limit_minutes = 10, 30
+    again = scene.start()
+    scene.disturbed("started again with more time")
+    scene.must_end(again, EXIT_DONE)
+
+
+def node_lost(scene: Scene) -> None:
+    """All of a node's processes are gone at once; Slurm starts the job on the other one."""
+    driver = scene.start()
+    scene.wait_for_update(25)
+    (job,) = scene.live_jobs()
+    node = scene.cluster.daemons.output("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+    kill_all(scene.cluster.processes_of_node(node))
+    scene.disturbed("KILL of slurmd and of all that ran on the node")
+    try:
+        scene.must_end(driver, EXIT_DONE)
+    finally:
+        scene.cluster.daemons.start(node)
+    assert len(scene.starts) == 2
+
+
+def full_disk(scene: Scene) -> None:
+    """A checkpoint cannot be written: exit 3, the earlier one is whole, and with room again the run goes on."""
+    scene.folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(scene.folder)], check=True)
+    driver = scene.start()
+    scene.wait_for_save(20)
+    ballast = scene.folder / "ballast"
+    _fill(ballast)
+    scene.disturbed("the disk filled up between two checkpoints")
+    scene.must_end(driver, EXIT_INPUT_OR_RUN)
+    scene.require_no_job()
+    ballast.unlink()
+    again = scene.start()
+    scene.disturbed("room made and started again")
+    scene.must_end(again, EXIT_DONE)
+    assert scene.starts[-1] == 20
+
+
+def _fill(path: Path) -> None:
+    """Write a file until nothing more fits."""
+    with path.open("wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(b"\0" * 4096)
+        except OSError:
+            pass
+
+
+def torn_checkpoint(scene: Scene) -> None:
+    """The machine dies while it writes, and half of the next checkpoint is there: the one before is taken."""
+    driver = scene.start()
+    scene.wait_for_update(25)
+    processes = [scene.rank_process(index) for index in range(2)]
+    driver.signal(signal.SIGKILL)
+    driver.process.wait()
+    kill_all(processes)
+    wait_until(lambda: not scene.live_jobs(), 60, "the job's end")
+    (whole,) = list_checkpoints(scene.run_folder / "checkpoints", "full")
+    torn = whole.read_bytes()[: whole.stat().st_size // 2]
+    whole.with_name("full_00000040.pt").write_bytes(torn)
+    again = scene.start()
+    scene.disturbed("all ranks and the driver KILLed, half of checkpoint 40 beside the whole 20, started again")
+    scene.must_end(again, EXIT_DONE)
+    assert scene.starts == [0, 20]

@@ -1,0 +1,130 @@
+"""What may happen to the snakemake that drives a training and waits for a CPU job; both are Slurm's.
+
+The training is real and its driver is the rule's own; everything else that a rule calls is a fake.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.pipeline_copy import FAKE_AIAYN, Pipeline
+from tests.slurm.cluster_processes import wait_until
+from tests.slurm.fault_scene import CHECKOUT, LONGEST_WAIT_SECONDS, Scene
+from tests.slurm.snakemake_run import SnakemakeRun, make_slurm_pipeline
+
+TRAINED = "results/demo/train/demo_en_de/base/seed1.json"
+BINARIZED = "results/demo/binarize/demo_en_de/record.json"
+MEASURED = "results/demo/measure/record.json"  # of a CPU rule that needs nothing of the others
+LONGEST_END_SECONDS = 60.0
+
+
+def snakemake_interrupted(scene: Scene) -> None:
+    """Ctrl-C: the CPU job is cancelled, the training goes on without a driver."""
+    pipeline, run, job = _begin(scene)
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.wait(LONGEST_END_SECONDS) != 0
+    wait_until(lambda: not _cpu_jobs(scene), LONGEST_END_SECONDS, "the end of the CPU job")
+    assert scene.live_jobs() == [job]
+    _finish(scene, pipeline, job, "Ctrl-C, started again")
+
+
+def snakemake_terminated(scene: Scene) -> None:
+    """TERM to snakemake alone: it submits nothing more and waits for what is at work."""
+    pipeline, run, job = _begin(scene)
+    os.kill(run.process.pid, signal.SIGTERM)
+    (pipeline.fake_folder / "go").touch()
+    run.wait()
+    _finish(scene, pipeline, job, "TERM to snakemake alone, started again")
+
+
+def snakemake_hung_up(scene: Scene) -> None:
+    """The terminal is closed: snakemake is gone at once, its locks and its CPU job are left."""
+    pipeline, run, job = _begin(scene)
+    os.killpg(run.process.pid, signal.SIGHUP)
+    run.wait(LONGEST_END_SECONDS)
+    assert scene.live_jobs() == [job]
+    _clean_up(pipeline)
+    _finish(scene, pipeline, job, "HUP as of a closed terminal, `aiayn unlock`, started again")
+
+
+def snakemake_killed(scene: Scene) -> None:
+    """KILL of snakemake alone: the training's driver lives on and the next one waits for it."""
+    pipeline, run, job = _begin(scene)
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    assert scene.live_jobs() == [job]
+    assert _cpu_jobs(scene)
+    _clean_up(pipeline)
+    assert not _cpu_jobs(scene)
+    _finish(scene, pipeline, job, "KILL of snakemake alone, `aiayn unlock`, started again")
+
+
+def _begin(scene: Scene) -> tuple[Pipeline, SnakemakeRun, str]:
+    """Start snakemake; return when the training and the CPU job are at work, with the training's Slurm job."""
+    scene.seconds_per_update = 0.5
+    pipeline = _make_pipeline(scene)
+    run = SnakemakeRun.start(pipeline, TRAINED, MEASURED, FAKE_AIAYN_WAITS="measure")
+    run.wait_for_job("measure")
+    wait_until(lambda: 15 in scene.logged_updates or run.process.poll() is not None, LONGEST_WAIT_SECONDS, "update 15")
+    assert run.process.poll() is None, run.told
+    (job,) = scene.live_jobs()
+    assert _cpu_jobs(scene)
+    return pipeline, run, job
+
+
+def _make_pipeline(scene: Scene) -> Pipeline:
+    """Make a copy of the checkout in which all is made that the training needs."""
+    settings_path = scene.write_settings()
+    pipeline = make_slurm_pipeline(scene.folder / "pipeline")
+    scene.runs_folder = pipeline.checkout / "runs"
+    ready_path = pipeline.fake_folder / "ready" / BINARIZED
+    ready_path.parent.mkdir(parents=True)
+    ready_path.write_bytes((Path(scene.data.folder).parent / "record.json").read_bytes())
+    python, fake = shlex.quote(sys.executable), shlex.quote(str(FAKE_AIAYN))
+    path = shlex.quote(os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)]))
+    (pipeline.fake_folder / "bin" / "aiayn").write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = train ] || exec {python} -IS {fake} "$@"\n'
+        f"export PYTHONPATH={path} OMP_NUM_THREADS=1\n"
+        f'exec {python} -m tests.slurm.train_command {shlex.quote(str(settings_path))} -- "$@"\n'
+    )
+    prepared = subprocess.run(
+        [sys.executable, "-m", "snakemake", BINARIZED, "--cores", "2", *pipeline.arguments], cwd=pipeline.checkout,
+        env=pipeline.variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        timeout=LONGEST_WAIT_SECONDS,
+    )  # fmt: skip
+    assert prepared.returncode == 0, prepared.stdout
+    return pipeline
+
+
+def _clean_up(pipeline: Pipeline) -> None:
+    """Call `aiayn unlock`, as a person does when a snakemake was killed."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "aiayn", "unlock"], cwd=pipeline.checkout, env=pipeline.variables(),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST_WAIT_SECONDS,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout
+
+
+def _finish(scene: Scene, pipeline: Pipeline, job: str, what: str) -> None:
+    """Start snakemake again: it must end well with the one job of the training that there was, and leave none."""
+    (pipeline.fake_folder / "go").touch()
+    again = SnakemakeRun.start(pipeline, TRAINED, MEASURED)
+    scene.disturbed(what)
+    try:
+        assert again.wait() == 0, again.told
+    finally:
+        again.kill()
+    assert (pipeline.checkout / TRAINED).is_file()
+    assert scene.jobs() == [job]
+    assert scene.starts == [0]
+    assert not _cpu_jobs(scene)
+
+
+def _cpu_jobs(scene: Scene) -> list[str]:
+    """Return the live Slurm jobs of CPU rules."""
+    answer = scene.cluster.daemons.output("squeue", "--noheader", "--format=%A %j")
+    return [line.split()[0] for line in answer.splitlines() if line.split()[1].startswith("aiayn_")]

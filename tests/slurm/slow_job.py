@@ -1,0 +1,39 @@
+"""A training that takes its time between updates, so that something can happen to it; its tensors are the same."""
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from aiayn.job import StopFlag, TrainingJob, TrainingRequest
+
+
+class SlowJob(TrainingJob):
+    """A job that sleeps after each update."""
+
+    def __init__(self, request: TrainingRequest, seconds_per_update: float) -> None:
+        super().__init__(request)
+        self.seconds_per_update = seconds_per_update
+
+    def _train(self, stop: StopFlag) -> None:
+        """Train slowly; the imports come after the signals are taken over, as in any job."""
+        with _slowed(self.seconds_per_update):
+            super()._train(stop)
+
+
+@contextlib.contextmanager
+def _slowed(seconds_per_update: float) -> Iterator[None]:
+    import fairseq.trainer
+
+    original = fairseq.trainer.Trainer.train_step
+
+    @functools.wraps(original)
+    def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
+        logged = original(trainer, *arguments, **named)
+        time.sleep(seconds_per_update)
+        return logged
+
+    with mock.patch.object(fairseq.trainer.Trainer, "train_step", train_step):
+        yield

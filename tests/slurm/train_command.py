@@ -1,0 +1,52 @@
+"""`aiayn train` of a tiny, slow system, on a cluster of the tests' own.
+
+    python -m tests.slurm.train_command SETTINGS -- train ...
+
+SETTINGS is the path of a JSON file of `Settings`.
+"""
+
+import functools
+import sys
+from pathlib import Path
+from unittest import mock
+
+import msgspec
+
+import aiayn.cluster_spec
+import aiayn.spec
+from aiayn.__main__ import main
+from aiayn.cluster_spec import ClusterSpec
+from aiayn.spec import CONFIG_FOLDER, SystemSpec, TrainingSpec
+from tests.engine.tiny_spec import DECODING
+from tests.slurm.slow_job import SlowJob
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in place of the files that the command names."""
+
+    training: TrainingSpec
+    cluster: ClusterSpec
+    seconds_per_update: float
+
+
+def run(settings: Settings, arguments: list[str]) -> int:
+    """Run the command with the settings in place."""
+
+    def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
+        return SystemSpec(name=name, description="for these tests", training=settings.training, decoding=DECODING)
+
+    def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
+        return settings.cluster
+
+    make_job = functools.partial(SlowJob, seconds_per_update=settings.seconds_per_update)
+    with (
+        mock.patch.object(aiayn.spec, "read_system", read_system),
+        mock.patch.object(aiayn.cluster_spec, "read_cluster", read_cluster),
+        mock.patch("aiayn.launch.TrainingJob", make_job),
+    ):
+        return main(arguments)
+
+
+if __name__ == "__main__":
+    text = Path(sys.argv[1]).read_bytes()
+    sys.exit(run(msgspec.json.decode(text, type=Settings), sys.argv[3:]))

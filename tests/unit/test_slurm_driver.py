@@ -1,0 +1,474 @@
+"""What a driver makes of a Slurm job's fate. Slurm's commands are stand-ins; each wait of the driver is a step in which
+the test lets something happen.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import aiayn.slurm_driver
+from aiayn.attempts import (
+    DONE_NAME,
+    RANK_LOCK_NAME,
+    Ended,
+    Started,
+    append_event,
+    end_attempt,
+    read_events,
+)  # fmt: skip
+from aiayn.cluster_spec import ClusterSpec, read_cluster
+from aiayn.errors import LaunchError, RunError
+from aiayn.interruption import Interruption
+from aiayn.job import TrainingRequest
+from aiayn.jobs import read_jobs
+from aiayn.rank_errors import note_error
+from aiayn.train import drive
+from tests.fake_slurm import FakeSlurm, install
+from tests.unit.test_launch import make_request
+
+Step = Callable[[], object]
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return a fake Slurm that is first on PATH; the first job is 7."""
+    return install(tmp_path / "slurm", monkeypatch)
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> TrainingRequest:
+    """Return a request to train in a folder of its own."""
+    (tmp_path / "runs" / "run" / "checkpoints").mkdir(parents=True)
+    return msgspec.structs.replace(make_request(tmp_path / "runs" / "run"), command="aiayn train --seed 1")
+
+
+@pytest.fixture
+def run_folder(request_: TrainingRequest) -> Path:
+    """Return the run's folder."""
+    return Path(request_.run_folder)
+
+
+@pytest.fixture
+def cluster() -> ClusterSpec:
+    """Return a cluster on which a training may have three jobs."""
+    return msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3)
+
+
+@contextlib.contextmanager
+def steps(monkeypatch: pytest.MonkeyPatch, *happenings: Step) -> Iterator[list[Step]]:
+    """Let one thing happen at each of the driver's waits, which take no time; none is to be left, and none missing."""
+    left = list(happenings)
+    clock = [0.0]
+
+    def pause(driver: object, seconds: float) -> None:
+        clock[0] += seconds
+        if seconds > aiayn.slurm_driver.STEP_SECONDS:  # else it is looking for signs of life
+            assert left, "the driver waits on"
+            left.pop(0)()
+
+    monkeypatch.setattr(aiayn.slurm_driver.SlurmDriver, "_pause", pause)
+    monkeypatch.setattr(aiayn.slurm_driver.time, "monotonic", lambda: clock[0])
+    yield left
+    assert left == []
+
+
+def start(run_folder: Path, job: str = "7", update: int = 0) -> None:
+    """Let rank 0 of a job begin an attempt."""
+    number = 1 + sum(isinstance(event, Started) for event in read_events(run_folder))
+    append_event(
+        run_folder,
+        Started(
+            attempt=number, time="2026-01-01T12:00:00+00:00", job=job, host="n1", device="cpu", num_gpus=0,
+            threads_per_rank=1, commit="", update=update,
+        ),
+    )  # fmt: skip
+
+
+def save(run_folder: Path, update: int) -> None:
+    """Leave a full checkpoint, as far as a driver looks."""
+    (run_folder / "checkpoints" / f"full_{update:08d}.pt").touch()
+
+
+def finish(run_folder: Path) -> None:
+    """Train to the end."""
+    (run_folder / DONE_NAME).write_bytes(b"the record")
+
+
+def last_end(run_folder: Path) -> Ended:
+    """Return the last event, which is an end."""
+    last = read_events(run_folder)[-1]
+    assert isinstance(last, Ended)
+    return last
+
+
+def drive_it(request: TrainingRequest, cluster: ClusterSpec, tmp_path: Path) -> None:
+    """Drive the training as `aiayn train` does."""
+    drive(request, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster)
+
+
+@pytest.mark.usefixtures("run_folder")
+class TestEnds:
+    """How a job can end, and what follows."""
+
+    def test_a_jobs_record_is_copied_and_the_job_noted(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        with steps(monkeypatch, lambda: slurm.set_state("7", "RUNNING"), lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert (tmp_path / "seed1.json").read_bytes() == b"the record"
+        (job,) = read_jobs(run_folder)
+        assert (job.launcher, job.job, job.num_ranks) == ("slurm", "7", request_.num_ranks)
+        assert Path(job.code_folder, "aiayn", "job.py").is_file()
+
+    def test_a_finished_run_asks_nobody(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path
+    ) -> None:
+        finish(run_folder)
+        drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 0
+        assert slurm.calls("squeue") == []
+
+    def test_a_cancelled_job_is_a_persons_wish(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def cancel() -> None:
+            start(run_folder)
+            save(run_folder, 30)
+            slurm.set_state("7", "CANCELLED")
+
+        with steps(monkeypatch, cancel), pytest.raises(RunError) as raised:
+            drive_it(request_, cluster, tmp_path)
+        assert str(raised.value) == (
+            "run: its Slurm job 7 was cancelled at update 30 of 3000; the same command resumes it"
+        )
+        assert raised.value.exit_code == 3
+        assert slurm.num_submitted() == 1
+        assert (last_end(run_folder).outcome, last_end(run_folder).update) == ("cancelled", 30)
+        assert not (tmp_path / "seed1.json").exists()
+
+    def test_the_next_start_after_a_cancelled_job_resumes(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """The wish was for that job: squeue still shows it, and it must not end the new one."""
+        slurm.set_queue(f"6|CANCELLED||0:00|run|None|{run_folder}/submitit/a.sh")
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+
+    def test_a_failed_training_is_not_repeated(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def fail() -> None:
+            start(run_folder)
+            end_attempt(run_folder, update=0, outcome="failed", reason="SpaceError: the disk is full")
+            slurm.set_state("7", "FAILED", "NonZeroExitCode")
+
+        with steps(monkeypatch, fail), pytest.raises(RunError, match="run: SpaceError: the disk is full"):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+
+    def test_a_rank_that_failed_before_rank_0_could_tell_is_named(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def fail() -> None:
+            start(run_folder)
+            note_error(run_folder, 5, LaunchError("n2: torch sees 7 GPUs, expected 8"))
+            slurm.set_state("7", "FAILED", "NonZeroExitCode")
+
+        with steps(monkeypatch, fail), pytest.raises(RunError, match=r"run: rank 5 on .*: n2: torch sees 7 GPUs"):
+            drive_it(request_, cluster, tmp_path)
+        assert last_end(run_folder).outcome == "failed"
+
+    @pytest.mark.parametrize("state", ["TIMEOUT", "NODE_FAIL", "PREEMPTED", "FAILED", "COMPLETED", "OUT_OF_MEMORY"])
+    def test_whatever_else_ended_a_job_another_one_resumes(
+        self, state: str, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm,
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def end() -> None:
+            start(run_folder)
+            slurm.set_state("7", state)
+
+        with steps(monkeypatch, end, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert [job.job for job in read_jobs(run_folder)] == ["7", "8"]
+
+    def test_a_job_that_saved_as_its_time_was_up_is_continued(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def stop() -> None:
+            start(run_folder)
+            save(run_folder, 100)
+            end_attempt(run_folder, update=100, outcome="stopped", reason="asked by SIGUSR2")
+            slurm.set_state("7", "COMPLETED")
+
+        with steps(monkeypatch, stop, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert [job.update for job in read_jobs(run_folder)] == [0, 100]
+
+    def test_no_more_jobs_follow_than_are_allowed(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """Three: the first is started twice by Slurm itself."""
+
+        def end(job: str, *updates: int) -> None:
+            for update in updates:
+                start(run_folder, job)
+                save(run_folder, update)
+            slurm.set_state(job, "TIMEOUT")
+
+        with steps(monkeypatch, lambda: end("7", 100, 200), lambda: end("8", 300)):
+            with pytest.raises(RunError, match=r"run: update 300 of 3000 after 3 jobs of 1440 minutes, the most that"):
+                drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 2
+
+    def test_what_dies_thrice_without_a_new_checkpoint_is_given_up(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def die(job: str) -> Step:
+            return lambda: slurm.set_state(job, "FAILED")
+
+        many = msgspec.structs.replace(cluster, max_num_jobs=20)
+        with steps(monkeypatch, die("7"), die("8"), die("9")):
+            with pytest.raises(RunError, match="run: died 3 times without a new checkpoint"):
+                drive_it(request_, many, tmp_path)
+
+
+class TestLives:
+    """A job that is alive is waited for, wherever it came from and whatever squeue says."""
+
+    def test_a_living_job_is_attached_to_and_noted(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        """Its driver was killed between sbatch and its note."""
+        slurm.set_queue(f"5|RUNNING|n1|1:00|run|None|{run_folder}/submitit/.submission_file_a.sh")
+        with caplog.at_level("INFO"), steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 0
+        assert "run: attached to Slurm job 5" in caplog.text
+        assert [(job.job, job.code_folder) for job in read_jobs(run_folder)] == [("5", "")]
+
+    def test_a_job_of_the_same_name_in_another_folder_is_not_ours(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """A copy of the project: to wait for it would end without a record."""
+        slurm.set_queue("5|RUNNING|n1|1:00|run|None|/elsewhere/runs/run/submitit/a.sh")
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+
+    def test_a_requeued_job_is_the_same_job(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        happenings = [
+            lambda: slurm.set_state("7", "COMPLETING"),
+            lambda: slurm.set_state("7", "PENDING", "BeginTime", ""),
+            lambda: slurm.set_state("7", "RUNNING"),
+            lambda: finish(run_folder),
+        ]
+        with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+        assert "job 7 PENDING (BeginTime)" in caplog.text
+
+    def test_what_a_job_waits_for_is_told_once_and_a_held_one_with_the_way_out(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        happenings = [
+            lambda: slurm.set_state("7", "PENDING", "Resources", ""),
+            lambda: None,
+            lambda: slurm.set_state("7", "PENDING", "launch failed requeued held", ""),
+            lambda: finish(run_folder),
+        ]
+        with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
+            drive_it(request_, cluster, tmp_path)
+        assert caplog.text.count("PENDING (Resources)") == 1
+        advice = "it waits for you: `scontrol release 7`, or `aiayn cancel run`"
+        assert f"PENDING (launch failed requeued held); {advice}" in caplog.text
+
+    def test_a_silent_queue_is_no_death(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        happenings = [
+            lambda: slurm.set_flag("down"),
+            lambda: None,
+            lambda: (slurm.clear_flag("down"), slurm.set_state("7", "RUNNING")),
+            lambda: finish(run_folder),
+        ]
+        with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+        assert caplog.text.count("squeue does not answer") == 1
+
+    def test_a_run_that_ends_under_a_silent_queue_is_done(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        with steps(monkeypatch, lambda: slurm.set_flag("down"), lambda: None, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+
+    def test_a_job_that_slurm_forgot_but_that_beats_is_alive(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """A controller that was killed when the job was seconds old knows nothing of it; another would be a second."""
+        beats = iter([1, 1, 1, 2, 2, 3])
+        monkeypatch.setattr(aiayn.slurm_driver.attempts, "heartbeat", lambda run_folder: next(beats))
+
+        def forget() -> None:
+            start(run_folder)
+            slurm.set_state("7", "")
+
+        with steps(monkeypatch, forget, lambda: None, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+
+    def test_a_job_that_slurm_forgot_and_that_is_silent_is_resumed(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def forget() -> None:
+            start(run_folder)
+            slurm.set_state("7", "")
+
+        with steps(monkeypatch, forget, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+            assert aiayn.slurm_driver.time.monotonic() >= aiayn.slurm_driver.GRACE_SECONDS
+        assert slurm.num_submitted() == 2
+
+    def test_a_job_that_saved_on_term_and_was_forgotten_was_most_likely_cancelled(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def stop(name: str) -> Step:
+            def happen() -> None:
+                start(run_folder)
+                end_attempt(run_folder, update=0, outcome="stopped", reason=f"asked by {name}")
+                slurm.set_queue()
+
+            return happen
+
+        with steps(monkeypatch, stop("SIGUSR2"), lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        (run_folder / DONE_NAME).unlink()
+        with (
+            steps(monkeypatch, stop("SIGTERM")),
+            pytest.raises(RunError, match="stopped at update 0 of 3000"),
+        ):
+            drive_it(request_, cluster, tmp_path)
+
+    def test_rank_0s_lock_is_a_sign_of_life(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """Whoever trains, no second job is submitted."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with (run_folder / RANK_LOCK_NAME).open("a") as lock:
+                fcntl.lockf(lock, fcntl.LOCK_EX)
+                os.write(writer, b"!")
+                signal.pause()
+        os.read(reader, 1)
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 0
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+class TestSubmissions:
+    """What can go wrong between a driver and sbatch."""
+
+    def test_an_sbatch_that_was_not_answered_may_have_submitted_all_the_same(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        slurm.set_flag("unanswered")
+        with steps(monkeypatch, lambda: None, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+        assert [job.job for job in read_jobs(run_folder)] == ["7"]
+
+    def test_what_slurm_refuses_ends_the_driver(
+        self, request_: TrainingRequest, cluster: ClusterSpec, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        slurm.set_flag("refused", "sbatch: error: invalid partition")
+        with steps(monkeypatch, lambda: None), pytest.raises(LaunchError, match="invalid partition"):
+            drive_it(request_, cluster, tmp_path)
+
+    def test_without_slurm_the_driver_says_so(
+        self, request_: TrainingRequest, cluster: ClusterSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(LaunchError, match="run: no squeue on PATH: this machine has no Slurm"):
+            drive_it(request_, cluster, tmp_path)
+
+    def test_another_launcher_leaves_a_slurm_jobs_run_alone(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        with steps(monkeypatch, lambda: slurm.set_state("7", "FAILED"), lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        (run_folder / DONE_NAME).unlink()
+        with pytest.raises(LaunchError, match="Slurm job 8 is training it, or will; wait for it there: `--launcher"):
+            drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+        with pytest.raises(LaunchError, match="Slurm job 8 is training it, or will; end it before `--fresh`"):
+            drive(request_, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster, fresh=True)
+        slurm.set_flag("down")
+        with pytest.raises(LaunchError, match="Slurm job 8 may train it, but squeue is silent"):
+            drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunError), (signal.SIGHUP, RunError)]
+)
+def test_a_signal_ends_the_driver_at_once_and_the_job_runs_on(
+    number: signal.Signals,
+    error: type[BaseException],
+    request_: TrainingRequest,
+    cluster: ClusterSpec,
+    slurm: FakeSlurm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(aiayn.slurm_driver.time, "sleep", lambda seconds: os.kill(os.getpid(), number), raising=True)
+    handler = signal.getsignal(number)
+    with caplog.at_level("INFO"), pytest.raises(error):
+        drive_it(request_, cluster, tmp_path)
+    assert signal.getsignal(number) is handler
+    assert "its Slurm job goes on without this driver; the same command attaches to it: `aiayn train --s" in caplog.text
+    assert "to end it: `aiayn cancel run`, or `scancel --name=run`" in caplog.text
+    assert slurm.num_submitted() == 1
+    assert slurm.calls("scancel") == []
+
+
+def test_a_pause_is_as_long_as_it_says_without_a_signal(
+    request_: TrainingRequest, cluster: ClusterSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(aiayn.slurm_driver.time, "sleep", slept.append)
+    monkeypatch.setattr(aiayn.slurm_driver.time, "monotonic", lambda: sum(slept))
+    aiayn.slurm_driver.SlurmDriver(request_, cluster, Interruption())._pause(1.25)
+    assert slept == [0.5, 0.5, 0.25]

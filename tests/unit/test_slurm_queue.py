@@ -1,0 +1,119 @@
+"""What is read of Slurm's queue, and what is not taken for an answer; Slurm's commands are stand-ins here."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import aiayn.slurm_queue
+from aiayn.errors import LaunchError
+from aiayn.slurm_queue import QueuedJob, cancel_jobs, find_jobs, has_slurm, requeue_job
+from tests.fake_slurm import FakeSlurm, install
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return a fake Slurm that is first on PATH."""
+    return install(tmp_path / "slurm", monkeypatch)
+
+
+def test_jobs_of_a_name_are_found_oldest_first(slurm: FakeSlurm) -> None:
+    slurm.set_queue(
+        "12|PENDING||1:00:00|run|launch failed requeued held|/runs/run/submitit/a|b.sh",
+        "9|RUNNING|n1|1-02:03:04|run|None|/runs/run/submitit/c.sh",
+        "10|RUNNING|n2|59:00|other|None|/d.sh",
+    )
+    found = find_jobs("run")
+    assert found == [
+        QueuedJob(
+            job="9", state="RUNNING", reason="None", node="n1", time_left="1-02:03:04", name="run",
+            script="/runs/run/submitit/c.sh",
+        ),
+        QueuedJob(
+            job="12", state="PENDING", reason="launch failed requeued held", node="", time_left="1:00:00", name="run",
+            script="/runs/run/submitit/a|b.sh",
+        ),
+    ]  # fmt: skip
+    assert [queued.is_stuck for queued in found or []] == [False, True]
+
+
+def test_without_a_name_all_are_found(slurm: FakeSlurm) -> None:
+    slurm.set_queue("9|RUNNING|n1|1:00|a|None|/a.sh", "10|FAILED||0:00|b|NonZeroExitCode|/b.sh")
+    assert [(queued.name, queued.is_alive) for queued in find_jobs() or []] == [("a", True), ("b", False)]
+    assert "--name" not in slurm.calls("squeue")[0]
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "CONFIGURING"])
+def test_what_goes_on_is_alive(state: str) -> None:
+    assert QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
+
+
+@pytest.mark.parametrize(
+    "state", ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"]
+)
+def test_what_ended_is_not(state: str) -> None:
+    assert not QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "is_stuck"),
+    [
+        ("PENDING", "JobHeldUser", True),
+        ("PENDING", "JobHeldAdmin", True),
+        ("REQUEUE_HOLD", "None", True),
+        ("SPECIAL_EXIT", "None", True),
+        ("PENDING", "Resources", False),
+        ("RUNNING", "None", False),
+    ],
+)
+def test_a_held_job_waits_for_a_person(state: str, reason: str, is_stuck: bool) -> None:
+    assert QueuedJob(job="1", state=state, reason=reason, node="", time_left="").is_stuck is is_stuck
+
+
+def test_an_empty_queue_is_an_answer_and_a_silent_one_is_none(slurm: FakeSlurm) -> None:
+    assert find_jobs("run") == []
+    slurm.set_flag("down")
+    assert find_jobs("run") is None
+
+
+def test_half_an_answer_is_none(slurm: FakeSlurm) -> None:
+    slurm.set_queue("9|RUNNING|run|")
+    assert find_jobs("run") is None
+
+
+def test_a_command_that_hangs_is_none(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    (slurm.commands / "squeue").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    monkeypatch.setattr(aiayn.slurm_queue, "_TIMEOUT_SECONDS", 0.2)
+    assert find_jobs("run") is None
+
+
+def test_without_slurm_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not has_slurm()
+    assert find_jobs("run") is None
+    with pytest.raises(LaunchError, match=r"run: `scancel .*` failed: not found, or no answer within 20 s"):
+        cancel_jobs("run")
+
+
+def test_what_a_user_hides_from_squeue_is_not_hidden_here(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQUEUE_PARTITION in a shell's set-up would make a living job look dead."""
+    monkeypatch.setenv("SQUEUE_PARTITION", "other")
+    assert has_slurm()
+    assert find_jobs("run") == []
+    assert (slurm.folder / "foreign").read_text(encoding="utf-8") == ""
+
+
+def test_a_name_is_cancelled_for_this_user_alone(slurm: FakeSlurm) -> None:
+    cancel_jobs("run")
+    assert slurm.calls("scancel") == [f"--user={os.geteuid()} --name=run"]
+    slurm.set_flag("down")
+    with pytest.raises(LaunchError, match="failed: Unable to contact slurm controller; repeat it when `squeue --me`"):
+        cancel_jobs("run")
+
+
+def test_a_job_is_requeued_by_its_number(slurm: FakeSlurm) -> None:
+    requeue_job("9")
+    assert slurm.calls("scontrol") == ["requeue 9"]
+    slurm.set_flag("down")
+    with pytest.raises(LaunchError, match="job 9: `scontrol requeue 9` failed"):
+        requeue_job("9")
