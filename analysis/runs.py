@@ -11,6 +11,7 @@ from aiayn.records import TrainRecord
 from aiayn.spec import TrainingSpec
 
 Status = Literal["finished", "outdated", "running", "failed", "stopped", "lost", "missing"]
+STATUS_BY_OUTCOME: dict[str, Status] = {"failed": "failed", "stopped": "stopped", "cancelled": "stopped"}
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,5 +79,5 @@ def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunSt
         update = last.update if progress is None else max(last.update, progress.update)
         reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end noted"
         return RunState(status="running", run=folder.name, update=update, updates=updates, reason=reason)
-    status: Status = "failed" if last.outcome == "failed" else "stopped" if last.outcome == "stopped" else "lost"
+    status = STATUS_BY_OUTCOME.get(last.outcome, "lost")
     return RunState(status=status, run=folder.name, update=last.update, updates=updates, reason=last.reason)

@@ -207,11 +207,13 @@ def stopped_run(run_folder: Path, data: BinarizedCorpus, update: int) -> Path:
     return checkpoint_path(run_folder / "checkpoints", "full", update)
 
 
-def test_after_a_torn_checkpoint_it_trains_from_nothing_to_the_same_tensors(
+def test_after_two_torn_checkpoints_it_trains_from_nothing_to_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    full_path = stopped_run(run_folder, data, 23)
-    os.truncate(full_path, full_path.stat().st_size // 2)
+    stopped_run(run_folder, data, 23)
+    for update in (20, 23):
+        full_path = checkpoint_path(run_folder / "checkpoints", "full", update)
+        os.truncate(full_path, full_path.stat().st_size // 2)
     record = train(make_request(run_folder, data))
     assert starts(run_folder) == [0, 0]
     assert "full_00000023.torn: torn, resuming from update 0 instead" in log_text(run_folder)
@@ -220,19 +222,17 @@ def test_after_a_torn_checkpoint_it_trains_from_nothing_to_the_same_tensors(
     assert [model.update for model in record.models] == [20, 30, 40]
 
 
-def test_after_a_flipped_byte_it_goes_back_to_an_older_whole_checkpoint(
+def test_after_a_flipped_byte_it_goes_back_to_the_checkpoint_before(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    older_path = stopped_run(run_folder, data, 15)
-    older = older_path.read_bytes()
-    newer_path = stopped_run(run_folder, data, 23)
-    older_path.write_bytes(older)
-    content = bytearray(newer_path.read_bytes())
+    newest_path = stopped_run(run_folder, data, 23)
+    assert updates_kept(run_folder, "full") == [20, 23]
+    content = bytearray(newest_path.read_bytes())
     content[len(content) // 2] ^= 255
-    newer_path.write_bytes(content)
+    newest_path.write_bytes(content)
     record = train(make_request(run_folder, data))
-    assert starts(run_folder) == [0, 15, 15]
-    assert "full_00000023.torn: torn, resuming from update 15 instead" in log_text(run_folder)
+    assert starts(run_folder) == [0, 20]
+    assert "full_00000023.torn: torn, resuming from update 20 instead" in log_text(run_folder)
     assert record.tensors_sha256 == finished.tensors_sha256
     assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
 
@@ -260,7 +260,7 @@ def test_no_space_left_fails_the_attempt_and_the_next_start_resumes(
     assert raised.value.exit_code == 3
     assert outcomes(run_folder) == ["failed"]
     assert not record_path_of(request).exists()
-    assert updates_kept(run_folder, "full") == [20]
+    assert updates_kept(run_folder, "full") == [10, 20]
     assert list((run_folder / "checkpoints").glob(".*")) == []
     assert is_whole(checkpoint_path(run_folder / "checkpoints", "full", 20))
     record = train(request)

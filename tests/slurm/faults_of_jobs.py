@@ -160,18 +160,17 @@ def _fill(path: Path) -> None:
 
 
 def torn_checkpoint(scene: Scene) -> None:
-    """The machine dies while it writes, and half of the next checkpoint is there: the one before is taken."""
+    """The machine dies, and of the newest checkpoint half is left: the one before it is taken."""
     driver = scene.start()
-    scene.wait_for_update(25)
+    scene.wait_for_update(45)
     processes = [scene.rank_process(index) for index in range(2)]
     driver.signal(signal.SIGKILL)
     driver.process.wait()
     kill_all(processes)
     wait_until(lambda: not scene.live_jobs(), 60, "the job's end")
-    (whole,) = list_checkpoints(scene.run_folder / "checkpoints", "full")
-    torn = whole.read_bytes()[: whole.stat().st_size // 2]
-    whole.with_name("full_00000040.pt").write_bytes(torn)
+    _, newest = list_checkpoints(scene.run_folder / "checkpoints", "full")
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
     again = scene.start()
-    scene.disturbed("all ranks and the driver KILLed, half of checkpoint 40 beside the whole 20, started again")
+    scene.disturbed("all ranks and the driver KILLed, half of checkpoint 40 left, started again")
     scene.must_end(again, EXIT_DONE)
     assert scene.starts == [0, 20]

@@ -7,8 +7,7 @@ import pytest
 
 import aiayn.cancel
 from aiayn.__main__ import main
-from aiayn.attempts import RANK_LOCK_NAME
-from aiayn.status import DRIVER_LOCK_NAME
+from aiayn.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
 from tests.run_folders import (
     FakeSlurm,
     make_run,

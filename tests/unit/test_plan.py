@@ -131,9 +131,9 @@ def test_as_many_models_are_kept_as_rule_train_keeps(paper_plan: Plan) -> None:
     assert sum(len(one.seeds) for one in paper_plan.trainings) == len(expand_trainings(PAPER))
 
 
-def test_a_run_holds_its_models_and_two_full_checkpoints() -> None:
-    """Of 10 parameters: 5 models kept and 1 being written, 40 bytes each; 1 full one and its successor, 120 each."""
-    assert run_disk_bytes(10, 5) == 6 * 40 + 2 * 120
+def test_a_run_holds_its_models_and_full_checkpoints() -> None:
+    """Of 10 parameters: 5 models kept and 1 being written, 40 bytes each; 2 full ones and their successor, 120 each."""
+    assert run_disk_bytes(10, 5) == 6 * 40 + 3 * 120
 
 
 def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> None:

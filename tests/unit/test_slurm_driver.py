@@ -294,14 +294,29 @@ class TestLives:
         happenings = [
             lambda: slurm.set_state("7", "PENDING", "Resources", ""),
             lambda: None,
-            lambda: slurm.set_state("7", "PENDING", "launch failed requeued held", ""),
+            lambda: slurm.set_state("7", "PENDING", "JobHeldUser", ""),
             lambda: finish(run_folder),
         ]
         with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
             drive_it(request_, cluster, tmp_path)
         assert caplog.text.count("PENDING (Resources)") == 1
+        assert slurm.calls("scontrol") == []  # a person's hold is left alone
         advice = "it waits for you: `scontrol release 7`, or `aiayn cancel run`"
-        assert f"PENDING (launch failed requeued held); {advice}" in caplog.text
+        assert f"PENDING (JobHeldUser); {advice}" in caplog.text
+
+    def test_a_job_that_slurm_itself_holds_is_released_three_times_then_told(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        happenings = [
+            *[lambda: slurm.set_state("7", "PENDING", "launch failed requeued held", "")] * 5,
+            lambda: finish(run_folder),
+        ]
+        with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
+            drive_it(request_, cluster, tmp_path)
+        assert [call for call in slurm.calls("scontrol") if "release" in call] == ["release 7"] * 3
+        assert "Slurm could not launch job 7 and holds it: released, 3 of 3" in caplog.text
+        assert "it waits for you: `scontrol release 7`" in caplog.text
 
     def test_a_silent_queue_is_no_death(
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,

@@ -12,12 +12,12 @@ import pytest
 import aiayn.status
 import aiayn.train
 from aiayn.__main__ import main
-from aiayn.attempts import ATTEMPTS_NAME, DONE_NAME, RANK_LOCK_NAME, seconds_between
+from aiayn.attempts import ATTEMPTS_NAME, DONE_NAME, DRIVER_LOCK_NAME, RANK_LOCK_NAME, seconds_between
 from aiayn.errors import RecordError
 from aiayn.locks import is_locked
 from aiayn.run_log import read_log_tail, read_max_update
 from aiayn.run_names import RunNameParts, match_run, split_run_name
-from aiayn.status import DRIVER_LOCK_NAME, RunStatus, list_run_folders, read_statuses
+from aiayn.status import RunStatus, list_run_folders, read_statuses
 from aiayn.status_text import WIDTH, format_duration, render_status, render_statuses
 from tests.golden_files import check_golden
 from tests.run_folders import (
@@ -296,7 +296,3 @@ def test_a_beginning_means_one_run_or_is_refused() -> None:
         meant("a")
     with pytest.raises(RecordError, match=r"runs: c is no run; candidates:\n  a-1\n  a-12\n  b-1$"):
         meant("c")
-
-
-def test_status_and_driver_mean_the_same_lock() -> None:
-    assert aiayn.train.DRIVER_LOCK_NAME == DRIVER_LOCK_NAME

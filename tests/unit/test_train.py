@@ -16,12 +16,12 @@ import pytest
 
 import aiayn.local_driver
 import aiayn.train
-from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Started, append_event, end_attempt
+from aiayn.attempts import DONE_NAME, DRIVER_LOCK_NAME, LOG_NAME, RANK_LOCK_NAME, Started, append_event, end_attempt
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, RunError
 from aiayn.job import TrainingRequest
 from aiayn.jobs import SubmittedJob, append_job, read_jobs
-from aiayn.train import DRIVER_LOCK_NAME, drive
+from aiayn.train import drive
 from tests.records_factory import BASE_TRAINING
 
 Work = Callable[[Path], None]

@@ -20,6 +20,7 @@ ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
 LOG_NAME = "train.log"
 # Held by rank 0 as long as it lives, and touched every HEARTBEAT_SECONDS; holds its process number on its own machine.
+DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"
 HEARTBEAT_SECONDS = 4.0
 LOG_TAIL_LINES = 40

@@ -13,7 +13,7 @@ from aiayn.errors import RunError, StateError
 from aiayn.jobs import read_jobs
 from aiayn.locks import is_locked
 from aiayn.slurm_queue import cancel_jobs, find_jobs
-from aiayn.status import RunStatus, is_job_of, is_local_job_alive, read_statuses
+from aiayn.status import RunStatus, is_local_job_alive, read_statuses
 
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
@@ -49,7 +49,7 @@ def _require_own_jobs(run_folder: Path, status: RunStatus) -> None:
     alive = [job for job in find_jobs(status.run) or [] if job.is_alive]
     if not alive:
         raise StateError(f"{status.run}: {status.reason or 'has no Slurm job just now'}; nothing was done, repeat it")
-    own = [job.job for job in alive if is_job_of(job, run_folder)]
+    own = [job.job for job in alive if job.trains_in(run_folder)]
     if len(own) < len(alive):
         others = ", ".join(f"{job.job} ({job.script})" for job in alive if job.job not in own)
         raise StateError(

@@ -30,6 +30,7 @@ __all__ = [
     "training_flops",
 ]
 
+FULL_CHECKPOINTS_KEPT = 2  # of a training at work: should the newest be torn, the one before it is there
 BYTES_PER_PARAMETER = 4  # fp32
 COPIES_WITH_OPTIMIZER = 3  # the parameters and Adam's two moments
 PASSES_PER_UPDATE = 3  # a backward pass takes about twice a forward one

@@ -4,11 +4,12 @@ import logging
 import os
 from pathlib import Path
 
-from aiayn.cost import UTILISATION_FRACTION, checkpoint_bytes, num_parameters, predicted_training_seconds
+from aiayn.cost import UTILISATION_FRACTION, num_parameters, predicted_training_seconds
 from aiayn.errors import LaunchError
 from aiayn.hardware import read_hardware
 from aiayn.job import TrainingRequest
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.plan_sizes import run_disk_bytes
 from aiayn.provenance import require_free_space
 from aiayn.records import BinarizedCorpus
 
@@ -17,17 +18,15 @@ LONGEST_UNASKED_HOURS = 24.0
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return what a run writes at most: its model-only checkpoints, one full one, and one of each being written.
+    """Return what a run writes at most: its checkpoints, and one of each kind being written.
 
     What the run holds already is not counted again.
     """
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
     parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
-    model_bytes = checkpoint_bytes(parameters, has_optimizer=False)
-    full_bytes = checkpoint_bytes(parameters, has_optimizer=True)
     held_bytes = sum(path.stat().st_size for path in (Path(request.run_folder) / "checkpoints").glob("*.pt"))
-    return max(0, (request.num_models + 1) * model_bytes + 2 * full_bytes - held_bytes)
+    return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
 
 
 def check_space(request: TrainingRequest, data: BinarizedCorpus) -> None:

@@ -1,6 +1,6 @@
 """What a training takes of disk and memory, from its spec alone: pure arithmetic; memory is an estimate, by formula."""
 
-from aiayn.cost import BYTES_PER_PARAMETER, checkpoint_bytes
+from aiayn.cost import BYTES_PER_PARAMETER, FULL_CHECKPOINTS_KEPT, checkpoint_bytes
 from aiayn.training_spec import TrainingSpec
 
 TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
@@ -13,9 +13,10 @@ BYTES_PER_PAIR = 48  # of a data-bin's index: lengths of both sides, the order o
 
 
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:
-    """Return what a run writes at most: its model-only checkpoints, one full one, and one of each being written."""
+    """Return what a run writes at most: its model-only checkpoints, two full ones, and one of each being written."""
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
-    return (num_models + 1) * model_bytes + 2 * checkpoint_bytes(num_parameters, has_optimizer=True)
+    full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
+    return (num_models + 1) * model_bytes + (FULL_CHECKPOINTS_KEPT + 1) * full_bytes
 
 
 def device_memory_bytes(training: TrainingSpec, num_parameters: int, target_vocabulary_size: int) -> int:

@@ -168,7 +168,7 @@ def _assumption_lines(plan: Plan) -> list[str]:
                      f"({_source(machine.watts)})")  # fmt: skip
     texts += [f"vocabulary of {corpus.vocabulary_source}" for corpus in plan.corpora]
     texts += [
-        "disk: the models that the longest average takes and one full checkpoint, with one of each being written; "
+        "disk: the models that the longest average takes and two full checkpoints, with one of each being written; "
         f"text {NUM_TEXT_COPIES} times (raw, clean, a stage at work); archives as published; logs not counted",
         "memory: 16 bytes a parameter, and what a full batch leaves for the backward pass: an estimate by formula "
         "(aiayn.plan_sizes)",

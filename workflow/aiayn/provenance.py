@@ -18,7 +18,9 @@ import msgspec
 
 from aiayn.errors import SpaceError
 
-RECORDED_PACKAGES = ("aiayn", "torch", "fairseq-fixed", "sentencepiece", "subword-nmt", "sacrebleu", "sacremoses", "submitit", "numpy")
+RECORDED_PACKAGES = (
+    "aiayn", "torch", "fairseq-fixed", "sentencepiece", "subword-nmt", "sacrebleu", "sacremoses", "submitit", "numpy",
+)  # fmt: skip
 _BLOCK_BYTES = 1 << 20
 
 

@@ -4,6 +4,7 @@ Whether a training is done is asked of its folder alone (done.json); whether its
 run's name. Accounting is never asked. A driver that ends leaves its job running, and the next one attaches to it.
 """
 
+import contextlib
 import logging
 import math
 import platform
@@ -24,13 +25,14 @@ from aiayn.locks import is_locked
 from aiayn.progress import ProgressLine
 from aiayn.provenance import utc_now
 from aiayn.rank_errors import forget_noted_errors
-from aiayn.slurm_queue import QueuedJob, find_jobs, has_slurm
+from aiayn.slurm_queue import QueuedJob, find_jobs, has_slurm, release_job
 
 logger = logging.getLogger(__name__)
 GRACE_SECONDS = 15.0  # for a controller that has just restarted, a heartbeat, and a file system that lags
 UNHEARD_GRACE_SECONDS = 60.0  # for a job that was still importing
 SETTLE_SECONDS = 5.0  # for the file system alone, when Slurm says that the job ended
 STEP_SECONDS = 0.5  # between looks at the signals
+MAX_RELEASES = 3  # of a job that Slurm holds, not a person
 REPEAT_SECONDS = 600.0  # between two lines that say the same
 
 
@@ -52,6 +54,7 @@ class SlurmDriver:
         self._line = ProgressLine(request.run, request.training.updates)
         self._told: tuple[str, float] = ("", -math.inf)
         self._code_folder: Path | None = None
+        self._num_releases = 0
 
     def attend_job(self, *, num_earlier_jobs: int) -> JobEnd:
         """Wait for the end of the job that trains this run, or for the training's; submit one if none is alive.
@@ -80,15 +83,8 @@ class SlurmDriver:
     def _is_done(self) -> bool:
         return (self._run_folder / attempts.DONE_NAME).exists()
 
-    def _is_ours(self, queued: QueuedJob) -> bool:
-        """Return whether a job of our name trains in our folder: a copy of the project has runs of the same names."""
-        if not queued.script.startswith("/"):
-            return True
-        folder = Path(queued.script).parent
-        return folder in (self._run_folder / "submitit", (self._run_folder / "submitit").resolve())
-
     def _living(self, jobs: list[QueuedJob]) -> list[QueuedJob]:
-        return [queued for queued in jobs if queued.is_alive and self._is_ours(queued)]
+        return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._run_folder)]
 
     def _ask_queue(self) -> list[QueuedJob]:
         """Return the jobs of this run's name, however long the queue takes to answer; none once the run is done."""
@@ -148,7 +144,7 @@ class SlurmDriver:
             jobs = self._ask_queue()
             living = self._living(jobs)
             if living:
-                self._tell_state(living[-1])
+                self._tend(living[-1])
                 job = living[-1].job
                 continue
             ended = [queued for queued in jobs if queued.job == job]
@@ -208,6 +204,17 @@ class SlurmDriver:
         self._tell("a job trains this run of which squeue knows nothing; waiting for its end")
         while not self._is_done() and self._is_training_unseen(GRACE_SECONDS):
             self._pause(self._cluster.poll_seconds)
+
+    def _tend(self, queued: QueuedJob) -> None:
+        """Say what became of the job; one that Slurm itself holds is released, a few times."""
+        if not queued.is_held_by_slurm or self._num_releases == MAX_RELEASES:
+            self._tell_state(queued)
+            return
+        self._num_releases += 1
+        releases = f"{self._num_releases} of {MAX_RELEASES}"
+        self._tell(f"Slurm could not launch job {queued.job} and holds it: released, {releases}")
+        with contextlib.suppress(LaunchError):  # tried again, or told
+            release_job(queued.job)
 
     def _tell_state(self, queued: QueuedJob) -> None:
         """Say once what became of the job; of one that runs, how far it is."""

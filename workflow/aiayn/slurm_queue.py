@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -23,6 +24,7 @@ LIVE_STATES = frozenset(
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 _TIMEOUT_SECONDS = 20.0
+_LAUNCH_FAILED = "launch_failed_requeued_held"
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,10 +42,23 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     script: str = ""
 
+    def trains_in(self, run_folder: Path) -> bool:
+        """Return whether it is the job of this folder's run: another copy of the project has runs of the same names.
+
+        submitit leaves the job's script below the run's folder.
+        """
+        folders = (run_folder.absolute() / "submitit", run_folder.resolve() / "submitit")
+        return self.name == run_folder.name and (not self.script.startswith("/") or Path(self.script).parent in folders)
+
     @property
     def is_alive(self) -> bool:
         """Whether it runs, or will without anybody's doing anything (or once somebody releases it)."""
         return self.state in LIVE_STATES
+
+    @property
+    def is_held_by_slurm(self) -> bool:
+        """Whether Slurm itself holds it, no person: it could not be launched, as after a controller lost its state."""
+        return self.state == "PENDING" and _LAUNCH_FAILED in self.reason.replace(" ", "_").lower()
 
     @property
     def is_stuck(self) -> bool:
@@ -97,6 +112,15 @@ def requeue_job(job: str) -> None:
         LaunchError: if Slurm does not.
     """
     _order(["scontrol", "requeue", job], f"job {job}")
+
+
+def release_job(job: str) -> None:
+    """Let a held job run.
+
+    Raises:
+        LaunchError: if Slurm does not, as with what an administrator holds.
+    """
+    _order(["scontrol", "release", job], f"job {job}")
 
 
 def _order(command: Sequence[str], what: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from aiayn.attempts import (
     DONE_NAME,
+    DRIVER_LOCK_NAME,
     RANK_LOCK_NAME,
     Ended,
     Event,
@@ -31,7 +32,6 @@ from aiayn.run_names import match_run
 from aiayn.run_state import ALIVE_STATES, Evidence, State, is_slurm_run, judge_state
 from aiayn.slurm_queue import QueuedJob, find_jobs
 
-DRIVER_LOCK_NAME = "driver.lock"  # as aiayn.train names it
 KEPT_LOG_LINES = 15
 ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
 
@@ -132,7 +132,7 @@ def _read_status(
     try:
         if not isinstance(jobs, list):
             raise jobs
-        return _status_of(folder, jobs, queue and [job for job in queue if is_job_of(job, folder)])
+        return _status_of(folder, jobs, queue and [job for job in queue if job.trains_in(folder)])
     except (AiaynError, OSError) as error:
         reason = str(error)
     return RunStatus(run=folder.name, state="damaged", reason=reason, last_error=reason, run_folder=str(folder))
@@ -180,15 +180,6 @@ def _lock_touched(folder: Path) -> str | None:
     if beat_ns is None:
         return None
     return datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat(timespec="seconds")
-
-
-def is_job_of(job: QueuedJob, run_folder: Path) -> bool:
-    """Return whether a Slurm job trains the run of this folder: another copy of the project has runs of the same names.
-
-    submitit leaves the job's script below the run's folder.
-    """
-    folders = (run_folder.absolute() / "submitit", run_folder.resolve() / "submitit")
-    return job.name == run_folder.name and (not job.script.startswith("/") or Path(job.script).parent in folders)
 
 
 def is_local_job_alive(job: SubmittedJob) -> bool:

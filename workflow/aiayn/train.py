@@ -33,7 +33,6 @@ logger = logging.getLogger(__name__)
 ATTEMPTS_WITHOUT_PROGRESS = 3
 LOCK_POLL_SECONDS = 0.5
 SHOWN_LINES = 15  # of a failed run's log
-DRIVER_LOCK_NAME = "driver.lock"
 
 
 def drive(
@@ -102,7 +101,7 @@ def _train_to_the_end(
 @contextlib.contextmanager
 def _driver_lock(request: TrainingRequest, interruption: Interruption) -> Iterator[None]:
     """Let one driver at a time look and submit; freed by the system when its owner dies."""
-    with (Path(request.run_folder) / DRIVER_LOCK_NAME).open("w") as lock:
+    with (Path(request.run_folder) / attempts.DRIVER_LOCK_NAME).open("w") as lock:
         has_said = False
         while not _try_lock(lock):
             if not has_said:
@@ -146,9 +145,8 @@ def _set_aside(run_folder: Path) -> None:
     """Move what a run has so far into a sub-folder: `--fresh` begins anew and loses nothing."""
     if is_locked(run_folder / attempts.RANK_LOCK_NAME):
         raise LaunchError(f"{run_folder}: is being trained; end that job before `--fresh`")
-    old = [
-        path for path in run_folder.iterdir() if path.name != DRIVER_LOCK_NAME and not path.name.startswith("aside-")
-    ]
+    kept = (attempts.DRIVER_LOCK_NAME, "aside-")
+    old = [path for path in run_folder.iterdir() if not path.name.startswith(kept)]
     if old:
         numbers = [int(path.name.removeprefix("aside-")) for path in run_folder.glob("aside-*")]
         aside_folder = run_folder / f"aside-{1 + max(numbers, default=0)}"

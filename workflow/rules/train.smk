@@ -64,7 +64,7 @@ rule train:
     # Where and whether a training runs is no matter of science: a change of these repeats nothing.
     # With slurm the cluster's file decides how many ranks there are.
     resources:
-        cluster=SCALE.cluster,
+        cluster_file=SCALE.cluster,  # the Slurm plugin reads `cluster` as sbatch's --clusters
         launcher="local",
         long_runs="--allow-long-runs" if SCALE.allow_long_runs else "--no-allow-long-runs",
         num_ranks=1,
@@ -85,7 +85,7 @@ rule train:
             --binarized {input.binarized:q} \
             --runs-folder {resources.runs_folder:q} \
             --launcher {resources.launcher:q} \
-            --cluster {resources.cluster:q} \
+            --cluster {resources.cluster_file:q} \
             --num-models {params.num_models:q} \
             --num-ranks {resources.num_ranks:q} \
             --threads-per-rank {threads:q} {params.updates:q} {params.vectors:q} \

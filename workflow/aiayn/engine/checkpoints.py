@@ -1,4 +1,4 @@
-"""Checkpoints of a training: the last n model-only ones and one full one, each whole or absent.
+"""Checkpoints of a training: the last n model-only ones and two full ones, each whole or absent.
 
 `model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place
 in the data too, to resume from. Averages are taken over model-only ones. The number is the update.
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from aiayn.cost import FULL_CHECKPOINTS_KEPT
 from aiayn.engine import compat
 from aiayn.errors import CheckpointError, SpaceError
 from aiayn.provenance import replace_on_success
@@ -197,13 +198,12 @@ class CheckpointKeeper:
             dictionaries = dictionary_sha256s(trainer.task)
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
-        full_path = checkpoint_path(self.folder, "full", num_updates)
-        save_whole(state, full_path)
-        self._prune(full_path)
+        save_whole(state, checkpoint_path(self.folder, "full", num_updates))
+        self._prune(num_updates)
 
-    def _prune(self, newest_full_path: Path) -> None:
+    def _prune(self, num_updates: int) -> None:
         for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
             path.unlink()
-        for path in list_checkpoints(self.folder, "full"):
-            if path != newest_full_path:
-                path.unlink()
+        num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
+        for path in list_checkpoints(self.folder, "full")[:-num_kept]:
+            path.unlink()
