@@ -15,7 +15,7 @@ FAIRSEQ := $(shell sed -n 's/^fairseq-fixed==/&/p' constraints.txt)
 CORES ?= 2
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: install demo test lint fmt golden bench doctor-faults clean
+.PHONY: install demo test cluster cluster-down test-slurm faults lint fmt golden bench doctor-faults clean
 
 install: $(STAMP)
 
@@ -39,7 +39,22 @@ demo: install
 	@echo "demo: $$(( $$(date +%s) - $$(cat .demo-begin) )) s; look at results/demo/report.html"; rm -f .demo-begin
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/slurm
+
+# A Slurm on this machine, from Debian's packages (root): two nodes of 8 pretend GPUs. It prints the lines to eval.
+cluster: install
+	@$(BIN)/python -m tests.slurm.cluster up
+
+cluster-down: install
+	@$(BIN)/python -m tests.slurm.cluster down
+
+# Four faults on such a cluster, and the profile; where it cannot be had they skip and say why.
+test-slurm: install
+	$(BIN)/python -m pytest tests/slurm
+
+# All faults, and their table.
+faults: install
+	$(BIN)/python -m tests.slurm.faults --table results/faults.md
 
 lint: install
 	ruff check .
