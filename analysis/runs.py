@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.attempts import DONE_NAME, Event, Started, read_events, read_progress
 from aiayn.records import TrainRecord
+from aiayn.runs.attempts import DONE_NAME, Event, Started, read_events, read_progress
 from aiayn.spec import TrainingSpec
 
 Status = Literal["finished", "outdated", "running", "failed", "stopped", "lost", "missing"]

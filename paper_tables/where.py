@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.attempts import LOG_NAME, Event, Started, read_events
 from aiayn.cost import training_flops
 from aiayn.errors import RecordError, UsageError
 from aiayn.hardware import read_hardware
@@ -25,6 +24,7 @@ from aiayn.records import (
     TrainRecord,
     read_record,
 )
+from aiayn.runs.attempts import LOG_NAME, Event, Started, read_events
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, read_corpus, read_system, shortened
 from analysis.runs import find_run_state
 from paper_tables.evaluations import expand_trainings

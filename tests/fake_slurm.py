@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-# The lines are those of aiayn.slurm_queue: number, state, node, time left, name, reason, script.
+# The lines are those of aiayn.launch.slurm_queue: number, state, node, time left, name, reason, script.
 SQUEUE = """#!/bin/sh
 echo "squeue $*" >> "{folder}/calls"
 env | grep '^SQUEUE_' >> "{folder}/foreign"

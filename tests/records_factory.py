@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from aiayn.attempts import Ended, Event, Started, append_event
 from aiayn.paths import (
     Evaluation,
     baselines_record,
@@ -29,6 +28,7 @@ from aiayn.records import (
     TrainRecord,
     write_record,
 )
+from aiayn.runs.attempts import Ended, Event, Started, append_event
 from aiayn.spec import (
     CleanSpec,
     CorpusSpec,

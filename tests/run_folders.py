@@ -8,9 +8,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Ended, Event, Started, append_event, seconds_between
-from aiayn.jobs import SubmittedJob, append_job
 from aiayn.records import Hardware, TrainRecord, write_record
+from aiayn.runs.attempts import (
+    DONE_NAME,
+    LOG_NAME,
+    RANK_LOCK_NAME,
+    Ended,
+    Event,
+    Started,
+    append_event,
+    seconds_between,
+)
+from aiayn.runs.jobs import SubmittedJob, append_job
 from tests.records_factory import CPU, PROVENANCE
 
 NOON = "2026-01-01T12:00:00+00:00"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.errors import RecordError
 from aiayn.provenance import replace_on_success
+from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
 from analysis.logs.types import LogFile
 from analysis.logs.worker import ReadLog, read_in_processes, read_one
 

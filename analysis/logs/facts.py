@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
+from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
 from analysis.logs.rows import LANGUAGE_PAIRS
 from analysis.logs.symbols import is_ours
 from analysis.logs.types import Argument, GenerationLog, TrainingLog, Validation

@@ -1,4 +1,4 @@
-"""Seconds an update of a small CPU training, with glibc's allocator as it is and as `aiayn.launch` sets it.
+"""Seconds an update of a small CPU training, with glibc's allocator as it is and as `aiayn.launch.submit` sets it.
 
     python tests/benchmarks/bench_allocator.py          about a minute on one core
 
@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from aiayn.launch import ALLOCATOR_ENVIRONMENT
+from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT
 
 STEPS = """
 import time, torch

@@ -9,7 +9,7 @@ import socket
 import time
 
 from aiayn.engine.ranks import Rank, StopVote, joined_ranks
-from aiayn.job import StopFlag
+from aiayn.launch.job import StopFlag
 
 NUM_RANKS = 8
 NUM_VOTES = 1000

@@ -16,7 +16,7 @@ from pathlib import Path
 from aiayn.provenance import gather_provenance
 from aiayn.records import RawCorpus, write_record
 from aiayn.spec import CorpusSpec
-from aiayn.text import count_lines, text_pair
+from aiayn.text.lines import count_lines, text_pair
 from tests.benchmarks.measuring import Command
 
 OURS, PEER = "ours", "peer"

@@ -3,8 +3,8 @@
     python sentencepiece_peer.py learn MODEL_PREFIX NUM_PIECES NUM_THREADS SAMPLE_LINES FILE...
     python sentencepiece_peer.py encode MODEL NUM_THREADS < text > pieces
 
-Learning has the choices of `aiayn.subword` (BPE, bytes for the unseen, text taken as it is), so that it is the same
-task; SAMPLE_LINES is how many lines sentencepiece draws of all, 0 for all.
+Learning has the choices of `aiayn.text.subword` (BPE, bytes for the unseen, text taken as it is), so that it is the
+same task; SAMPLE_LINES is how many lines sentencepiece draws of all, 0 for all.
 """
 
 import itertools

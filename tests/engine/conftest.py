@@ -6,11 +6,11 @@ from unittest import mock
 
 import pytest
 
-from aiayn.binarize import binarize_corpus
-from aiayn.clean import clean_corpus
-from aiayn.fetch import fetch_corpus
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
-from aiayn.subword import load_encoders, segment_corpus
+from aiayn.sources.fetch import fetch_corpus
+from aiayn.text.binarize import binarize_corpus
+from aiayn.text.clean import clean_corpus
+from aiayn.text.subword import load_encoders, segment_corpus
 from tests.engine.tiny_spec import CORPUS, TWO_BATCHES
 from tests.engine.tiny_training import make_request, train
 

@@ -13,7 +13,7 @@ from unittest import mock
 
 import msgspec
 
-from aiayn.job import TrainingJob, TrainingRequest
+from aiayn.launch.job import TrainingJob, TrainingRequest
 
 LONGEST_WAIT_SECONDS = 60.0
 
@@ -159,5 +159,5 @@ def next_jobs(*hooks: Hook) -> Callable[[TrainingRequest], TrainingJob]:
 @contextlib.contextmanager
 def hooked(*hooks: Hook) -> Iterator[None]:
     """Let the next jobs submitted be hooked, one by one."""
-    with mock.patch("aiayn.launch.TrainingJob", next_jobs(*hooks)):
+    with mock.patch("aiayn.launch.submit.TrainingJob", next_jobs(*hooks)):
         yield

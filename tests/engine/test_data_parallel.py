@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import torch
 
-from aiayn import attempts
 from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint
 from aiayn.engine.task import SharedBatches
 from aiayn.errors import RunError
-from aiayn.job import TrainingRequest
+from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.runs import attempts
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (

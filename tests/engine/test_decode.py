@@ -13,17 +13,17 @@ import pytest
 import torch
 
 import aiayn.engine.decode
-from aiayn.binarize import binarize_corpus
 from aiayn.engine.average import average_checkpoints
 from aiayn.engine.decode import Translator, decode_split, decoding_signature, load_source_lines
 from aiayn.engine.fairseq_args import USER_FOLDER
 from aiayn.engine.perplexity import perplexity
 from aiayn.errors import CheckpointError, ConfigError
-from aiayn.numbered_parts import WordNumberer
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec import SCALES, DecodingSpec, read_system
-from aiayn.text import read_lines, text_pair, write_lines
+from aiayn.text.binarize import binarize_corpus
+from aiayn.text.lines import read_lines, text_pair, write_lines
+from aiayn.text.numbered_parts import WordNumberer
 from tests.engine.tiny_spec import CORPUS, DECODING
 
 

@@ -26,10 +26,10 @@ from aiayn.engine.fairseq_args import training_data
 from aiayn.engine.model import load_model
 from aiayn.engine.untrained import save_untrained
 from aiayn.errors import CheckpointError, ConfigError, RecordError, SpaceError, UsageError
-from aiayn.finished import FinishedRun
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
+from aiayn.runs.finished import FinishedRun
 from aiayn.spec import TrainingSpec
 from tests.engine.tiny_spec import DECODING, TRAINING
 from tests.engine.tiny_training import make_request, train

@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import aiayn.launch.driver
 import aiayn.spec
-import aiayn.train
 from aiayn.__main__ import main
-from aiayn.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
-from aiayn.code_snapshot import CODE_FOLDER_NAME
 from aiayn.errors import RunError
-from aiayn.job import TrainingRequest
-from aiayn.locks import is_locked
+from aiayn.launch.code_snapshot import CODE_FOLDER_NAME
+from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
+from aiayn.runs.locks import is_locked
 from tests.engine.hooked_job import Fault, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, record_path_of, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
@@ -118,7 +118,7 @@ def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path
         if child == 0:
             status = 1
             try:
-                aiayn.train.drive(request, launcher="debug", record_path=Path(f"{run_folder}-{index}.json"))
+                aiayn.launch.driver.drive(request, launcher="debug", record_path=Path(f"{run_folder}-{index}.json"))
                 status = 0
             finally:
                 os._exit(status)
@@ -176,7 +176,7 @@ def test_a_done_run_needs_neither_disk_nor_time(
     tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its record is copied, whatever the machine could still do."""
-    monkeypatch.setattr("aiayn.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
+    monkeypatch.setattr("aiayn.launch.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
     run_name = "tiny_en_de-tiny-seed1-00000000"
     monkeypatch.setattr(aiayn.spec, "run_name", lambda **_: run_name)
     (tmp_path / "runs" / run_name).mkdir(parents=True)

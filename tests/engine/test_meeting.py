@@ -9,13 +9,13 @@ import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 import aiayn.engine.meeting
-from aiayn import attempts
 from aiayn.engine.meeting import NUM_PORTS_TRIED, meet, ports_of
 from aiayn.engine.rank_notes import error_noted, rank_lock
 from aiayn.engine.ranks import Rank
 from aiayn.errors import LaunchError
-from aiayn.locks import is_locked
-from aiayn.rank_errors import forget_noted_errors, noted_errors
+from aiayn.runs import attempts
+from aiayn.runs.locks import is_locked
+from aiayn.runs.rank_errors import forget_noted_errors, noted_errors
 
 
 @pytest.fixture(autouse=True)

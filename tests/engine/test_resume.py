@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import aiayn.engine.train
-from aiayn.attempts import DONE_NAME
 from aiayn.engine import task as engine_task
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.errors import RunError
-from aiayn.job import TrainingRequest
+from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.runs.attempts import DONE_NAME
 from tests.engine.hooked_job import Fault, KillAtEnd, KillInSave, Signal, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (

@@ -8,14 +8,14 @@ import pytest
 
 import aiayn.spec
 from aiayn.__main__ import main
-from aiayn.detokenise import detokenise
 from aiayn.engine.decode import Translator, decode_split, decoding_signature
-from aiayn.fetch import fetch_corpus
 from aiayn.paths import average_record, corpus_record
 from aiayn.records import BinarizedCorpus, RawCorpus, SegmentedText, TrainRecord, write_record
 from aiayn.score import score_hypotheses
+from aiayn.sources.fetch import fetch_corpus
 from aiayn.spec import CorpusSpec, read_system
-from aiayn.text import read_lines
+from aiayn.text.detokenise import detokenise
+from aiayn.text.lines import read_lines
 from tests.engine.tiny_spec import CORPUS
 from tests.engine.tiny_training import write_results
 

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import torch
 
-from aiayn import attempts
 from aiayn.engine.average import average_checkpoints
 from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256, update_of
 from aiayn.engine.fairseq_args import training_data
 from aiayn.engine.ranks import Rank
 from aiayn.engine.train import train_rank
-from aiayn.job import StopFlag, TrainingRequest
+from aiayn.launch.driver import drive
+from aiayn.launch.job import StopFlag, TrainingRequest
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
-from aiayn.train import drive
+from aiayn.runs import attempts
 from tests.engine.hooked_job import Hook
 from tests.engine.tiny_spec import TRAINING
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.attempts import DONE_NAME, LOG_NAME, Started, newest_update, read_events
-from aiayn.cluster_spec import ClusterSpec
+from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Started, newest_update, read_events
 from aiayn.spec import TrainingSpec
 from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
 from tests.engine.tiny_training import state_sha256

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from aiayn.job import StopFlag, TrainingJob, TrainingRequest
+from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
 
 
 class SlowJob(TrainingJob):

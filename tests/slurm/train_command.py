@@ -12,10 +12,10 @@ from unittest import mock
 
 import msgspec
 
-import aiayn.cluster_spec
+import aiayn.launch.cluster_spec
 import aiayn.spec
 from aiayn.__main__ import main
-from aiayn.cluster_spec import ClusterSpec
+from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.spec import CONFIG_FOLDER, SystemSpec, TrainingSpec
 from tests.engine.tiny_spec import DECODING
 from tests.slurm.slow_job import SlowJob
@@ -41,8 +41,8 @@ def run(settings: Settings, arguments: list[str]) -> int:
     make_job = functools.partial(SlowJob, seconds_per_update=settings.seconds_per_update)
     with (
         mock.patch.object(aiayn.spec, "read_system", read_system),
-        mock.patch.object(aiayn.cluster_spec, "read_cluster", read_cluster),
-        mock.patch("aiayn.launch.TrainingJob", make_job),
+        mock.patch.object(aiayn.launch.cluster_spec, "read_cluster", read_cluster),
+        mock.patch("aiayn.launch.submit.TrainingJob", make_job),
     ):
         return main(arguments)
 

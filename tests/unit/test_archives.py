@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from aiayn.archives import MAX_UNPACKED_PER_PACKED, open_members
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.joining import append_archive
+from aiayn.sources.archives import MAX_UNPACKED_PER_PACKED, open_members
+from aiayn.sources.joining import append_archive
 
 EN, DE = "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"
 MEMBERS = {"en": EN, "de": DE}

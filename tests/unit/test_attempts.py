@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.attempts import (
+from aiayn.errors import RecordError
+from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
     LOG_NAME,
     AttemptSummary,
@@ -24,7 +25,6 @@ from aiayn.attempts import (
     seconds_between,
     summarise_attempts,
 )
-from aiayn.errors import RecordError
 
 NOON = "2026-01-01T12:00:00+00:00"
 NOON_SECONDS = 1767268800  # the same in seconds since 1970

@@ -5,7 +5,7 @@ import pytest
 from aiayn import baselines
 from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
 from aiayn.errors import CorpusError
-from aiayn.toy import dictionary
+from aiayn.sources.toy import dictionary
 
 TRAIN_SOURCES = ["The dog sees the cat.", "The dog sees the queen.", "A man buys a book.", "A man buys a house."]
 TRAIN_TARGETS = [

@@ -15,12 +15,16 @@ import msgspec
 import numpy as np
 import pytest
 
-import aiayn.numbered_parts
 import aiayn.provenance
-import aiayn.shards
-import aiayn.text
+import aiayn.text.lines
+import aiayn.text.numbered_parts
+import aiayn.text.shards
 from aiayn.__main__ import main
-from aiayn.binarize import (
+from aiayn.errors import CorpusError
+from aiayn.provenance import gather_provenance
+from aiayn.records import BinarizedCorpus, RawCorpus, read_record
+from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.text.binarize import (
     binarize_corpus,
     data_bin_digest,
     dictionary_lines,
@@ -28,17 +32,13 @@ from aiayn.binarize import (
     read_dictionary,
     require_recorded_data_bin,
 )
-from aiayn.errors import CorpusError
-from aiayn.learning_watch import LearningWatch
-from aiayn.numbered_parts import Numberer, WordNumberer, kept_pairs, number_split, read_symbols
-from aiayn.pair_filter import length_reason
-from aiayn.provenance import gather_provenance
-from aiayn.records import BinarizedCorpus, RawCorpus, read_record
-from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
-from aiayn.subword_codes import CodesEncoder, learn_codes
-from aiayn.subword_sentencepiece import PieceEncoder, learn_pieces
-from aiayn.text import read_lines, text_pair, write_lines
-from aiayn.word_numbers import Numbered
+from aiayn.text.learning_watch import LearningWatch
+from aiayn.text.lines import read_lines, text_pair, write_lines
+from aiayn.text.numbered_parts import Numberer, WordNumberer, kept_pairs, number_split, read_symbols
+from aiayn.text.pair_filter import length_reason
+from aiayn.text.subword_codes import CodesEncoder, learn_codes
+from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
+from aiayn.text.word_numbers import Numbered
 
 SPEC = CorpusSpec(
     name="small",
@@ -228,8 +228,8 @@ def learnt_encoder(case: str, lines: list[str], folder: Path) -> PieceEncoder | 
 def test_neither_processes_nor_shards_nor_blocks_matter(
     record: BinarizedCorpus, tmp_path: Path, num_processes: int, lines_per_shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aiayn.numbered_parts, "_LINES_PER_BLOCK", 2)
-    monkeypatch.setattr(aiayn.numbered_parts, "_BYTES_PER_BLOCK", 8)
+    monkeypatch.setattr(aiayn.text.numbered_parts, "_LINES_PER_BLOCK", 2)
+    monkeypatch.setattr(aiayn.text.numbered_parts, "_BYTES_PER_BLOCK", 8)
     again = binarize_corpus(
         SPEC,
         write_text(tmp_path / "text", LINES_BY_NAME),
@@ -245,11 +245,11 @@ def test_neither_processes_nor_shards_nor_blocks_matter(
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
-    monkeypatch.setattr(aiayn.numbered_parts, "_LINES_PER_BLOCK", 512)
-    monkeypatch.setattr(aiayn.numbered_parts, "_BYTES_PER_BLOCK", 4096)
-    monkeypatch.setattr(aiayn.text, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(aiayn.text.numbered_parts, "_LINES_PER_BLOCK", 512)
+    monkeypatch.setattr(aiayn.text.numbered_parts, "_BYTES_PER_BLOCK", 4096)
+    monkeypatch.setattr(aiayn.text.lines, "_BLOCK_BYTES", 4096)
     monkeypatch.setattr(aiayn.provenance, "_BLOCK_BYTES", 4096)
-    monkeypatch.setattr(aiayn.shards, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(aiayn.text.shards, "_BLOCK_BYTES", 4096)
     peaks = []
     for num_lines in (5_000, 50_000):
         lines = ["a b c d e f"] * num_lines
@@ -435,7 +435,7 @@ def test_changed_text_and_another_corpus_are_refused(tmp_path: Path, record_path
 
 def test_text_becomes_a_data_bin_without_torch_or_fairseq() -> None:
     program = (
-        "import sys, aiayn.binarize, aiayn.clean, aiayn.fetch, aiayn.subword; "
+        "import sys, aiayn.text.binarize, aiayn.text.clean, aiayn.sources.fetch, aiayn.text.subword; "
         "print([name for name in ('torch', 'fairseq', 'submitit', 'snakemake') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"

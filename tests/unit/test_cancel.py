@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.cancel
+import aiayn.runs.cancel
 from aiayn.__main__ import main
-from aiayn.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
+from aiayn.runs.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
 from tests.run_folders import (
     FakeSlurm,
     make_run,
@@ -25,7 +25,7 @@ RUN = "demo_en_de-base-seed1-0a1b2c3d"
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm(tmp_path / "slurm")
     monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
-    monkeypatch.setattr(aiayn.cancel, "QUEUE_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.runs.cancel, "QUEUE_POLL_SECONDS", 0.01)
     return fake
 
 

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from aiayn import cleaned_parts
 from aiayn.__main__ import main
-from aiayn.clean import clean_corpus
 from aiayn.errors import ConfigError, CorpusError, SpaceError
-from aiayn.pair_filter import num_words, reason_to_drop
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
 from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, PublicFile, SegmentedSource, SubwordSpec
-from aiayn.text import read_lines, text_pair
+from aiayn.text import cleaned_parts
+from aiayn.text.clean import clean_corpus
+from aiayn.text.lines import read_lines, text_pair
+from aiayn.text.pair_filter import num_words, reason_to_drop
 
 SPEC = CorpusSpec(
     name="small",
@@ -162,7 +162,7 @@ def test_shards_of_other_limits_are_not_taken(
 ) -> None:
     raw = raw_of_pairs(tmp_path, [("a b c", "d e f"), ("a", "d")])
     with monkeypatch.context() as interrupted:
-        interrupted.setattr("aiayn.clean.join_parts", lambda *_: 1 / 0)
+        interrupted.setattr("aiayn.text.clean.join_parts", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             clean_corpus(SPEC, raw, record_path=record_path)
     assert (record_path.parent / ".parts").exists()

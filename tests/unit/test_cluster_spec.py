@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.cluster_spec import read_cluster
 from aiayn.errors import ConfigError
+from aiayn.launch.cluster_spec import read_cluster
 from aiayn.spec import CONFIG_FOLDER
 
 PLAIN = (CONFIG_FOLDER / "clusters" / "plain.yaml").read_text(encoding="utf-8")

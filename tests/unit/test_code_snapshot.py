@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import aiayn
-from aiayn.code_snapshot import snapshot_folder, take_snapshot
+from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_copy_that_cannot_be_finished_is_absent(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("aiayn.code_snapshot.os.fsync", full)
+    monkeypatch.setattr("aiayn.launch.code_snapshot.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         take_snapshot(tmp_path / "runs", source)
     assert list((tmp_path / "runs" / "code").iterdir()) == []
@@ -79,7 +79,7 @@ def test_a_job_imports_the_copy_though_the_checkout_has_changed(tmp_path: Path, 
 def test_the_copy_of_this_code_holds_all_that_a_job_imports(tmp_path: Path) -> None:
     folder = take_snapshot(tmp_path / "runs")
     program = (
-        "import aiayn.engine.train, aiayn.job, aiayn_fairseq, sys\n"
+        "import aiayn.engine.train, aiayn.launch.job, aiayn_fairseq, sys\n"
         "ours = [m.__file__ for n, m in sorted(sys.modules.items()) if n.split('.')[0] in ('aiayn', 'aiayn_fairseq')]\n"
         "print('\\n'.join(sorted(ours)))\n"
         "print([n for n in ('analysis', 'paper_tables', 'aiayn.verbs') if n in sys.modules])"

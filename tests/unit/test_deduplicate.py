@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aiayn import deduplicate
-from aiayn.deduplicate import DigestFile, PairDigests, mark_duplicates, num_buckets_of, read_mask
-from aiayn.joined_parts import join_parts
+from aiayn.text import deduplicate
+from aiayn.text.deduplicate import DigestFile, PairDigests, mark_duplicates, num_buckets_of, read_mask
+from aiayn.text.joined_parts import join_parts
 
 
 def marks(folder: Path, pairs: list[tuple[str, str]], pairs_per_file: int, num_buckets: int) -> list[bool]:

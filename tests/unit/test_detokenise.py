@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import sentencepiece
 
-from aiayn.detokenise import detokenise, join_pieces
 from aiayn.spec import CorpusSpec, SegmentedSource, SubwordSpec, read_corpus
-from aiayn.subword_sentencepiece import learn_pieces
-from aiayn.text import read_lines
-from aiayn.text_route import TextRoute
+from aiayn.text.detokenise import detokenise, join_pieces
+from aiayn.text.lines import read_lines
+from aiayn.text.route import TextRoute
+from aiayn.text.subword_sentencepiece import learn_pieces
 
 SENTENCEPIECE = CorpusSpec(
     name="small", description="for these tests", language_pair="en-de", dev_testset="dev", test_testset="test",

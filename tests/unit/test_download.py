@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.download import (
+from aiayn.errors import ConfigError, FetchError
+from aiayn.sources.download import (
     Download,
     PublishedFile,
     download_all,
@@ -18,9 +19,8 @@ from aiayn.download import (
     named_mirror,
     verify_file,
 )
-from aiayn.errors import ConfigError, FetchError
-from aiayn.transfer import Patience, StoppedError
-from aiayn.transfer_progress import TransferProgress
+from aiayn.sources.transfer import Patience, StoppedError
+from aiayn.sources.transfer_progress import TransferProgress
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.jobs import read_jobs
+from aiayn.runs.jobs import read_jobs
 from tests.fake_slurm import FakeSlurm, install
 from tests.unit.test_launch_slurm import data_record
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.feasibility
+import aiayn.launch.feasibility
 from aiayn.cost import num_parameters
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, SpaceError
-from aiayn.feasibility import check_feasible, needed_disk_bytes, predict_hours
-from aiayn.job import TrainingRequest
+from aiayn.launch.feasibility import check_feasible, needed_disk_bytes, predict_hours
+from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
 
@@ -38,8 +38,8 @@ def request_(tmp_path: Path) -> TrainingRequest:
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to a machine without GPU, whose core does 10^11 operations a second."""
-    monkeypatch.setattr(aiayn.feasibility, "gpu_names", list)
-    monkeypatch.setattr(aiayn.feasibility, "cpu_flops_per_second_per_core", lambda: 1.0e11)
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
+    monkeypatch.setattr(aiayn.launch.feasibility, "cpu_flops_per_second_per_core", lambda: 1.0e11)
 
 
 def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_beyond_a_day_is_refused_at_any_scale(request_: TrainingRequest, monkeyp
 
 def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_free(10**12, monkeypatch)
-    monkeypatch.setattr(aiayn.feasibility, "gpu_names", lambda: ["NVIDIA H200"] * 8)
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: ["NVIDIA H200"] * 8)
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError, CorpusError, FetchError
-from aiayn.fetch import fetch_corpus
+from aiayn.sources.fetch import fetch_corpus
 from aiayn.spec import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -19,7 +19,7 @@ from aiayn.spec import (
     SegmentedSource,
     read_corpus,
 )
-from aiayn.text import read_lines
+from aiayn.text.lines import read_lines
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 SPLITS = ("train", "dev", "test")

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from aiayn.errors import RecordError
-from aiayn.finished import find_finished
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, write_record
+from aiayn.runs.finished import find_finished
 from aiayn.spec import read_system
 from tests.records_factory import CPU, PROVENANCE
 

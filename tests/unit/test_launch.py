@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 import aiayn
-import aiayn.job
-import aiayn.launch
-from aiayn.code_snapshot import take_snapshot
+import aiayn.launch.job
+import aiayn.launch.submit
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
-from aiayn.job import StopFlag, TrainingJob, TrainingRequest, continue_later
-from aiayn.launch import ALLOCATOR_ENVIRONMENT, submit
+from aiayn.launch.code_snapshot import take_snapshot
+from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest, continue_later
+from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT, submit
 from tests.fake_slurm import install
 from tests.records_factory import BASE_TRAINING
 
@@ -43,8 +43,8 @@ class TellingJob(TrainingJob):
 
 
 def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.launch, "TrainingJob", TellingJob)
-    monkeypatch.setattr(aiayn.launch, "gpu_names", list)
+    monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", TellingJob)
+    monkeypatch.setattr(aiayn.launch.submit, "gpu_names", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(
         "PYTHONPATH",

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.binarize import data_bin_digest
-from aiayn.cluster_spec import ClusterSpec, read_cluster
 from aiayn.errors import LaunchError
-from aiayn.launch import sbatch_text, submit_to_slurm
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.submit import sbatch_text, submit_to_slurm
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
+from aiayn.text.binarize import data_bin_digest
 from tests.fake_slurm import FakeSlurm, install
 from tests.golden_files import check_golden
 from tests.records_factory import PROVENANCE

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from aiayn.attempts import Ended, Started
 from aiayn.errors import ConfigError
+from aiayn.runs.attempts import Ended, Started
 from analysis.logs.averages import average_trainings
 from analysis.logs.cache import read_folder
 from analysis.logs.checks import Evidence, Holds, OneValue, read_rules, show

@@ -8,18 +8,18 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.attempts import Ended, Started, append_event
-from aiayn.cluster_spec import read_cluster
 from aiayn.cost import predicted_training_seconds
 from aiayn.errors import ConfigError, UsageError
 from aiayn.hardware import read_hardware
+from aiayn.launch.cluster_spec import read_cluster
 from aiayn.paths import corpus_record, train_record
-from aiayn.plan import AskedScale, Plan, group_asked, make_plan
-from aiayn.plan_config import read_changed_scale
-from aiayn.plan_machine import Machine, choose_machine
-from aiayn.plan_sizes import CONTEXT_BYTES, device_memory_bytes, host_memory_bytes, run_disk_bytes
-from aiayn.plan_text import render_plan
+from aiayn.plan.config import read_changed_scale
+from aiayn.plan.machine import Machine, choose_machine
+from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
+from aiayn.plan.sizes import CONTEXT_BYTES, device_memory_bytes, host_memory_bytes, run_disk_bytes
+from aiayn.plan.text import render_plan
 from aiayn.records import BinarizedCorpus, Hardware, TrainRecord, write_record
+from aiayn.runs.attempts import Ended, Started, append_event
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
 from paper_tables.evaluations import (
     expand_baselines,
@@ -278,7 +278,7 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
         machine = choose_machine(cluster, HARDWARE, launcher=launcher, gpu=gpu, num_gpus=None)
         return machine.gpu, machine.num_devices, machine.num_ranks
 
-    monkeypatch.setattr("aiayn.plan_machine.gpu_names", list)
+    monkeypatch.setattr("aiayn.plan.machine.gpu_names", list)
     two_nodes = msgspec.structs.replace(PLAIN, gpu_type="h100", num_nodes=2)
     assert chosen() == ("P100", 8, 8)
     assert chosen(two_nodes) == ("H100", 16, 16)
@@ -286,7 +286,7 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
     assert chosen(CPU) == ("", 1, 1)
     assert chosen(CPU, launcher="slurm") == ("", 8, 8)
     assert chosen(launcher="local") == ("", 1, 1)
-    monkeypatch.setattr("aiayn.plan_machine.gpu_names", lambda: ["NVIDIA H200"])
+    monkeypatch.setattr("aiayn.plan.machine.gpu_names", lambda: ["NVIDIA H200"])
     assert chosen(launcher="local") == ("H200", 1, 1)
 
 

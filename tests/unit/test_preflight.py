@@ -14,17 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn import preflight
 from aiayn.__main__ import main
-from aiayn.cluster_spec import read_cluster
 from aiayn.corpus_spec import CorpusSpec
 from aiayn.hardware import read_hardware
-from aiayn.plan import Plan, group_asked, make_plan
-from aiayn.plan_machine import choose_machine
-from aiayn.preflight import Check
-from aiayn.preflight_mirrors import check_mirrors
-from aiayn.preflight_slurm import check_slurm, read_gpus, read_minutes
-from aiayn.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
+from aiayn.launch.cluster_spec import read_cluster
+from aiayn.plan.machine import choose_machine
+from aiayn.plan.plan import Plan, group_asked, make_plan
+from aiayn.preflight import checks as preflight
+from aiayn.preflight.checks import Check
+from aiayn.preflight.mirrors import check_mirrors
+from aiayn.preflight.slurm import check_slurm, read_gpus, read_minutes
+from aiayn.sources.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
 from aiayn.spec import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
 from paper_tables.evaluations import expand_evaluations, read_corpora, read_systems
 
@@ -212,7 +212,7 @@ def test_the_plan_must_fit_on_the_disk(plan: Plan, tmp_path: Path, monkeypatch: 
     leave_free(needed - 1, monkeypatch)
     (check,) = space(plan, tmp_path)
     assert check.outcome == "FAIL"
-    assert f"up to {needed / 1e9:,.1f} GB needed: runs 192.5 GB in {tmp_path / 'runs'}" in check.evidence
+    assert f"up to {needed / 1e9:,.1f} GB needed: runs 226.2 GB in {tmp_path / 'runs'}" in check.evidence
     assert "--config runs_folder=" in check.next_step
 
 
@@ -385,7 +385,9 @@ def test_the_demo_passes_and_a_wrong_config_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("aiayn.preflight.installed_versions", lambda: dict.fromkeys(preflight.NEEDED_PACKAGES, "0"))
+    monkeypatch.setattr(
+        "aiayn.preflight.checks.installed_versions", lambda: dict.fromkeys(preflight.NEEDED_PACKAGES, "0")
+    )
     demo = ["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline"]
     assert main(demo) == 0
     assert "OK    mirrors of demo_en_de  none needed" in capsys.readouterr().out

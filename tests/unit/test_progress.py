@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from aiayn.attempts import Progress
-from aiayn.progress import SECONDS_BETWEEN_LINES, ProgressLine
+from aiayn.launch.progress import SECONDS_BETWEEN_LINES, ProgressLine
+from aiayn.runs.attempts import Progress
 
 
 def progress(update: int) -> Progress:
@@ -16,7 +16,7 @@ def progress(update: int) -> Progress:
 
 def at(line: ProgressLine, now: float, update: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Show progress at a time of the monotonic clock."""
-    monkeypatch.setattr("aiayn.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("aiayn.launch.progress.time.monotonic", lambda: now)
     line.show(progress(update))
 
 

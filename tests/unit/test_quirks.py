@@ -16,21 +16,21 @@ from pathlib import Path
 import pytest
 from sacrebleu.dataset import DATASETS
 
-from aiayn.clean import clean_corpus
-from aiayn.download import Download
-from aiayn.joining import append_archive, append_member
-from aiayn.normalise_moses import blank_non_printing
-from aiayn.pair_filter import reason_to_drop
 from aiayn.provenance import gather_provenance
-from aiayn.recipe import ArchiveSource
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.shards import read_shard, split_into_shards
+from aiayn.sources.download import Download
+from aiayn.sources.joining import append_archive, append_member
+from aiayn.sources.recipe import ArchiveSource
+from aiayn.sources.testsets import SACREBLEU_NAME_BY_TESTSET, write_public_testsets
+from aiayn.sources.transfer import Patience
 from aiayn.spec import CleanSpec, CorpusSpec, read_corpus
-from aiayn.testsets import SACREBLEU_NAME_BY_TESTSET, write_public_testsets
-from aiayn.text import count_lines, read_lines, text_pair
-from aiayn.text_route import TextRoute
-from aiayn.tokenize_moses import Tokenizer
-from aiayn.transfer import Patience
+from aiayn.text.clean import clean_corpus
+from aiayn.text.lines import count_lines, read_lines, text_pair
+from aiayn.text.normalise_moses import blank_non_printing
+from aiayn.text.pair_filter import reason_to_drop
+from aiayn.text.route import TextRoute
+from aiayn.text.shards import read_shard, split_into_shards
+from aiayn.text.tokenize_moses import Tokenizer
 
 MIRROR = os.environ.get("AIAYN_MIRROR", "")
 

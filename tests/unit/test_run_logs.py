@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.run_logs
+import aiayn.runs.logs
 from aiayn.__main__ import main
-from aiayn.attempts import LOG_NAME, append_event
-from aiayn.run_logs import follow, in_words, last_lines, newest_log
+from aiayn.runs.attempts import LOG_NAME, append_event
+from aiayn.runs.logs import follow, in_words, last_lines, newest_log
 from tests.run_folders import ended, make_run, settings_line, started, statistics_line, write_done, write_log
 
 VALID = (
@@ -25,8 +25,8 @@ EPOCH = (
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.run_logs, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(aiayn.run_logs, "SECONDS_AFTER_DONE", 0.05)
+    monkeypatch.setattr(aiayn.runs.logs, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.runs.logs, "SECONDS_AFTER_DONE", 0.05)
 
 
 class Follower:
@@ -179,6 +179,6 @@ def test_ctrl_c_ends_following(
         yield "a line"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(aiayn.run_logs, "follow", interrupted)
+    monkeypatch.setattr(aiayn.runs.logs, "follow", interrupted)
     assert main(["logs", "demo", "--follow", "--runs-folder", str(run_folder.parent)]) == 130
     assert capsys.readouterr().out == "a line\n"

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from aiayn.run_state import Evidence, judge_state
-from aiayn.slurm_queue import QueuedJob
+from aiayn.launch.slurm_queue import QueuedJob
+from aiayn.runs.state import Evidence, judge_state
 from tests.run_folders import at, ended, started, submitted
 
 SLURM_JOB = submitted("slurm", "22", minutes=1)

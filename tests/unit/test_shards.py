@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from aiayn.errors import CorpusError
-from aiayn.shards import Shard, map_shards, part_path, read_shard, split_into_shards
-from aiayn.worker_pool import TaskProgress
+from aiayn.text.shards import Shard, map_shards, part_path, read_shard, split_into_shards
+from aiayn.text.worker_pool import TaskProgress
 
 KEY = "0123abcd"
 
@@ -210,7 +210,7 @@ import functools, os, sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_shards import KEY, NumCharacters, shards_of
-from aiayn.shards import map_shards
+from aiayn.text.shards import map_shards
 
 def work(shard, folder, *, notes):
     (folder / "torn").write_text("half")

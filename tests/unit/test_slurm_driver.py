@@ -12,8 +12,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.slurm_driver
-from aiayn.attempts import (
+import aiayn.launch.slurm_driver
+from aiayn.errors import LaunchError, RunError
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.driver import drive
+from aiayn.launch.interruption import Interruption
+from aiayn.launch.job import TrainingRequest
+from aiayn.runs.attempts import (
     DONE_NAME,
     RANK_LOCK_NAME,
     Ended,
@@ -22,13 +27,8 @@ from aiayn.attempts import (
     end_attempt,
     read_events,
 )  # fmt: skip
-from aiayn.cluster_spec import ClusterSpec, read_cluster
-from aiayn.errors import LaunchError, RunError
-from aiayn.interruption import Interruption
-from aiayn.job import TrainingRequest
-from aiayn.jobs import read_jobs
-from aiayn.rank_errors import note_error
-from aiayn.train import drive
+from aiayn.runs.jobs import read_jobs
+from aiayn.runs.rank_errors import note_error
 from tests.fake_slurm import FakeSlurm, install
 from tests.unit.test_launch import make_request
 
@@ -68,12 +68,12 @@ def steps(monkeypatch: pytest.MonkeyPatch, *happenings: Step) -> Iterator[list[S
 
     def pause(driver: object, seconds: float) -> None:
         clock[0] += seconds
-        if seconds > aiayn.slurm_driver.STEP_SECONDS:  # else it is looking for signs of life
+        if seconds > aiayn.launch.slurm_driver.STEP_SECONDS:  # else it is looking for signs of life
             assert left, "the driver waits on"
             left.pop(0)()
 
-    monkeypatch.setattr(aiayn.slurm_driver.SlurmDriver, "_pause", pause)
-    monkeypatch.setattr(aiayn.slurm_driver.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(aiayn.launch.slurm_driver.SlurmDriver, "_pause", pause)
+    monkeypatch.setattr(aiayn.launch.slurm_driver.time, "monotonic", lambda: clock[0])
     yield left
     assert left == []
 
@@ -347,7 +347,7 @@ class TestLives:
     ) -> None:  # fmt: skip
         """A controller that was killed when the job was seconds old knows nothing of it; another would be a second."""
         beats = iter([1, 1, 1, 2, 2, 3])
-        monkeypatch.setattr(aiayn.slurm_driver.attempts, "heartbeat", lambda run_folder: next(beats))
+        monkeypatch.setattr(aiayn.launch.slurm_driver.attempts, "heartbeat", lambda run_folder: next(beats))
 
         def forget() -> None:
             start(run_folder)
@@ -367,7 +367,7 @@ class TestLives:
 
         with steps(monkeypatch, forget, lambda: finish(run_folder)):
             drive_it(request_, cluster, tmp_path)
-            assert aiayn.slurm_driver.time.monotonic() >= aiayn.slurm_driver.GRACE_SECONDS
+            assert aiayn.launch.slurm_driver.time.monotonic() >= aiayn.launch.slurm_driver.GRACE_SECONDS
         assert slurm.num_submitted() == 2
 
     def test_a_job_that_saved_on_term_and_was_forgotten_was_most_likely_cancelled(
@@ -468,7 +468,9 @@ def test_a_signal_ends_the_driver_at_once_and_the_job_runs_on(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(aiayn.slurm_driver.time, "sleep", lambda seconds: os.kill(os.getpid(), number), raising=True)
+    monkeypatch.setattr(
+        aiayn.launch.slurm_driver.time, "sleep", lambda seconds: os.kill(os.getpid(), number), raising=True
+    )
     handler = signal.getsignal(number)
     with caplog.at_level("INFO"), pytest.raises(error):
         drive_it(request_, cluster, tmp_path)
@@ -483,7 +485,7 @@ def test_a_pause_is_as_long_as_it_says_without_a_signal(
     request_: TrainingRequest, cluster: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(aiayn.slurm_driver.time, "sleep", slept.append)
-    monkeypatch.setattr(aiayn.slurm_driver.time, "monotonic", lambda: sum(slept))
-    aiayn.slurm_driver.SlurmDriver(request_, cluster, Interruption())._pause(1.25)
+    monkeypatch.setattr(aiayn.launch.slurm_driver.time, "sleep", slept.append)
+    monkeypatch.setattr(aiayn.launch.slurm_driver.time, "monotonic", lambda: sum(slept))
+    aiayn.launch.slurm_driver.SlurmDriver(request_, cluster, Interruption())._pause(1.25)
     assert slept == [0.5, 0.5, 0.25]

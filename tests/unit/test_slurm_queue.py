@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.slurm_queue
+import aiayn.launch.slurm_queue
 from aiayn.errors import LaunchError
-from aiayn.slurm_queue import QueuedJob, cancel_jobs, find_jobs, has_slurm, requeue_job
+from aiayn.launch.slurm_queue import QueuedJob, cancel_jobs, find_jobs, has_slurm, requeue_job
 from tests.fake_slurm import FakeSlurm, install
 
 
@@ -83,7 +83,7 @@ def test_half_an_answer_is_none(slurm: FakeSlurm) -> None:
 
 def test_a_command_that_hangs_is_none(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     (slurm.commands / "squeue").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
-    monkeypatch.setattr(aiayn.slurm_queue, "_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(aiayn.launch.slurm_queue, "_TIMEOUT_SECONDS", 0.2)
     assert find_jobs("run") is None
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.status
-import aiayn.train
+import aiayn.launch.driver
+import aiayn.runs.status
 from aiayn.__main__ import main
-from aiayn.attempts import ATTEMPTS_NAME, DONE_NAME, DRIVER_LOCK_NAME, RANK_LOCK_NAME, seconds_between
 from aiayn.errors import RecordError
-from aiayn.locks import is_locked
-from aiayn.run_log import read_log_tail, read_max_update
-from aiayn.run_names import RunNameParts, match_run, split_run_name
-from aiayn.status import RunStatus, list_run_folders, read_statuses
-from aiayn.status_text import WIDTH, format_duration, render_status, render_statuses
+from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, DRIVER_LOCK_NAME, RANK_LOCK_NAME, seconds_between
+from aiayn.runs.locks import is_locked
+from aiayn.runs.log import read_log_tail, read_max_update
+from aiayn.runs.names import RunNameParts, match_run, split_run_name
+from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
+from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
 from tests.golden_files import check_golden
 from tests.run_folders import (
     EPOCH,
@@ -55,7 +55,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty runs folder on the machine `here`, one hour after noon."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platform, "node", lambda: "here")
-    monkeypatch.setattr(aiayn.status, "utc_now", lambda: at(60))
+    monkeypatch.setattr(aiayn.runs.status, "utc_now", lambda: at(60))
     Path("runs").mkdir()
     return Path("runs")
 

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 import sentencepiece
 
-import aiayn.word_numbers
-from aiayn.detokenise import join_pieces
+import aiayn.text.word_numbers
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, SegmentedText
 from aiayn.spec import CorpusSpec, GeneratedSource, SubwordSpec
-from aiayn.subword import load_encoders, segment_corpus
-from aiayn.subword_sentencepiece import PieceEncoder, learn_pieces
-from aiayn.text import read_lines, text_pair, write_lines
+from aiayn.text.detokenise import join_pieces
+from aiayn.text.lines import read_lines, text_pair, write_lines
+from aiayn.text.subword import load_encoders, segment_corpus
+from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
 
 ENGLISH = ["the dog sees the house", "the dogs see a house", "a\u00a0dog sleeps in the house", "the\rhouse is old"] * 5
 GERMAN = [
@@ -178,7 +178,7 @@ def test_numbers_word_by_word_are_those_of_the_whole_line(
     encoder: PieceEncoder, model: bytes, max_words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where hardly a word is remembered, and where the line holds the mark that begins a word."""
-    monkeypatch.setattr(aiayn.word_numbers, "MAX_WORDS", max_words)
+    monkeypatch.setattr(aiayn.text.word_numbers, "MAX_WORDS", max_words)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     lines = [*ENGLISH, *ODD_LINES, *MARKED_LINES, *GERMAN]
     expected = [[*processor.encode(line), processor.eos_id()] for line in lines]

@@ -10,20 +10,20 @@ import msgspec
 import numpy as np
 import pytest
 
-import aiayn.word_numbers
-from aiayn.binarize import binarize_corpus, read_dictionary
-from aiayn.clean import clean_corpus
-from aiayn.detokenise import detokenise
+import aiayn.text.word_numbers
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.learning_watch import LearningWatch
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.shards import PARTS_FOLDER
 from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
-from aiayn.subword import load_encoders, segment_corpus
-from aiayn.subword_codes import CodesEncoder, learn_codes, merge_counts
-from aiayn.text import read_lines, text_pair, write_lines
-from aiayn.tokenize_moses import Tokenizer
+from aiayn.text.binarize import binarize_corpus, read_dictionary
+from aiayn.text.clean import clean_corpus
+from aiayn.text.detokenise import detokenise
+from aiayn.text.learning_watch import LearningWatch
+from aiayn.text.lines import read_lines, text_pair, write_lines
+from aiayn.text.shards import PARTS_FOLDER
+from aiayn.text.subword import load_encoders, segment_corpus
+from aiayn.text.subword_codes import CodesEncoder, learn_codes, merge_counts
+from aiayn.text.tokenize_moses import Tokenizer
 
 NUM_MERGES = 300
 ENGLISH = ["the dog sees the house", "the dogs &apos;s  house", "a dog sleeps in the house .", ""] * 10
@@ -115,7 +115,7 @@ def test_pieces_of_real_text_are_the_commands(
     real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path, max_words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of text that the codes were learnt from, and of French, which they never saw."""
-    monkeypatch.setattr(aiayn.word_numbers, "MAX_WORDS", max_words)
+    monkeypatch.setattr(aiayn.text.word_numbers, "MAX_WORDS", max_words)
     codes_path = tmp_path / "joint.codes"
     codes_path.write_text(real_codes, encoding="utf-8", newline="\n")
     folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
@@ -285,6 +285,6 @@ def test_a_second_start_goes_on_with_whole_shards(
     def refuse(*arguments: object) -> None:
         raise AssertionError("a shard was counted again")
 
-    monkeypatch.setattr("aiayn.subword.count_words", refuse)
+    monkeypatch.setattr("aiayn.text.subword.count_words", refuse)
     segment_corpus(SPEC, text, record_path=record_path, lines_per_shard=16)
     assert sorted(path.name for path in record_path.parent.iterdir()) == ["joint.codes", "joint.vocab"]

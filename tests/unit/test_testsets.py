@@ -14,12 +14,17 @@ import pytest
 import sacrebleu
 from sacrebleu.dataset import DATASETS
 
-from aiayn.download import Download
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
-from aiayn.recipe import ArchiveSource, PlainText, PublicTestset
+from aiayn.sources.download import Download
+from aiayn.sources.recipe import ArchiveSource, PlainText, PublicTestset
+from aiayn.sources.testsets import (
+    SACREBLEU_NAME_BY_TESTSET,
+    public_references,
+    read_public_testset,
+    write_public_testsets,
+)
+from aiayn.sources.transfer import Patience
 from aiayn.spec import read_corpus
-from aiayn.testsets import SACREBLEU_NAME_BY_TESTSET, public_references, read_public_testset, write_public_testsets
-from aiayn.transfer import Patience
 
 LINES = {"en": ["One S&P.", "T\u2028wo\u00a0!"], "de": ["Eins S&P.", "Zw\u00adei\u00a0\u202f!"]}
 BYTES = {language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()}

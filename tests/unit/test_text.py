@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import CorpusError
-from aiayn.text import (
+from aiayn.text.lines import (
     count_aligned_lines,
     count_lines,
     open_bytes,

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from sacremoses import MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.normalise_moses import blank_non_printing, normalise_line
-from aiayn.text import read_lines
-from aiayn.text_route import TextRoute
-from aiayn.tokenize_moses import Tokenizer, detokenize_line
+from aiayn.text.lines import read_lines
+from aiayn.text.normalise_moses import blank_non_printing, normalise_line
+from aiayn.text.route import TextRoute
+from aiayn.text.tokenize_moses import Tokenizer, detokenize_line
 
 # Beginnings of SHA-256: tokens; normalised; normalised and tokens of -a, as fairseq's script does.
 PRINTED_BY_PERL = [

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from aiayn.errors import CorpusError
-from aiayn.toy import (
+from aiayn.sources.toy import (
     SentencePair,
     all_triples,
     count_meanings,
@@ -15,8 +15,8 @@ from aiayn.toy import (
     noun_phrases,
     split_faults,
 )
-from aiayn.toy_grammar import Clause, Meaning, english_noun_phrase, joined_french_words, sentence
-from aiayn.toy_lexicon import CONJUNCTIONS, NOUNS, OPENERS, TIMES, VERBS, Language, Tense
+from aiayn.sources.toy_grammar import Clause, Meaning, english_noun_phrase, joined_french_words, sentence
+from aiayn.sources.toy_lexicon import CONJUNCTIONS, NOUNS, OPENERS, TIMES, VERBS, Language, Tense
 
 Corpus = dict[str, list[SentencePair]]
 

@@ -14,14 +14,22 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.local_driver
-import aiayn.train
-from aiayn.attempts import DONE_NAME, DRIVER_LOCK_NAME, LOG_NAME, RANK_LOCK_NAME, Started, append_event, end_attempt
+import aiayn.launch.driver
+import aiayn.launch.local_driver
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, RunError
-from aiayn.job import TrainingRequest
-from aiayn.jobs import SubmittedJob, append_job, read_jobs
-from aiayn.train import drive
+from aiayn.launch.driver import drive
+from aiayn.launch.job import TrainingRequest
+from aiayn.runs.attempts import (
+    DONE_NAME,
+    DRIVER_LOCK_NAME,
+    LOG_NAME,
+    RANK_LOCK_NAME,
+    Started,
+    append_event,
+    end_attempt,
+)
+from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from tests.records_factory import BASE_TRAINING
 
 Work = Callable[[Path], None]
@@ -48,8 +56,8 @@ class FakeJob:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often."""
-    monkeypatch.setattr(aiayn.local_driver, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(aiayn.train, "LOCK_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.launch.local_driver, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.launch.driver, "LOCK_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -67,7 +75,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, *works: Work) -> Iterator[list[Wo
     """Let each submission be the next stand-in; yields those left."""
     left = list(works)
     monkeypatch.setattr(
-        aiayn.local_driver, "submit", lambda request, *_: FakeJob(left.pop(0), Path(request.run_folder))
+        aiayn.launch.local_driver, "submit", lambda request, *_: FakeJob(left.pop(0), Path(request.run_folder))
     )
     yield left
 
@@ -201,9 +209,9 @@ def test_a_job_that_misses_the_first_signal_gets_another(
     request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver waiting for ever."""
-    monkeypatch.setattr(aiayn.local_driver, "SECONDS_BETWEEN_SIGNALS", 0.02)
+    monkeypatch.setattr(aiayn.launch.local_driver, "SECONDS_BETWEEN_SIGNALS", 0.02)
     times: list[float] = []
-    monkeypatch.setattr(aiayn.local_driver, "_terminate_local_job", lambda job: times.append(time.monotonic()))
+    monkeypatch.setattr(aiayn.launch.local_driver, "_terminate_local_job", lambda job: times.append(time.monotonic()))
 
     class DeafJob(FakeJob):
         def done(self) -> bool:
@@ -211,7 +219,7 @@ def test_a_job_that_misses_the_first_signal_gets_another(
                 os.kill(os.getpid(), signal.SIGINT)
             return len(times) >= 3
 
-    monkeypatch.setattr(aiayn.local_driver, "submit", lambda *_: DeafJob(die, tmp_path))
+    monkeypatch.setattr(aiayn.launch.local_driver, "submit", lambda *_: DeafJob(die, tmp_path))
     with pytest.raises(KeyboardInterrupt):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert times[2] - times[0] >= 0.04
@@ -268,7 +276,7 @@ def test_a_living_job_of_a_driver_that_died_is_waited_for(
 ) -> None:
     run_folder = Path(request_.run_folder)
     run_folder.mkdir()
-    child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 0.3)
+    child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 2.0)  # longer than copying the code takes
     threading.Timer(0.1, finish, [run_folder]).start()
     with submitted(monkeypatch):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
@@ -320,7 +328,7 @@ def test_every_job_is_noted_with_its_code(
     first, second = read_jobs(Path(request_.run_folder))
     assert (first.launcher, first.job, first.host, first.update) == ("local", "fake", platform.node(), 0)
     assert second.update == 10
-    assert Path(first.code_folder, "aiayn", "train.py").is_file()
+    assert Path(first.code_folder, "aiayn", "launch", "driver.py").is_file()
     assert Path(first.code_folder).parent == tmp_path / "code"
     assert second.code_folder == first.code_folder
 
@@ -357,7 +365,8 @@ def test_beginning_anew_under_a_living_job_is_refused(
 def test_the_driver_loads_no_engine() -> None:
     """All that the verb imports, and a submission: neither torch nor fairseq comes along."""
     program = (
-        "import sys, aiayn.verbs.train, aiayn.train, aiayn.feasibility, aiayn.launch, aiayn.binarize, aiayn.machine\n"
+        "import sys, aiayn.verbs.train, aiayn.launch.driver, aiayn.launch.feasibility, aiayn.launch.submit\n"
+        "import aiayn.text.binarize, aiayn.machine\n"
         "aiayn.machine.cpu_flops_per_second_per_core()\n"
         "import submitit; submitit.AutoExecutor('unused', cluster='local')\n"
         "print([name for name in ('torch', 'fairseq', 'omegaconf', 'pandas') if name in sys.modules])"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.feasibility
-import aiayn.train
+import aiayn.launch.driver
+import aiayn.launch.feasibility
 from aiayn.__main__ import main
-from aiayn.binarize import data_bin_digest
-from aiayn.job import TrainingRequest
+from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.spec import read_system
+from aiayn.text.binarize import data_bin_digest
 from tests.records_factory import PROVENANCE
 
 
@@ -19,8 +19,8 @@ from tests.records_factory import PROVENANCE
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
     """Return the list that every request is put on, in place of a training."""
     asked: list[TrainingRequest] = []
-    monkeypatch.setattr(aiayn.train, "drive", lambda request, **_: asked.append(request))
-    monkeypatch.setattr(aiayn.feasibility, "check_feasible", lambda *_, **__: None)
+    monkeypatch.setattr(aiayn.launch.driver, "drive", lambda request, **_: asked.append(request))
+    monkeypatch.setattr(aiayn.launch.feasibility, "check_feasible", lambda *_, **__: None)
     return asked
 
 
@@ -110,7 +110,7 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[str] = []
-    monkeypatch.setattr(aiayn.feasibility, "check_space", lambda request, data: checked.append(request.run))
+    monkeypatch.setattr(aiayn.launch.feasibility, "check_space", lambda request, data: checked.append(request.run))
     own = ["--num-ranks", "2", "--threads-per-rank", "3"]
     assert train(data_path, "base", *own) == 0
     assert train(data_path, "base", *own, "--launcher", "slurm", "--cluster", "plain") == 0

@@ -11,16 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.unlock
+import aiayn.runs.unlock
 from aiayn.__main__ import main
-from aiayn.driver_mark import DriverMark, driver_life, list_locks, mark_driver, read_marks, start_of_process
 from aiayn.errors import RecordError
+from aiayn.runs.driver_mark import DriverMark, driver_life, list_locks, mark_driver, read_marks, start_of_process
 from tests.run_folders import FakeSlurm, make_run, submitted
 
 SLURM_NAME = "aiayn_bc7f6f8f-51c9-4af9-b9a8-7dad100417c2"
 DRIVING = """
 import sys, time
-from aiayn.driver_mark import mark_driver
+from aiayn.runs.driver_mark import mark_driver
 mark_driver([sys.argv[1]])
 print("marked", flush=True)
 time.sleep(600 if sys.argv[2] == "works" else 0)
@@ -31,7 +31,7 @@ time.sleep(600 if sys.argv[2] == "works" else 0)
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm(tmp_path / "slurm")
     monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
-    monkeypatch.setattr(aiayn.unlock, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.runs.unlock, "POLL_SECONDS", 0.01)
     return fake
 
 
@@ -91,7 +91,7 @@ def test_a_mark_says_who_drives_and_goes_with_its_driver(folder: Path) -> None:
 
 def test_the_fork_of_a_driver_leaves_the_mark_alone(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom aiayn.driver_mark import mark_driver, read_marks\nfrom pathlib import Path\n"
+        "import os, sys\nfrom aiayn.runs.driver_mark import mark_driver, read_marks\nfrom pathlib import Path\n"
         "mark_driver([])\nchild = os.fork()\nif child == 0: sys.exit()\n"
         "os.waitpid(child, 0)\nprint(len(read_marks(Path('.snakemake'))))"
     )
@@ -205,7 +205,7 @@ def test_a_silent_queue_leaves_everything_as_it_is(
 def test_jobs_that_do_not_end_keep_the_locks(
     folder: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(aiayn.unlock, "SECONDS_UNTIL_CANCELLED", 0.1)
+    monkeypatch.setattr(aiayn.runs.unlock, "SECONDS_UNTIL_CANCELLED", 0.1)
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
     slurm.turn_deaf()
     kill_a_driver(folder)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.binarize import binarize_corpus
 from aiayn.errors import CorpusError
-from aiayn.numbered_parts import WordNumberer
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, TokenVectors, read_record, write_record
 from aiayn.spec import CorpusSpec, GeneratedSource
-from aiayn.text import text_pair, write_lines
-from aiayn.vectors import (
+from aiayn.text.binarize import binarize_corpus
+from aiayn.text.lines import text_pair, write_lines
+from aiayn.text.numbered_parts import WordNumberer
+from aiayn.text.vectors import (
     Block,
     count_pairs,
     decompose,

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.attempts import LOG_NAME
 from aiayn.errors import UsageError
 from aiayn.paths import average_record, corpus_record, evaluation_record, train_record
 from aiayn.provenance import Provenance, file_sha256
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, ScoreRecords, TrainRecord, read_record, write_record
+from aiayn.runs.attempts import LOG_NAME
 from paper_tables.evaluations import expand_evaluations
 from paper_tables.where import last_update_line, trace_cell
 from paper_tables.where_cells import find_cell, read_named_cells

@@ -2,8 +2,8 @@
 
 import pytest
 
-import aiayn.word_numbers
-from aiayn.word_numbers import WordNumbers, join_rows
+import aiayn.text.word_numbers
+from aiayn.text.word_numbers import WordNumbers, join_rows
 
 
 def test_rows_are_joined_with_an_end_each() -> None:
@@ -17,7 +17,7 @@ def test_rows_are_joined_with_an_end_each() -> None:
 
 def test_words_seen_lately_are_remembered_and_others_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two generations of two: `a`, asked for in every line, is numbered once, whatever passes by."""
-    monkeypatch.setattr(aiayn.word_numbers, "MAX_WORDS", 2)
+    monkeypatch.setattr(aiayn.text.word_numbers, "MAX_WORDS", 2)
     asked: list[str] = []
 
     def number_word(word: str) -> list[int]:

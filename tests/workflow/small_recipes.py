@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from aiayn.recipe import ArchiveSource
+from aiayn.sources.recipe import ArchiveSource
 from aiayn.spec import CONFIG_FOLDER, CorpusSpec, read_corpus
 from tests.workflow.loopback_server import LoopbackServer
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.download import Download
 from aiayn.errors import AiaynError
-from aiayn.fetch import fetch_corpus
+from aiayn.sources.download import Download
+from aiayn.sources.fetch import fetch_corpus
+from aiayn.sources.transfer import Patience
 from aiayn.spec import read_corpus
-from aiayn.transfer import Patience
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,

@@ -19,12 +19,12 @@ import msgspec
 import pytest
 from sacrebleu.dataset import DATASETS
 
-from aiayn.download import Download
 from aiayn.errors import CorpusError, FetchError, SpaceError
-from aiayn.fetch import fetch_corpus
-from aiayn.recipe import ArchiveSource
+from aiayn.sources.download import Download
+from aiayn.sources.fetch import fetch_corpus
+from aiayn.sources.recipe import ArchiveSource
+from aiayn.sources.transfer import Patience
 from aiayn.spec import CorpusSpec, read_corpus
-from aiayn.transfer import Patience
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,

@@ -1,7 +1,7 @@
 """Translations made without training: what a trained system must beat.
 
 Copying the source, replacing word by word, and the target side of the nearest training sentence. The second needs a
-dictionary, which only the embedded corpus has (`aiayn.toy.dictionary`).
+dictionary, which only the embedded corpus has (`aiayn.sources.toy.dictionary`).
 """
 
 import re

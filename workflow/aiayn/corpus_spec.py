@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.recipe import ArchiveSource, check_archives
+from aiayn.sources.recipe import ArchiveSource, check_archives
 from aiayn.training_spec import Spec
 
 PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
@@ -52,7 +52,7 @@ class PublicFile(Spec, frozen=True, kw_only=True):
 
 
 class GeneratedSource(Spec, frozen=True, kw_only=True, tag="generated", tag_field="kind"):
-    """Text made by `aiayn.toy`'s grammar, without network."""
+    """Text made by `aiayn.sources.toy`'s grammar, without network."""
 
     num_train_pairs: int
     num_dev_pairs: int

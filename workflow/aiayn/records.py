@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from aiayn.errors import CorpusError, RecordError
-from aiayn.learning_watch import Learning
 from aiayn.provenance import Provenance, replace_on_success
+from aiayn.text.learning_watch import Learning
 
 SCHEMA_VERSION = 1
 

@@ -43,7 +43,7 @@ from aiayn.count_ngrams import (
 )
 from aiayn.errors import ScoreError
 from aiayn.records import ScoreRecord
-from aiayn.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
+from aiayn.text.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
 
 Treatment = Literal["raw", "replace-unicode-punctuation"]
 

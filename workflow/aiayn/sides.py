@@ -4,12 +4,12 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.decoded import Decoded, corpus_references, find_decoded
 from aiayn.errors import ScoreError, UsageError
 from aiayn.provenance import file_sha256
+from aiayn.runs.decoded import Decoded, corpus_references, find_decoded
+from aiayn.sources.testsets import public_references
 from aiayn.spec import read_corpus
-from aiayn.testsets import public_references
-from aiayn.text import read_lines
+from aiayn.text.lines import read_lines
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):

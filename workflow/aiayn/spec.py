@@ -22,7 +22,7 @@ from aiayn.corpus_spec import (
     check_corpus,
 )
 from aiayn.errors import ConfigError
-from aiayn.recipe import ArchiveSource
+from aiayn.sources.recipe import ArchiveSource
 from aiayn.strict_yaml import Document, convert, overlay, read_document
 from aiayn.training_spec import Check, DecodingSpec, Spec, TrainingSpec, check_decoding, check_training
 

@@ -26,9 +26,9 @@ from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.engine.model import load_model
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, SpaceError, UsageError
-from aiayn.finished import FinishedRun
 from aiayn.provenance import gather_provenance, require_free_space
 from aiayn.records import Record, SegmentedText, read_record, write_record
+from aiayn.runs.finished import FinishedRun
 from aiayn.spec import DecodingSpec, TrainingSpec
 
 Format = Literal["safetensors", "ctranslate2"]

@@ -17,7 +17,7 @@ import torch.distributed
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
 from aiayn.errors import LaunchError
-from aiayn.job import num_restarts
+from aiayn.launch.job import num_restarts
 
 NUM_PORTS_TRIED = 8
 JOIN_SECONDS = 300.0  # for imports from a slow disk by all ranks of a node at once

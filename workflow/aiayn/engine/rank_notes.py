@@ -9,10 +9,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from aiayn import attempts
 from aiayn.engine.ranks import Rank, is_peer_loss
 from aiayn.errors import LaunchError
-from aiayn.rank_errors import note_error
+from aiayn.runs import attempts
+from aiayn.runs.rank_errors import note_error
 
 logger = logging.getLogger(__name__)
 

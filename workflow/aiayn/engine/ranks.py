@@ -14,7 +14,7 @@ import torch
 import torch.distributed
 
 from aiayn.engine.meeting import init_process_group, meet
-from aiayn.job import StopFlag
+from aiayn.launch.job import StopFlag
 
 # What gloo and NCCL say when another rank's process is gone; neither has a type of error for it.
 _PEER_LOSS_WORDS = (

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from aiayn import attempts
 from aiayn.engine import compat, plugin
 from aiayn.engine.checkpoints import (
     CheckpointKeeper,
@@ -26,10 +25,11 @@ from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, is_peer_lo
 from aiayn.engine.task import AiaynTranslationTask, forget_validations
 from aiayn.engine.training_record import make_record
 from aiayn.errors import LaunchError
-from aiayn.job import StopFlag, TrainingRequest
+from aiayn.launch.job import StopFlag, TrainingRequest
 from aiayn.provenance import utc_now
-from aiayn.rank_errors import describe_error, forget_noted_errors, noted_errors
 from aiayn.records import write_record
+from aiayn.runs import attempts
+from aiayn.runs.rank_errors import describe_error, forget_noted_errors, noted_errors
 
 logger = logging.getLogger(__name__)
 __all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is to know of us

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import torch
 
-from aiayn import attempts
 from aiayn.engine.checkpoints import (
     count_parameters,
     list_checkpoints,
@@ -18,9 +17,10 @@ from aiayn.engine.checkpoints import (
 )
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError
-from aiayn.job import TrainingRequest
+from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import gather_provenance
 from aiayn.records import Hardware, SavedModel, TrainRecord
+from aiayn.runs import attempts
 
 
 def make_record(request: TrainingRequest, started: attempts.Started, *, num_ranks: int, until: str) -> TrainRecord:

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
     from aiayn.score import default_metrics, score_hypotheses
     from aiayn.spec import read_corpus
-    from aiayn.text import read_lines
+    from aiayn.text.lines import read_lines
 
     raw = read_record(args.raw, RawCorpus)
     data = read_record(args.binarized, BinarizedCorpus)
@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) -> dict[str, list[str]]:
-    from aiayn import toy
     from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
+    from aiayn.sources import toy
     from aiayn.spec import GeneratedSource
-    from aiayn.text import read_lines
+    from aiayn.text.lines import read_lines
 
     def lines(split: str, language: str) -> list[str]:
         return list(read_lines(Path(raw.pair_by_split[split].path_by_language[language])))
@@ -82,11 +82,11 @@ def _translate_untrained(data: "BinarizedCorpus", corpus: "CorpusSpec", scale: s
 
     import torch
 
-    from aiayn.detokenise import detokenise
     from aiayn.engine.decode import Translator, decode_split
     from aiayn.engine.fairseq_args import training_data
     from aiayn.engine.untrained import save_untrained
     from aiayn.spec import read_system
+    from aiayn.text.detokenise import detokenise
 
     torch.set_num_threads(1)
     base = read_system("base", scale)

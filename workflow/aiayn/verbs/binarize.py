@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Binarize and write the record."""
-    from aiayn.binarize import binarize_corpus
     from aiayn.errors import UsageError
-    from aiayn.numbered_parts import Numberer, WordNumberer
     from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
     from aiayn.spec import read_corpus
-    from aiayn.subword import load_encoders
+    from aiayn.text.binarize import binarize_corpus
+    from aiayn.text.numbered_parts import Numberer, WordNumberer
+    from aiayn.text.subword import load_encoders
 
     spec = read_corpus(args.corpus)
     if spec.is_segmented != (args.segmented is None):

@@ -12,7 +12,7 @@ EXAMPLE = "aiayn cancel demo_en_de-base-seed1"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn cancel`."""
-    from aiayn.cancel import DEFAULT_TIMEOUT_SECONDS
+    from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS
 
     parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """End the run, and say what was saved."""
-    from aiayn.cancel import cancel_run
-    from aiayn.status import find_run_folder
+    from aiayn.runs.cancel import cancel_run
+    from aiayn.runs.status import find_run_folder
 
     print(cancel_run(find_run_folder(args.runs_folder, args.run), timeout_seconds=args.timeout_seconds))

@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Clean and write the record."""
-    from aiayn.clean import clean_corpus
     from aiayn.errors import UsageError
     from aiayn.records import RawCorpus, read_record, write_record
     from aiayn.spec import read_corpus
+    from aiayn.text.clean import clean_corpus
 
     if args.num_processes < 1:
         raise UsageError(f"--num-processes {args.num_processes}: expected 1 or more")

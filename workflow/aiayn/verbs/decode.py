@@ -31,13 +31,13 @@ def run(args: argparse.Namespace) -> None:
     """Decode and write lines and record."""
     import torch
 
-    from aiayn.detokenise import detokenise
     from aiayn.engine.decode import Translator, decode_split, decoding_signature
     from aiayn.engine.train import resolve_device
     from aiayn.provenance import file_sha256, gather_provenance
     from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
     from aiayn.spec import read_corpus, read_system
-    from aiayn.text import write_lines
+    from aiayn.text.detokenise import detokenise
+    from aiayn.text.lines import write_lines
 
     torch.set_num_threads(args.threads)
     checkpoint = read_record(args.checkpoint, CheckpointRecord)

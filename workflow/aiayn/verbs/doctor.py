@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
     from aiayn.errors import UsageError
-    from aiayn.run_names import match_run
+    from aiayn.runs.names import match_run
     from paper_tables.doctor import diagnose_run, list_run_names
 
     for flag in ("scale", "system", "corpus", "hypotheses", "references"):

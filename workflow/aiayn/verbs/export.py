@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     import msgspec
 
     from aiayn.errors import UsageError
-    from aiayn.finished import find_finished
+    from aiayn.runs.finished import find_finished
 
     try:
         from aiayn.engine.export import export_model

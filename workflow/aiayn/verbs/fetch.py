@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fetch and write the record."""
-    from aiayn.fetch import ARCHIVES_FOLDER, fetch_corpus
     from aiayn.records import write_record
+    from aiayn.sources.fetch import ARCHIVES_FOLDER, fetch_corpus
     from aiayn.spec import read_corpus
 
     archives_folder = args.archives_folder or Path(os.environ.get(ARCHIVES_VARIABLE) or ARCHIVES_FOLDER)

@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> None:
     import os
     import sys
 
-    from aiayn.run_logs import follow, in_words, last_lines, newest_log
-    from aiayn.status import find_run_folder
+    from aiayn.runs.logs import follow, in_words, last_lines, newest_log
+    from aiayn.runs.status import find_run_folder
 
     run_folder = find_run_folder(args.runs_folder, args.run)
     if args.follow:

@@ -12,7 +12,7 @@ EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn plan`."""
-    from aiayn.plan_machine import LAUNCHERS
+    from aiayn.plan.machine import LAUNCHERS
 
     parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
     parser.add_argument(
@@ -36,13 +36,13 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan."""
     import msgspec
 
-    from aiayn.cluster_spec import read_cluster
     from aiayn.errors import UsageError
     from aiayn.hardware import read_hardware
-    from aiayn.plan import group_asked, make_plan
-    from aiayn.plan_config import read_changed_scale
-    from aiayn.plan_machine import choose_machine
-    from aiayn.plan_text import render_plan
+    from aiayn.launch.cluster_spec import read_cluster
+    from aiayn.plan.config import read_changed_scale
+    from aiayn.plan.machine import choose_machine
+    from aiayn.plan.plan import group_asked, make_plan
+    from aiayn.plan.text import render_plan
     from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
 
     if args.num_gpus is not None and args.num_gpus < 1:

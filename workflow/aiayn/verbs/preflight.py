@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiayn.cluster_spec import ClusterSpec
-    from aiayn.plan import AskedScale, Plan
-    from aiayn.preflight import Check
+    from aiayn.launch.cluster_spec import ClusterSpec
+    from aiayn.plan.plan import AskedScale, Plan
+    from aiayn.preflight.checks import Check
 
 EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn preflight`."""
-    from aiayn.plan_machine import LAUNCHERS
+    from aiayn.plan.machine import LAUNCHERS
 
     parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
     parser.add_argument(
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     import msgspec
 
     from aiayn.errors import AiaynError
-    from aiayn.preflight import render_checks
+    from aiayn.preflight.checks import render_checks
 
     checks = _gather_checks(args)
     if args.json:
@@ -59,11 +59,11 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
     import os
     import sys
 
-    from aiayn import preflight
     from aiayn.errors import AiaynError
-    from aiayn.fetch import ARCHIVES_FOLDER
-    from aiayn.preflight_mirrors import check_mirrors
-    from aiayn.preflight_slurm import check_slurm
+    from aiayn.preflight import checks as preflight
+    from aiayn.preflight.mirrors import check_mirrors
+    from aiayn.preflight.slurm import check_slurm
+    from aiayn.sources.fetch import ARCHIVES_FOLDER
 
     is_slurm = args.launcher == "slurm"
     constraints_path = preflight.CHECKOUT / "constraints.txt"
@@ -94,12 +94,12 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
 
 def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None]":
     """Return what the config asks for, its cluster, its plan there, and the mirror."""
-    from aiayn.cluster_spec import read_cluster
-    from aiayn.download import named_mirror
     from aiayn.hardware import read_hardware
-    from aiayn.plan import group_asked, make_plan
-    from aiayn.plan_config import read_changed_scale
-    from aiayn.plan_machine import choose_machine
+    from aiayn.launch.cluster_spec import read_cluster
+    from aiayn.plan.config import read_changed_scale
+    from aiayn.plan.machine import choose_machine
+    from aiayn.plan.plan import group_asked, make_plan
+    from aiayn.sources.download import named_mirror
     from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
 
     scale = read_changed_scale(args.configfile, args.config)

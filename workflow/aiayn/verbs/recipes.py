@@ -16,8 +16,8 @@ def run(args: argparse.Namespace) -> None:
     """Print the table."""
     import json
 
-    from aiayn.recipe import ArchiveSource
-    from aiayn.recipe_table import differing, recipe_rows, rendered
+    from aiayn.sources.recipe import ArchiveSource
+    from aiayn.sources.recipe_table import differing, recipe_rows, rendered
     from aiayn.spec import CONFIG_FOLDER, read_corpus
 
     names = args.names or sorted(path.stem for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"))

@@ -44,12 +44,12 @@ def run(args: argparse.Namespace) -> None:
 def _score_run(args: argparse.Namespace) -> None:
     import msgspec
 
-    from aiayn.detokenise import detokenise
     from aiayn.provenance import gather_provenance
     from aiayn.records import Hypotheses, RawCorpus, ScoreRecords, read_record, write_record
     from aiayn.score import default_metrics, score_hypotheses
     from aiayn.spec import read_corpus
-    from aiayn.text import read_lines
+    from aiayn.text.detokenise import detokenise
+    from aiayn.text.lines import read_lines
 
     decoded = read_record(args.decoded, Hypotheses)
     raw = read_record(args.raw, RawCorpus)
@@ -79,8 +79,8 @@ def _score_anybody(args: argparse.Namespace) -> None:
     from aiayn.errors import ScoreError
     from aiayn.provenance import file_sha256
     from aiayn.score import default_metrics, score_hypotheses
-    from aiayn.testsets import public_references
-    from aiayn.text import read_lines
+    from aiayn.sources.testsets import public_references
+    from aiayn.text.lines import read_lines
 
     for path in filter(None, (args.hypotheses, args.references)):
         if not path.exists():

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from aiayn.engine.decode import Translator
-    from aiayn.finished import FinishedRun
     from aiayn.records import RawCorpus, ScoreRecord
+    from aiayn.runs.finished import FinishedRun
     from aiayn.search import SearchCell, SearchTable
     from aiayn.spec import CorpusSpec, DecodingSpec
 
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _find(args: argparse.Namespace) -> "FinishedRun":
     """Return the run that is meant, by name or by its averaged checkpoint."""
-    from aiayn.finished import find_finished
     from aiayn.records import CheckpointRecord, read_record
+    from aiayn.runs.finished import find_finished
 
     path = Path(args.run)
     if path.suffix not in (".json", ".pt"):
@@ -161,9 +161,9 @@ def _scorer(args: argparse.Namespace, corpus: "CorpusSpec") -> "tuple[str, Calla
     """Return the metric, and what scores lines of pieces under it against the dev set's references."""
     import hashlib
 
-    from aiayn.detokenise import detokenise
     from aiayn.score import score_hypotheses
-    from aiayn.text import read_lines
+    from aiayn.text.detokenise import detokenise
+    from aiayn.text.lines import read_lines
     from paper_tables.layout_table2 import METRIC_BY_PAIR
 
     is_segmented, language = corpus.is_segmented, corpus.target_language

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> None:
     """Learn the pieces and write the record."""
     from aiayn.records import ParallelText, read_record, write_record
     from aiayn.spec import read_corpus
-    from aiayn.subword import segment_corpus
+    from aiayn.text.subword import segment_corpus
 
     text = read_record(args.text, ParallelText)
     record = segment_corpus(read_corpus(args.corpus), text, record_path=args.record, num_processes=args.num_processes)

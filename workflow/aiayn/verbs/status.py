@@ -21,8 +21,8 @@ def run(args: argparse.Namespace) -> None:
     """Print how runs stand."""
     import msgspec
 
-    from aiayn.status import RunStatus, find_run_folder, list_run_folders, read_statuses
-    from aiayn.status_text import render_status, render_statuses
+    from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
+    from aiayn.runs.status_text import render_status, render_statuses
 
     answer: RunStatus | list[RunStatus]
     if args.run is None:

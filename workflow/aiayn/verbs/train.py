@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiayn.cluster_spec import ClusterSpec
-    from aiayn.job import TrainingRequest
+    from aiayn.launch.cluster_spec import ClusterSpec
+    from aiayn.launch.job import TrainingRequest
     from aiayn.records import BinarizedCorpus
     from aiayn.training_spec import TrainingSpec
 
@@ -36,7 +36,7 @@ def positive(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn train`."""
-    from aiayn.launch import LAUNCHERS
+    from aiayn.launch.submit import LAUNCHERS
 
     parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
     parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
@@ -83,7 +83,7 @@ def _vectors_sha256(args: argparse.Namespace, training: "TrainingSpec") -> str |
     """
     from aiayn.errors import CorpusError, UsageError
     from aiayn.provenance import file_sha256
-    from aiayn.vectors import read_dimensions
+    from aiayn.text.vectors import read_dimensions
 
     needs_vectors = training.embeddings == "vectors" and training.architecture == "transformer"
     if needs_vectors != (args.vectors is not None):
@@ -107,8 +107,8 @@ def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
         UsageError: if slurm has no cluster, or another launcher is to print an sbatch file.
         ConfigError: if the cluster's file is at fault.
     """
-    from aiayn.cluster_spec import read_cluster
     from aiayn.errors import UsageError
+    from aiayn.launch.cluster_spec import read_cluster
 
     if args.launcher != "slurm":
         if args.dry_run:
@@ -121,14 +121,14 @@ def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
 
 def run(args: argparse.Namespace) -> None:
     """Drive the training to its end, or print what would be submitted."""
-    from aiayn.train import drive
+    from aiayn.launch.driver import drive
 
     cluster = _chosen_cluster(args)
     data = _read_data(args)
     request = _make_request(args, data, cluster)
     if args.dry_run and cluster is not None:
-        from aiayn.code_snapshot import snapshot_folder
-        from aiayn.launch import sbatch_text
+        from aiayn.launch.code_snapshot import snapshot_folder
+        from aiayn.launch.submit import sbatch_text
 
         print(sbatch_text(request, cluster, snapshot_folder(Path(request.run_folder).parent)), end="")
         return
@@ -138,8 +138,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus") -> None:
     """Say what the run will take, unless it is done; on a cluster only the disk is known from here."""
-    from aiayn.attempts import DONE_NAME
-    from aiayn.feasibility import check_feasible, check_space
+    from aiayn.launch.feasibility import check_feasible, check_space
+    from aiayn.runs.attempts import DONE_NAME
 
     if not args.fresh and Path(request.run_folder, DONE_NAME).exists():
         return
@@ -151,8 +151,8 @@ def _check(args: argparse.Namespace, request: "TrainingRequest", data: "Binarize
 
 def _read_data(args: argparse.Namespace) -> "BinarizedCorpus":
     """Return the record of the data-bin, which is as it says."""
-    from aiayn.binarize import require_recorded_data_bin
     from aiayn.records import BinarizedCorpus, read_record
+    from aiayn.text.binarize import require_recorded_data_bin
 
     data = read_record(args.binarized, BinarizedCorpus)
     require_recorded_data_bin(data)
@@ -164,7 +164,7 @@ def _make_request(
 ) -> "TrainingRequest":
     """Return what to train; a cluster decides how many ranks and threads there are."""
     from aiayn.engine.fairseq_args import refuse_untrainable, training_data
-    from aiayn.job import TrainingRequest
+    from aiayn.launch.job import TrainingRequest
     from aiayn.provenance import commit_label
     from aiayn.spec import read_system, run_name, shortened
     from aiayn.stages import STAGE_VERSIONS

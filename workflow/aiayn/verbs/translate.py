@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiayn.finished import FinishedRun
+    from aiayn.runs.finished import FinishedRun
 
 EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
 LINES_AT_ONCE = 64
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
     from aiayn.engine.decode import Translator, decoding_signature
     from aiayn.engine.train import resolve_device
-    from aiayn.finished import find_finished
+    from aiayn.runs.finished import find_finished
 
     finished = find_finished(args.results, args.run, args.average)
     split, join = _ways_of_text(finished)
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _ways_of_text(finished: "FinishedRun") -> "tuple[Callable[[str], str], Callable[[str], str]]":
     """Return what makes pieces of a line, and a line of pieces, as was done to the run's corpus."""
-    from aiayn.detokenise import join_line, remove_marks
-    from aiayn.subword import load_encoders
-    from aiayn.text_route import TextRoute
+    from aiayn.text.detokenise import join_line, remove_marks
+    from aiayn.text.route import TextRoute
+    from aiayn.text.subword import load_encoders
 
     segmented, language = finished.segmented, finished.data.source_language
     if segmented is None:

@@ -25,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what there is; clean up."""
     from aiayn.errors import StateError
-    from aiayn.status import list_run_folders, read_statuses
-    from aiayn.unlock import clean_up, find_leftovers, planned, refusals
-    from aiayn.unlock_text import render_leftovers
+    from aiayn.runs.status import list_run_folders, read_statuses
+    from aiayn.runs.unlock import clean_up, find_leftovers, planned, refusals
+    from aiayn.runs.unlock_text import render_leftovers
 
     runs_folder = args.directory / args.runs_folder
     statuses = read_statuses(list_run_folders(runs_folder)) if runs_folder.is_dir() else []

@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Make the vectors and write the record."""
-    from aiayn.binarize import read_dictionary, require_recorded_data_bin
     from aiayn.records import BinarizedCorpus, read_record, write_record
-    from aiayn.vectors import make_vectors
+    from aiayn.text.binarize import read_dictionary, require_recorded_data_bin
+    from aiayn.text.vectors import make_vectors
 
     data = read_record(args.binarized, BinarizedCorpus)
     folder = require_recorded_data_bin(data)

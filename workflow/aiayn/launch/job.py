@@ -1,0 +1,157 @@
+"""What runs where a training runs: the request that travels there, its process, and the signals that end it early.
+
+Read by submitit in every rank's process, from the copy of the code that was taken when the job was submitted. Torch is
+imported here, in the job, alone.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from aiayn.engine.fairseq_args import TrainingData
+from aiayn.errors import LaunchError
+from aiayn.launch.slurm_queue import requeue_job
+from aiayn.runs.rank_errors import note_error
+from aiayn.spec import TrainingSpec
+
+logger = logging.getLogger(__name__)
+
+
+class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a job needs to train a run.
+
+    What decides its tensors is in `training`, `seed`, the data-bin and, for `embeddings: vectors`, the file of vectors
+    that the embeddings start from. On Slurm `num_earlier_jobs` of this training ran before this one, and with
+    `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`.
+    """
+
+    run: str
+    run_folder: str
+    corpus: str
+    system: str
+    seed: int
+    training: TrainingSpec
+    data: TrainingData
+    binarized_path: str
+    num_models: int
+    num_ranks: int
+    threads_per_rank: int
+    commit: str
+    command: str
+    vectors_path: str | None = None
+    num_earlier_jobs: int = 0
+    max_num_jobs: int | None = None
+    gpus_per_node: int = 0
+
+
+class StopFlag:
+    """Set by TERM, INT, USR2 or HUP between two byte codes; the training loop looks at it after each update.
+
+    USR2 is Slurm's word that the time is nearly up, after which another job is to go on; the others are a wish to end,
+    and are not taken back by a USR2. `agreed` is what the ranks have agreed to stop by.
+    """
+
+    def __init__(self) -> None:
+        self.signal_number: signal.Signals | None = None
+        self.agreed: signal.Signals | None = None
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator["StopFlag"]:
+        """Take over the signals for the length of the block; submitit's own handlers would ignore TERM."""
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP)
+        previous = {number: signal.signal(number, self._set) for number in numbers}
+        try:
+            yield self
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _set(self, number: int, frame: FrameType | None) -> None:
+        if self.signal_number is None or number != signal.SIGUSR2:
+            self.signal_number = signal.Signals(number)
+
+
+class TrainingJob:
+    """What submitit pickles: calling it trains, in the job's process.
+
+    `visible_gpus` is the driver's own choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would number anew; Slurm
+    makes its own.
+    """
+
+    def __init__(self, request: TrainingRequest) -> None:
+        self.request = request
+        self.visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    def __call__(self) -> None:
+        """Train; only here is the engine imported."""
+        with StopFlag().installed() as stop:  # first of all: the imports take seconds
+            self._train(stop)
+        if stop.signal_number is not None and _is_in_driver():
+            signal.raise_signal(stop.signal_number)  # the driver has its handler back, and is to end too
+
+    def _train(self, stop: StopFlag) -> None:
+        import submitit
+
+        environment = submitit.JobEnvironment()
+        is_slurm = environment.name() == "slurm"
+        if is_slurm:
+            # What a killed rank has left of its result would make submitit fail at the end of a job that was requeued.
+            environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
+            hosts = environment.hostnames
+            os.environ["MASTER_ADDR"] = hosts[0] if len(hosts) > 1 else "127.0.0.1"  # one node needs no network
+        elif self.visible_gpus is not None and self.request.training.device != "cpu":
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
+        try:
+            from aiayn.engine.ranks import Rank
+            from aiayn.engine.train import train_rank
+        except Exception as error:  # another job would meet it again
+            note_error(Path(self.request.run_folder), environment.global_rank, error)
+            raise
+        rank = Rank(
+            index=environment.global_rank,
+            num_ranks=environment.num_tasks,
+            job=str(environment.job_id),
+            local_index=environment.local_rank,
+            job_number=self.request.num_earlier_jobs + num_restarts() + 1,
+        )
+        try:
+            train_rank(self.request, rank, stop)
+        except Exception:
+            if not _is_in_driver():
+                raise
+            logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
+        if is_slurm and rank.index == 0 and stop.agreed == signal.SIGUSR2:
+            continue_later(self.request, rank.job, rank.job_number)
+
+
+def _is_in_driver() -> bool:
+    """Return whether this job runs in its driver's process, by the `debug` launcher."""
+    import submitit
+
+    return bool(submitit.JobEnvironment().name() == "debug")
+
+
+def num_restarts() -> int:
+    """Return how often Slurm has started this job again; 0 outside Slurm."""
+    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+
+
+def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
+    """Let Slurm start this job again, which has saved as its time was nearly up; no driver is needed for that.
+
+    After `max_num_jobs` it ends instead. Where Slurm does not take the job back it ends too, and its driver, now or
+    when it is started again, submits the next.
+    """
+    if request.max_num_jobs is not None and job_number >= request.max_num_jobs:
+        logger.warning(f"{request.run}: saved; not continued, as this was job {job_number} of {request.max_num_jobs}")
+        return
+    try:
+        requeue_job(job)
+    except LaunchError as error:
+        logger.warning(f"{request.run}: saved, but {error}")

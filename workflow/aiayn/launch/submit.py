@@ -1,0 +1,196 @@
+"""Starts a training's job, by submitit. The driver stays light; torch is imported in the job alone.
+
+`local` starts processes on this machine that outlive a driver that is killed; `debug` runs in the driver's own process;
+`slurm` asks a cluster for nodes, as its file in workflow/config/clusters/ says.
+"""
+
+import contextlib
+import os
+import shlex
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from aiayn.errors import LaunchError
+from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
+from aiayn.machine import gpu_names
+
+__all__ = [
+    "ALLOCATOR_ENVIRONMENT", "LAUNCHERS", "Launcher", "StopFlag", "TrainingJob", "TrainingRequest", "sbatch_text",
+    "submit", "submit_to_slurm",
+]  # fmt: skip
+Launcher = Literal["local", "debug", "slurm"]
+LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
+# glibc gives freed tensors back to the system and faults their pages in again at every update; what that costs on a CPU
+# tests/benchmarks/bench_allocator.py prints.
+ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+_NO_LIMIT_MINUTES = 60 * 24 * 365
+_MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
+# A driver may itself run in a job, or in a shell where somebody set what sbatch reads before the file: whatever the
+# cluster's file says must hold. Where it says nothing, the user's own default does.
+_FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
+_FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+def submit(request: TrainingRequest, launcher: str, code_folder: Path | None = None) -> Any:
+    """Start a training by `local` or `debug` and return submitit's job; a local job imports our code from its folder.
+
+    The job does not get the terminal's Ctrl-C: only the driver does, and passes TERM on, so that the job can save.
+
+    Raises:
+        LaunchError: if the launcher is unknown, cannot start so many ranks, or nothing could be started.
+    """
+    if launcher not in LAUNCHERS:
+        raise LaunchError(f"launcher {launcher!r}: expected one of {', '.join(LAUNCHERS)}")
+    if launcher == "debug" and request.num_ranks > 1:
+        raise LaunchError(f"{request.run}: {request.num_ranks} ranks, but debug has this process alone; use local")
+    num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
+    variables = _job_variables(request, is_on_cpu=num_gpus == 0)
+    if code_folder is not None:
+        paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+    try:
+        executor = _make_executor(request, launcher, num_gpus)
+        with _inherited(variables):
+            return executor.submit(TrainingJob(request))
+    except (OSError, RuntimeError) as error:
+        raise LaunchError(f"{request.run}: the {launcher} launcher could not start a job: {error}") from error
+
+
+def _job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str]:
+    variables = {"AIAYN_COMMIT": request.commit, "OMP_NUM_THREADS": str(request.threads_per_rank)}
+    return variables | ALLOCATOR_ENVIRONMENT if is_on_cpu else variables
+
+
+def _make_executor(request: TrainingRequest, launcher: str, num_gpus: int) -> Any:
+    import submitit
+
+    executor = submitit.AutoExecutor(folder=Path(request.run_folder) / "submitit", cluster=launcher)
+    executor.update_parameters(
+        name=request.run,
+        timeout_min=_NO_LIMIT_MINUTES,
+        tasks_per_node=request.num_ranks,
+        gpus_per_node=num_gpus,
+        stderr_to_stdout=True,
+    )
+    return executor
+
+
+@contextlib.contextmanager
+def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let a process that is started in the block have these environment variables, and ignore INT."""
+    own_value_by_name = {name: os.environ.pop(name, None) for name in variables}
+    os.environ.update(variables)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        for name, value in own_value_by_name.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
+    """Submit a training to Slurm and return its job's number; a signal that comes meanwhile waits until it is known.
+
+    Raises:
+        LaunchError: if sbatch fails, which may mean that it had no answer: look in the queue before submitting again.
+    """
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        with _without_foreign_variables(cluster):
+            return str(_make_slurm_executor(request, cluster, code_folder).submit(TrainingJob(request)).job_id)
+    except (OSError, RuntimeError) as error:
+        raise LaunchError(f"{request.run}: sbatch failed: {error}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
+
+
+def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
+    """Return the file that `submit_to_slurm` gives to sbatch, to the byte; writes nothing and needs no Slurm."""
+    executor = _make_slurm_executor(request, cluster, code_folder, needs_slurm=False)
+    return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
+
+
+def _make_slurm_executor(
+    request: TrainingRequest, cluster: ClusterSpec, code_folder: Path, *, needs_slurm: bool = True
+) -> Any:
+    from submitit import SlurmExecutor
+
+    class WritingExecutor(SlurmExecutor):  # type: ignore[misc]
+        """One that only writes its file."""
+
+        @classmethod
+        def affinity(cls) -> int:
+            """Do not ask for srun."""
+            return 1
+
+    kind = SlurmExecutor if needs_slurm else WritingExecutor
+    executor = kind(folder=Path(request.run_folder) / "submitit", max_num_timeout=_MANY_TIMEOUTS)
+    executor.update_parameters(
+        job_name=request.run,
+        partition=cluster.partition,
+        account=cluster.account,
+        qos=cluster.qos,
+        constraint=cluster.constraint,
+        mem=f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None,
+        nodes=cluster.num_nodes,
+        ntasks_per_node=cluster.ranks_per_node,
+        cpus_per_task=cluster.cpus_per_rank,
+        time=cluster.time_limit_minutes,
+        signal_delay_s=cluster.signal_seconds,
+        dependency="singleton",  # Slurm's own guard against two jobs of one run, from whichever machine
+        stderr_to_stdout=True,
+        setup=_setup_lines(request, cluster, code_folder),
+        srun_args=[
+            "--kill-on-bad-exit=1",  # a rank that dies ends the others
+            f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not take it from sbatch since Slurm 22.05
+            "--open-mode=append",
+        ],
+        additional_parameters=_further_options(cluster),
+    )
+    return executor
+
+
+def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
+    """Return the options that submitit has no name for, and last of all the cluster's own lines."""
+    options: dict[str, Any] = {
+        "requeue": True,
+        "open-mode": "append",
+        "signal": f"USR2@{cluster.signal_seconds}",  # not what SUBMITIT_PREEMPT_SIGNAL says
+    }
+    if cluster.gpus_per_node:
+        kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
+        options["gpus-per-node"] = f"{kind}{cluster.gpus_per_node}"
+    return options | {name: True if value == "" else value for name, value in cluster.sbatch_lines.items()}
+
+
+def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
+    """Return the shell lines before Python: the cluster's own, then what they must not change."""
+    variables = _job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
+    return [*cluster.prologue, *exports, path_line]
+
+
+@contextlib.contextmanager
+def _without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
+    """Hide from sbatch what would overrule the file, or belong to a job in which this driver runs."""
+    kept = {"SLURM_CONF"} | {
+        f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
+    }
+    names = [
+        name
+        for name in os.environ
+        if (name.startswith(_FOREIGN_PREFIXES) or name in _FOREIGN_NAMES) and name not in kept
+    ]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

@@ -1,0 +1,1 @@
+"""What a config takes, before anything is spent."""

@@ -1,0 +1,151 @@
+"""What a corpus takes before it can be trained on: disk, and each stage's hours, assumed or measured by Snakemake."""
+
+import csv
+from pathlib import Path
+
+import msgspec
+
+from aiayn.corpus_spec import CorpusSpec, GeneratedSource, ListedSource
+from aiayn.engine.fairseq_args import training_data
+from aiayn.paths import corpus_record
+from aiayn.records import BinarizedCorpus, read_record
+from aiayn.sources.archive_corpus import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED
+from aiayn.sources.recipe import UNKNOWN, ArchiveSource
+
+# Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.
+DOWNLOAD_BYTES_PER_SECOND = 20e6
+PAIRS_PER_SECOND_BY_VERB = {"fetch": 100_000, "clean": 50_000, "segment": 50_000, "binarize": 15_000}
+MOSES_PAIRS_PER_SECOND = 8_000  # of clean with Moses' scripts
+NUM_TEXT_COPIES = 3  # raw, cleaned, and the parts of a stage at work
+TOKENS_PER_SIDE = 32  # of a pair, about WMT14's mean with end of sentence
+BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = 2, 12  # of a data-bin with fewer than 65,500 symbols (aiayn.text.binarize)
+UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binarize has counted them
+
+
+class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
+    """A corpus's size and what its stages take. Bytes and pairs are None where nobody published them.
+
+    `vocabulary_size` is the target's, `vocabulary_source` says whence; `is_measured` tells of each stage's hours
+    whether they are Snakemake's or assumed. Archives are `bytes_by_archive`, by file name: corpora share them.
+    """
+
+    corpus: str
+    source_vocabulary_size: int
+    vocabulary_size: int
+    is_joint: bool
+    vocabulary_source: str
+    num_pairs: int | None
+    bytes_by_archive: dict[str, int]
+    text_bytes: int | None
+    data_bin_bytes: int | None
+    hours_by_verb: dict[str, float]
+    measured_verbs: list[str]
+
+    @property
+    def hours(self) -> float:
+        """The hours of all stages, one after the other."""
+        return sum(self.hours_by_verb.values())
+
+
+def plan_corpus(corpus: CorpusSpec, scale: str, *, results_folder: Path, benchmarks_folder: Path) -> PlannedCorpus:
+    """Return what a corpus takes; what its data-bin's record says counts before what its file says.
+
+    Raises:
+        RecordError: if the data-bin's record is unreadable.
+    """
+    path = corpus_record(results_folder, scale, "binarize", corpus.name)
+    data = read_record(path, BinarizedCorpus) if path.exists() else None
+    num_pairs = data.num_pairs_by_split.get("train") if data else _num_pairs(corpus)
+    bytes_by_archive = _bytes_by_archive(corpus)
+    pair_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES
+    indexed_bytes = 2 * (TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE)
+    verbs = ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
+    measured = {verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv") for verb in verbs}
+    assumed = {verb: _assumed_hours(verb, corpus, num_pairs or 0, sum(bytes_by_archive.values())) for verb in verbs}
+    sizes, is_joint, source = _vocabulary(corpus, data)
+    return PlannedCorpus(
+        corpus=corpus.name,
+        source_vocabulary_size=sizes[0],
+        vocabulary_size=sizes[1],
+        is_joint=is_joint,
+        vocabulary_source=source,
+        num_pairs=num_pairs,
+        bytes_by_archive=bytes_by_archive,
+        text_bytes=None if num_pairs is None else pair_bytes * num_pairs,
+        data_bin_bytes=None if num_pairs is None else indexed_bytes * num_pairs,
+        hours_by_verb={verb: assumed[verb] if hours is None else hours for verb, hours in measured.items()},
+        measured_verbs=[verb for verb, hours in measured.items() if hours is not None],
+    )
+
+
+def num_test_pairs(corpus: CorpusSpec, testset: str) -> int | None:
+    """Return the number of a test set's pairs, None where the corpus's file does not say."""
+    source = corpus.source
+    if isinstance(source, ArchiveSource):
+        return source.testset_by_name[testset].num_lines
+    if isinstance(source, ListedSource):
+        return len(source.pairs_by_split[testset])
+    if isinstance(source, GeneratedSource):
+        return source.num_dev_pairs if testset == corpus.dev_testset else source.num_test_pairs
+    return None
+
+
+def _vocabulary(corpus: CorpusSpec, data: BinarizedCorpus | None) -> tuple[tuple[int, int], bool, str]:
+    """Return the sizes of source and target, whether they are one dictionary, and what says so."""
+    if data is not None:
+        sizes = data.vocabulary_size_by_language
+        pair = (sizes[data.source_language], sizes[data.target_language])
+        return pair, training_data(data).is_joint, f"{corpus.name}: {pair[1]:,}, counted in its data-bin"
+    if corpus.subword is None:
+        size, is_joint, source = UNKNOWN_VOCABULARY_SIZE, False, "assumed: its text comes in pieces, not yet counted"
+    else:
+        size, is_joint, source = corpus.subword.vocabulary_size, corpus.subword.joint, "as its file says"
+    return (size, size), is_joint, f"{corpus.name}: {size:,}, {source}"
+
+
+def _num_pairs(corpus: CorpusSpec) -> int | None:
+    source = corpus.source
+    if isinstance(source, GeneratedSource):
+        return source.num_train_pairs
+    if isinstance(source, ListedSource):
+        return len(source.pairs_by_split["train"])
+    if isinstance(source, ArchiveSource):
+        return sum(_archive_pairs(source, name) for name in source.archives)
+    return None
+
+
+def _archive_pairs(source: ArchiveSource, name: str) -> int:
+    """Return an archive's published pairs, or an estimate from its bytes."""
+    archive = source.archive_by_name[name]
+    if archive.num_lines != UNKNOWN:
+        return archive.num_lines
+    packed = next(iter(archive.file_by_format.values()))
+    num_bytes = 0 if packed.num_bytes == UNKNOWN else packed.num_bytes
+    return ESTIMATED_UNPACKED_PER_PACKED * num_bytes // (2 * ESTIMATED_BYTES_PER_LINE)
+
+
+def _bytes_by_archive(corpus: CorpusSpec) -> dict[str, int]:
+    if not isinstance(corpus.source, ArchiveSource):
+        return {}
+    first_files = [next(iter(archive.file_by_format.values())) for archive in corpus.source.joined().values()]
+    return {packed.name: 0 if packed.num_bytes == UNKNOWN else packed.num_bytes for packed in first_files}
+
+
+def _assumed_hours(verb: str, corpus: CorpusSpec, num_pairs: int, download_bytes: int) -> float:
+    rate = PAIRS_PER_SECOND_BY_VERB[verb]
+    if verb == "clean" and corpus.tokenise != "none":
+        rate = MOSES_PAIRS_PER_SECOND
+    download_seconds = download_bytes / DOWNLOAD_BYTES_PER_SECOND if verb == "fetch" else 0.0
+    return (num_pairs / rate + download_seconds) / 3600
+
+
+def _measured_hours(path: Path) -> float | None:
+    """Return the hours in a benchmark file of Snakemake's, None if there is none."""
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    try:
+        return sum(float(row["s"]) for row in rows) / len(rows) / 3600 if rows else None
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,290 @@
+"""What a scale will take before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory, longest chain.
+
+Beside it stands what its trainings really took, once there are any. Nothing is downloaded, built or trained.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiayn.corpus_spec import CorpusSpec
+from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
+from aiayn.engine.fairseq_args import refuse_untrainable
+from aiayn.errors import ConfigError
+from aiayn.hardware import HardwareSpec
+from aiayn.paths import Evaluation
+from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
+from aiayn.plan.history import Actual, History, Speed, actual_of, find_records
+from aiayn.plan.machine import Machine
+from aiayn.plan.sizes import device_memory_bytes, host_memory_bytes, run_disk_bytes
+from aiayn.spec import ScaleSpec, SystemSpec
+
+DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
+UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
+
+
+class AskedTraining(msgspec.Struct, frozen=True, kw_only=True):
+    """The trainings of a system on a corpus, one a seed, and how many of its last models each keeps."""
+
+    corpus: str
+    system: str
+    seeds: list[int]
+    num_models: int
+
+
+class AskedScale(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a scale's tables ask for, with the specs of it."""
+
+    scale: ScaleSpec
+    corpora: dict[str, CorpusSpec]
+    systems: dict[str, SystemSpec]
+    trainings: list[AskedTraining]
+    evaluations: list[Evaluation]
+    num_baselines: int
+
+
+class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: the trainings of a system on a corpus. Hours, bytes and memory are of one, `total_` of all seeds.
+
+    Device-hours are hours of a GPU, or of a core where the machine has no GPU; there money and watts are not known.
+
+    `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
+    """
+
+    corpus: str
+    system: str
+    seeds: list[int]
+    updates: int
+    num_parameters: int
+    num_models: int
+    speed: Speed
+    total_device_hours: float
+    total_dollars: float | None
+    total_kilowatt_hours: float | None
+    run_bytes: int
+    averages_bytes: int
+    device_memory_bytes: int
+    host_memory_bytes: int
+    evaluation_hours: float
+    actual: Actual | None
+    refusal: str
+
+
+class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of the longest chain."""
+
+    what: str
+    hours: float
+    basis: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole plan; bytes of text and data-bins leave out `unsized_corpora`, whose size nobody published."""
+
+    scale: str
+    machine: Machine
+    num_jobs_by_rule: dict[str, int]
+    trainings: list[PlannedTraining]
+    corpora: list[PlannedCorpus]
+    longest_chain: list[ChainLink]
+    runs_bytes: int
+    averages_bytes: int
+    archives_bytes: int
+    text_bytes: int
+    data_bin_bytes: int
+    unsized_corpora: list[str]
+    unreadable_records: list[str]
+
+    @property
+    def results_bytes(self) -> int:
+        """What lies below the results folder but the archives."""
+        return self.averages_bytes + self.text_bytes + self.data_bin_bytes
+
+
+def group_asked(
+    scale: ScaleSpec,
+    *,
+    corpora: dict[str, CorpusSpec],
+    systems: dict[str, SystemSpec],
+    evaluations: Sequence[Evaluation],
+    num_baselines: int,
+) -> AskedScale:
+    """Return what a scale asks for, trainings of a system grouped in the order of their first evaluation.
+
+    Every training is evaluated; of its last models it keeps as many as its longest average takes.
+    """
+    seeds_of: dict[tuple[str, str], list[int]] = {}
+    num_models_of: Counter[tuple[str, str]] = Counter()
+    for one in evaluations:
+        key = (one.corpus, one.system)
+        seeds = seeds_of.setdefault(key, [])
+        if one.seed not in seeds:
+            seeds.append(one.seed)
+        num_models_of[key] = max(num_models_of[key], int(one.average.removeprefix("last")))
+    trainings = [
+        AskedTraining(corpus=key[0], system=key[1], seeds=seeds, num_models=num_models_of[key])
+        for key, seeds in seeds_of.items()
+    ]
+    return AskedScale(
+        scale=scale,
+        corpora=corpora,
+        systems=systems,
+        trainings=trainings,
+        evaluations=list(evaluations),
+        num_baselines=num_baselines,
+    )
+
+
+def make_plan(
+    asked: AskedScale, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path
+) -> Plan:
+    """Return the plan of a scale on a machine.
+
+    Raises:
+        RecordError: if a record of a data-bin or training of this scale is unreadable.
+    """
+    scale = asked.scale.scale
+    runs_folder = Path(asked.scale.runs_folder)
+    corpora = {
+        name: plan_corpus(corpus, scale, results_folder=results_folder, benchmarks_folder=benchmarks_folder)
+        for name, corpus in asked.corpora.items()
+    }
+    records, unreadable = find_records(results_folder, runs_folder)
+    history = History(records, machine, hardware, {name: one.vocabulary_size for name, one in corpora.items()})
+    trainings = [
+        _plan_training(one, asked, machine, corpora[one.corpus], history, (results_folder, runs_folder))
+        for one in asked.trainings
+    ]
+    archives: dict[str, int] = {}
+    for corpus in corpora.values():
+        archives |= corpus.bytes_by_archive
+    return Plan(
+        scale=scale,
+        machine=machine,
+        num_jobs_by_rule=count_jobs(asked),
+        trainings=trainings,
+        corpora=list(corpora.values()),
+        longest_chain=_longest_chain(trainings, corpora),
+        runs_bytes=sum(len(one.seeds) * one.run_bytes for one in trainings),
+        averages_bytes=sum(len(one.seeds) * one.averages_bytes for one in trainings),
+        archives_bytes=sum(archives.values()),
+        text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
+        data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
+        unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
+        unreadable_records=unreadable,
+    )
+
+
+def count_jobs(asked: AskedScale) -> dict[str, int]:
+    """Return how many jobs of each rule the tables need from nothing, in the order of the data flow."""
+    segmented = [corpus.is_segmented for corpus in asked.corpora.values()]
+    evaluations = asked.evaluations
+    vectors = {
+        (one.corpus, training.d_model)
+        for one in asked.trainings
+        if (training := asked.systems[one.system].training).embeddings == "vectors"
+    }
+    num_jobs = {
+        "fetch": len(segmented),
+        "clean": segmented.count(False),
+        "segment": segmented.count(False),
+        "binarize": len(segmented),
+        "vectors": len(vectors),
+        "train": sum(len(one.seeds) for one in asked.trainings),
+        "average": len({(one.corpus, one.system, one.seed, one.average) for one in evaluations}),
+        "decode": len(evaluations),
+        "perplexity": sum(one.role == "dev" for one in evaluations),
+        "score": len(evaluations),
+        "baselines": asked.num_baselines,
+        "measure": 1,
+        "tables": 1,
+    }
+    return {rule: number for rule, number in num_jobs.items() if number}
+
+
+def _plan_training(
+    one: AskedTraining, asked: AskedScale, machine: Machine, corpus: PlannedCorpus, history: History,
+    folders: tuple[Path, Path],
+) -> PlannedTraining:  # fmt: skip
+    training = asked.systems[one.system].training
+    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
+    speed = history.speed_of(training, one.corpus)
+    device_hours = speed.hours * machine.num_devices * len(one.seeds)
+    evaluations = [
+        other
+        for other in asked.evaluations
+        if (other.corpus, other.system, other.seed) == (one.corpus, one.system, one.seeds[0])
+    ]
+    num_averages = len({other.average for other in evaluations})
+    return PlannedTraining(
+        corpus=one.corpus,
+        system=one.system,
+        seeds=one.seeds,
+        updates=training.updates,
+        num_parameters=parameters,
+        num_models=one.num_models,
+        speed=speed,
+        total_device_hours=device_hours,
+        total_dollars=device_hours * machine.dollars_per_hour.value if machine.dollars_per_hour else None,
+        total_kilowatt_hours=device_hours * machine.watts.value / 1000 if machine.watts else None,
+        run_bytes=run_disk_bytes(parameters, one.num_models),
+        averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
+        device_memory_bytes=device_memory_bytes(training, parameters, corpus.vocabulary_size),
+        host_memory_bytes=host_memory_bytes(parameters, corpus.num_pairs or 0, machine.num_ranks // machine.num_nodes),
+        evaluation_hours=_evaluation_hours(asked, asked.systems[one.system], corpus, evaluations),
+        actual=actual_of(
+            asked.scale.scale, one.corpus, one.system, one.seeds, results_folder=folders[0], runs_folder=folders[1]
+        ),
+        refusal=_refusal(asked.systems[one.system], machine),
+    )
+
+
+def _refusal(system: SystemSpec, machine: Machine) -> str:
+    try:
+        refuse_untrainable(system.name, system.training, num_ranks=machine.num_ranks)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _evaluation_hours(
+    asked: AskedScale, system: SystemSpec, corpus: PlannedCorpus, evaluations: Sequence[Evaluation]
+) -> float:
+    """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
+    forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
+    flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
+    sizes = [num_test_pairs(asked.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations]
+    return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
+
+
+def _longest_chain(trainings: Sequence[PlannedTraining], corpora: Mapping[str, PlannedCorpus]) -> list[ChainLink]:
+    """Return the steps that follow each other from nothing to the slowest training's tables."""
+    if not trainings:
+        return []
+    last = max(trainings, key=lambda one: corpora[one.corpus].hours + one.speed.hours + one.evaluation_hours)
+    corpus = corpora[last.corpus]
+    links = [
+        ChainLink(
+            what=f"{verb} {last.corpus}",
+            hours=hours,
+            basis="measured" if verb in corpus.measured_verbs else "assumed",
+        )
+        for verb, hours in corpus.hours_by_verb.items()
+    ]
+    return [
+        *links,
+        ChainLink(what=f"train {last.system}", hours=last.speed.hours, basis=last.speed.basis),
+        ChainLink(what="average, decode, score", hours=last.evaluation_hours, basis="assumed"),
+    ]
+
+
+def total_actual(trainings: Sequence[PlannedTraining]) -> Counter[str]:
+    """Return sums over all rows: num_finished, num_begun, total_hours, gpu_hours."""
+    total: Counter[str] = Counter()
+    for one in trainings:
+        if one.actual is not None:
+            values = msgspec.structs.asdict(one.actual)
+            total.update({key: values[key] for key in ("num_finished", "num_begun", "total_hours", "gpu_hours")})
+    return total

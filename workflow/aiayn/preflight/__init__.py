@@ -1,0 +1,1 @@
+"""What would go wrong, before anything is started."""

@@ -1,0 +1,119 @@
+"""Reads where a training is from the two ends of its log: fairseq's settings come first, its statistics last."""
+
+import datetime
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aiayn.runs.attempts import LOG_NAME
+
+HEAD_BYTES = 64 * 1024
+TAIL_BYTES = 200 * 1024
+NUM_STATISTICS_FOR_SPEED = 50
+_MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
+_ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"  # fairseq prints all its settings first
+# `engine.train` sets this form: time | level | logger | message, in this machine's own time zone.
+_LINE = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| (?P<level>[A-Z]+) \| (?P<logger>\S+) \| (?P<message>.*)"
+)
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a log, or one that a message of several lines goes on with, which has a message alone."""
+
+    time: str
+    level: str
+    logger: str
+    message: str
+
+
+class LogTail(msgspec.Struct, frozen=True, kw_only=True):
+    """What the end of a log tells of the newest attempt.
+
+    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and `target_tokens_per_second` are of the
+    newest statistics, `updates_per_second` is over the newest `NUM_STATISTICS_FOR_SPEED` of them, pauses for
+    validation included; all are None if this attempt has none yet. `modified` is when the log last grew (UTC).
+    """
+
+    lines: list[str]
+    modified: str
+    update: int | None = None
+    loss_bits: float | None = None
+    target_tokens_per_second: float | None = None
+    updates_per_second: float | None = None
+
+
+def split_line(line: str) -> LogLine:
+    """Return the parts of a line of the log."""
+    match = _LINE.fullmatch(line)
+    return LogLine(**match.groupdict()) if match else LogLine(time="", level="", logger="", message=line)
+
+
+def read_statistics(line: LogLine, logger: str) -> dict[str, Any] | None:
+    """Return fairseq's statistics of one kind (train_inner, valid, train), None if the line holds none or is torn."""
+    if line.logger != logger or not line.message.startswith("{"):
+        return None
+    try:
+        values = json.loads(line.message)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def read_max_update(run_folder: Path) -> int | None:
+    """Return the number of updates that fairseq was asked for, None before its first line."""
+    try:
+        with (run_folder / LOG_NAME).open("rb") as log:
+            match = _MAX_UPDATE.search(log.read(HEAD_BYTES))
+    except FileNotFoundError:
+        return None
+    return int(match[1]) if match else None
+
+
+def read_log_tail(run_folder: Path) -> LogTail | None:
+    """Return what the log's end tells, None without a log."""
+    try:
+        with (run_folder / LOG_NAME).open("rb") as log:
+            size = log.seek(0, 2)
+            log.seek(max(0, size - TAIL_BYTES))
+            lines = log.read().decode("utf-8", errors="replace").split("\n")
+            modified = datetime.datetime.fromtimestamp((run_folder / LOG_NAME).stat().st_mtime, datetime.UTC)
+    except FileNotFoundError:
+        return None
+    if size > TAIL_BYTES:
+        lines = lines[1:]  # torn by where reading began
+    tail = LogTail(lines=[line for line in lines if line], modified=modified.isoformat(timespec="seconds"))
+    return msgspec.structs.replace(tail, **_newest_statistics(tail.lines))
+
+
+def _newest_statistics(lines: list[str]) -> dict[str, Any]:
+    found: list[tuple[str, dict[str, Any]]] = []  # newest first
+    for text in reversed(lines):
+        if _ATTEMPT_BEGINS in text or len(found) == NUM_STATISTICS_FOR_SPEED:
+            break
+        if "| train_inner |" not in text:
+            continue
+        line = split_line(text)
+        values = read_statistics(line, "train_inner")
+        if values is not None and {"num_updates", "loss"} <= set(values):
+            found.append((line.time, values))
+    if not found:
+        return {}
+    newest = found[0][1]
+    return {
+        "update": int(newest["num_updates"]),
+        "loss_bits": float(newest["loss"]),
+        "target_tokens_per_second": float(newest.get("wps", 0)),
+        "updates_per_second": _speed(found[-1], found[0]) or float(newest.get("ups", 0)),
+    }
+
+
+def _speed(oldest: tuple[str, dict[str, Any]], newest: tuple[str, dict[str, Any]]) -> float:
+    """Return updates a second between two lines, 0 if they are too close to tell."""
+    begin, end = (datetime.datetime.fromisoformat(time) for time, _ in (oldest, newest))
+    num_updates = int(newest[1]["num_updates"]) - int(oldest[1]["num_updates"])
+    seconds = (end - begin).total_seconds()
+    return num_updates / seconds if seconds > 0 and num_updates > 0 else 0.0

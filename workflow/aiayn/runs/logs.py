@@ -1,0 +1,180 @@
+"""Prints a run's log: the end of it, or as it grows, also into another attempt; as it is or in words."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from aiayn.errors import RecordError
+from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.log import LogLine, read_statistics, split_line
+
+POLL_SECONDS = 0.5
+SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
+MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8,000
+_BLOCK_BYTES = 1 << 16
+
+
+def newest_log(run_folder: Path) -> Path:
+    """Return the log of a run; before its training has one, what the newest job printed.
+
+    Raises:
+        RecordError: if there is neither.
+    """
+    path = run_folder / LOG_NAME
+    if path.exists():
+        return path
+    outputs = sorted((run_folder / "submitit").glob("*_log.out"), key=lambda output: output.stat().st_mtime)
+    if not outputs:
+        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` tells what it waits for")
+    return outputs[-1]
+
+
+def last_lines(path: Path, num_lines: int) -> tuple[list[str], int]:
+    """Return the last whole lines of a file, read from its end, and where the line begins that is still written."""
+    with path.open("rb") as log:
+        size = position = log.seek(0, os.SEEK_END)
+        blocks: list[bytes] = []
+        while position > 0 and sum(block.count(b"\n") for block in blocks) <= num_lines:
+            step = min(_BLOCK_BYTES, position)
+            position -= step
+            log.seek(position)
+            blocks.insert(0, log.read(step))
+    *whole, torn = b"".join(blocks).split(b"\n")
+    kept = whole[max(0, len(whole) - num_lines) :] if num_lines else []
+    return [line.decode("utf-8", errors="replace") for line in kept], size - len(torn)
+
+
+def in_words(line: str) -> str:
+    """Return a line of the log for people: the time of day, and fairseq's statistics as a sentence."""
+    parts = split_line(line)
+    if not parts.time:
+        return line
+    clock = parts.time[11:]
+    for logger, describe in _DESCRIBE_BY_LOGGER.items():
+        values = read_statistics(parts, logger)
+        if values is not None:
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                return f"{clock}  {describe(values)}"
+    return f"{clock}  {_message_of(parts)}"
+
+
+def _message_of(line: LogLine) -> str:
+    cut = line.message[:MAX_MESSAGE_CHARACTERS]
+    cut += f"... (and {len(line.message) - len(cut):,} characters)" if len(cut) < len(line.message) else ""
+    return cut if line.level == "INFO" else f"{line.level}: {cut}"
+
+
+def _describe_updates(values: dict[str, Any]) -> str:
+    return (
+        f"update {int(values['num_updates']):>7,}  loss {float(values['loss']):6.3f}"
+        f"  nll {float(values['nll_loss']):6.3f} bits  {float(values['wps']):>9,.0f} target tokens/s"
+        f"  {float(values['ups']):5.2f} updates/s  lr {float(values['lr']):.2e}  gnorm {float(values['gnorm']):.2f}"
+    )
+
+
+def _describe_validation(values: dict[str, Any]) -> str:
+    return (
+        f"valid  {int(values['valid_num_updates']):>7,}  loss {float(values['valid_loss']):6.3f}"
+        f"  nll {float(values['valid_nll_loss']):6.3f} bits"
+        f"  ppl a subword {float(values['valid_ppl']):.2f}"
+    )
+
+
+def _describe_epoch(values: dict[str, Any]) -> str:
+    return (
+        f"epoch  {int(values['epoch']):>7,}  ended at update {int(values['train_num_updates']):,}"
+        f"  mean loss {float(values['train_loss']):6.3f}  nll {float(values['train_nll_loss']):6.3f} bits"
+    )
+
+
+_DESCRIBE_BY_LOGGER: dict[str, Callable[[dict[str, Any]], str]] = {
+    "train_inner": _describe_updates,
+    "valid": _describe_validation,
+    "train": _describe_epoch,
+}
+
+
+def describe_event(event: Event) -> str:
+    """Return what happened to a run as one line."""
+    if isinstance(event, Started):
+        return (
+            f"== attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at update {event.update}"
+        )
+    reason = f": {event.reason}" if event.reason else ""
+    return f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update {event.update}{reason}"
+
+
+def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
+    """Yield the last lines of a run's log and then each new one, until the run is done.
+
+    `note` gets what attempts.jsonl tells meanwhile. A log that is not there yet is waited for; one that is replaced or
+    cut is read on from its new beginning.
+
+    Raises:
+        RecordError: if attempts.jsonl is damaged.
+    """
+    growing = _GrowingFile(run_folder / LOG_NAME, num_lines)
+    num_events = len(read_events(run_folder))
+    events_size = _size_of(run_folder / ATTEMPTS_NAME)
+    while True:
+        is_done = (run_folder / DONE_NAME).exists()
+        if is_done:
+            time.sleep(SECONDS_AFTER_DONE)
+        yield from growing.new_lines()
+        if _size_of(run_folder / ATTEMPTS_NAME) != events_size:
+            events_size, events = _size_of(run_folder / ATTEMPTS_NAME), read_events(run_folder)
+            for event in events[num_events if num_events <= len(events) else 0 :]:
+                note(describe_event(event))
+            num_events = len(events)
+        if is_done:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+class _GrowingFile:
+    """A file by its path, which may not be there yet, be cut, or be replaced by another."""
+
+    def __init__(self, path: Path, num_lines: int) -> None:
+        self.path = path
+        self._torn = b""
+        self._open: IO[bytes] | None = None
+        self._first: list[str] = []
+        if path.exists():
+            self._first, position = last_lines(path, num_lines)
+            self._open = path.open("rb")
+            self._open.seek(position)
+
+    def new_lines(self) -> Iterable[str]:
+        """Yield the lines that were completed since the last call."""
+        yield from self._first
+        self._first = []
+        yield from self._read()
+        if self._is_replaced():
+            if self._open is not None:
+                self._open.close()
+            self._torn, self._open = b"", self.path.open("rb") if self.path.exists() else None
+            yield from self._read()
+
+    def _read(self) -> Iterable[str]:
+        if self._open is None:
+            return
+        *whole, self._torn = (self._torn + self._open.read()).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", errors="replace")
+
+    def _is_replaced(self) -> bool:
+        try:
+            now = self.path.stat()
+        except FileNotFoundError:
+            return False  # set aside; the next attempt writes another
+        if self._open is None:
+            return True
+        then = os.fstat(self._open.fileno())
+        return (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino) or now.st_size < self._open.tell()
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,271 @@
+"""How every run below a runs folder stands: from the runs' own files, rank 0's locks, and Slurm's queue, asked once.
+
+It reads the ends of logs only, writes nothing, and takes no lock; a damaged run is told of, and the others are too.
+"""
+
+import datetime
+import platform
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import AiaynError, RecordError
+from aiayn.launch.code_snapshot import CODE_FOLDER_NAME
+from aiayn.launch.slurm_queue import QueuedJob, find_jobs
+from aiayn.provenance import utc_now
+from aiayn.records import TrainRecord, read_record
+from aiayn.runs.attempts import (
+    DONE_NAME,
+    DRIVER_LOCK_NAME,
+    RANK_LOCK_NAME,
+    Ended,
+    Event,
+    Started,
+    heartbeat,
+    newest_update,
+    read_events,
+    summarise_attempts,
+)
+from aiayn.runs.jobs import SubmittedJob, read_jobs
+from aiayn.runs.locks import is_locked
+from aiayn.runs.log import LogTail, read_log_tail, read_max_update
+from aiayn.runs.names import match_run
+from aiayn.runs.state import ALIVE_STATES, Evidence, State, is_slurm_run, judge_state
+
+KEPT_LOG_LINES = 15
+ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
+
+
+class AttemptStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a run; what its end would tell is '' or None while nothing ended it. Times are UTC."""
+
+    attempt: int
+    began: str
+    ended: str
+    host: str
+    job: str
+    device: str
+    num_gpus: int
+    first_update: int
+    last_update: int | None
+    outcome: str
+    reason: str
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run stands; what is not known is None or ''.
+
+    `reason` says why a run waits, ended or is damaged. `update` is the newest known of `updates`, `saved_update` that
+    of the checkpoint from which it would resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). Tokens a
+    second are the newest statistics' while it trains, those of the whole run once it is done. `gpu_hours` and
+    `wall_hours` are summed over attempts. `last_error` is the reason of the newest attempt that failed or was lost,
+    `log_tail` the last lines of its log.
+    """
+
+    run: str
+    state: State
+    reason: str = ""
+    launcher: str = ""
+    job: str = ""
+    host: str = ""
+    time_left: str = ""
+    is_attended: bool = False
+    update: int | None = None
+    updates: int | None = None
+    saved_update: int = 0
+    loss_bits: float | None = None
+    target_tokens_per_second: float | None = None
+    eta_seconds: float | None = None
+    num_gpus: int = 0
+    gpu_hours: float = 0.0
+    wall_hours: float = 0.0
+    num_attempts: int = 0
+    attempts: list[AttemptStatus] = []
+    last_error: str = ""
+    log_tail: list[str] = []
+    run_folder: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it trains, or waits for its turn."""
+        return self.state in ALIVE_STATES
+
+
+def list_run_folders(runs_folder: Path) -> list[Path]:
+    """Return the folders of all runs, by name.
+
+    Raises:
+        RecordError: if there is no such folder.
+    """
+    if not runs_folder.is_dir():
+        raise RecordError(f"{runs_folder}: no such folder; name the folder that the runs lie in with --runs-folder")
+    folders = (path for path in runs_folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(folder for folder in folders if folder.name != CODE_FOLDER_NAME)
+
+
+def find_run_folder(runs_folder: Path, run: str) -> Path:
+    """Return the folder of the run whose name is `run` or begins with it.
+
+    Raises:
+        RecordError: if there is none, or more than one.
+    """
+    names = [folder.name for folder in list_run_folders(runs_folder)]
+    return runs_folder / match_run(run, names, place=str(runs_folder), unknown="is no run")
+
+
+def read_statuses(run_folders: list[Path]) -> list[RunStatus]:
+    """Return how each run stands; Slurm is asked once, and only if it has a run's newest job."""
+    jobs_by_folder: dict[Path, list[SubmittedJob] | AiaynError | OSError] = {}
+    for folder in run_folders:
+        try:
+            jobs_by_folder[folder] = read_jobs(folder)
+        except (AiaynError, OSError) as error:
+            jobs_by_folder[folder] = error
+    needs_queue = any(isinstance(jobs, list) and is_slurm_run(jobs) for jobs in jobs_by_folder.values())
+    queue = find_jobs() if needs_queue else None
+    return [_read_status(folder, jobs, queue) for folder, jobs in jobs_by_folder.items()]
+
+
+def _read_status(
+    folder: Path, jobs: list[SubmittedJob] | AiaynError | OSError, queue: list[QueuedJob] | None
+) -> RunStatus:
+    try:
+        if not isinstance(jobs, list):
+            raise jobs
+        return _status_of(folder, jobs, queue and [job for job in queue if job.trains_in(folder)])
+    except (AiaynError, OSError) as error:
+        reason = str(error)
+    return RunStatus(run=folder.name, state="damaged", reason=reason, last_error=reason, run_folder=str(folder))
+
+
+def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] | None) -> RunStatus:
+    """Return how a run stands.
+
+    Raises:
+        RecordError: if one of its files is damaged, or it has none.
+    """
+    events = read_events(folder)
+    log = read_log_tail(folder)
+    done = read_record(folder / DONE_NAME, TrainRecord) if (folder / DONE_NAME).exists() else None
+    has_driver = is_locked(folder / DRIVER_LOCK_NAME)
+    if not (events or jobs or done or has_driver or (folder / DRIVER_LOCK_NAME).exists()):
+        raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it away")
+    now = utc_now()
+    known = Evidence(
+        events=events,
+        jobs=jobs,
+        queued=queued,
+        has_rank=is_locked(folder / RANK_LOCK_NAME),
+        has_driver=has_driver,
+        has_local_job=bool(jobs) and is_local_job_alive(jobs[-1]),
+        host=platform.node(),
+        now=now,
+        last_sign=max((sign for sign in (log and log.modified, _lock_touched(folder)) if sign), default=None),
+    )
+    state: State
+    state, reason = ("done", "") if done else judge_state(known)
+    status = RunStatus(run=folder.name, state=state, reason=reason, is_attended=has_driver, run_folder=str(folder))
+    return msgspec.structs.replace(
+        status,
+        **_where(events, jobs, queued or [], state),
+        **_progress(folder, events, log, done, state),
+        **_costs(events, now if state in (*ALIVE_STATES, "unknown") else known.last_sign),
+        **_last_error(events, log, state, reason),
+    )
+
+
+def _lock_touched(folder: Path) -> str | None:
+    """Return when rank 0 last touched its lock (UTC)."""
+    beat_ns = heartbeat(folder)
+    if beat_ns is None:
+        return None
+    return datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat(timespec="seconds")
+
+
+def is_local_job_alive(job: SubmittedJob) -> bool:
+    """Return whether a job that was started on this machine as a process still lives as one."""
+    if job.launcher != "local" or job.host != platform.node() or not job.job.isdecimal():
+        return False
+    try:
+        return b"submitit" in Path(f"/proc/{job.job}/cmdline").read_bytes()  # else its number has gone to another
+    except OSError:
+        return False
+
+
+def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob], state: State) -> dict[str, object]:
+    """Return who runs it and where: by the queue if that knows of a living job, else by its files."""
+    started = [event for event in events if isinstance(event, Started)]
+    launcher = jobs[-1].launcher if jobs else ""
+    alive = [job for job in queued if job.is_alive]
+    if alive:
+        shown = next((job for job in alive if job.node), alive[0])
+        return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
+    if jobs and (not started or jobs[-1].time > started[-1].time):
+        host = jobs[-1].host if launcher != "slurm" else ""
+        return {"launcher": launcher, "job": jobs[-1].job, "host": host}
+    if started:
+        return {"launcher": launcher, "job": started[-1].job, "host": started[-1].host}
+    return {"launcher": launcher}
+
+
+def _progress(
+    folder: Path, events: list[Event], log: LogTail | None, done: TrainRecord | None, state: State
+) -> dict[str, object]:
+    """Return how far it is, how fast, and how long it still takes."""
+    found: dict[str, object]
+    saved = newest_update(folder)
+    if done is not None:
+        found = {"update": done.updates, "updates": done.updates, "saved_update": saved, "loss_bits": _loss(log)}
+        return found | {"target_tokens_per_second": done.tokens / done.wall_seconds if done.wall_seconds else None}
+    last = events[-1] if events else None
+    update = saved if last is None else max(last.update, saved)
+    updates = read_max_update(folder)
+    found = {"update": update, "updates": updates, "saved_update": saved, "loss_bits": _loss(log)}
+    # Until fairseq has begun this attempt, the log's end is the one before's.
+    if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
+        return found
+    if log.update is None or log.update < last.update:
+        return found
+    found |= {"update": log.update, "target_tokens_per_second": log.target_tokens_per_second}
+    if updates is not None and log.updates_per_second:
+        found["eta_seconds"] = max(0, updates - log.update) / log.updates_per_second
+    return found
+
+
+def _loss(log: LogTail | None) -> float | None:
+    return log.loss_bits if log is not None else None
+
+
+def _costs(events: list[Event], until: str | None) -> dict[str, object]:
+    """Return attempts and their sums; an open attempt counts until `until`."""
+    rows: list[AttemptStatus] = []
+    for event in events:
+        if isinstance(event, Started):
+            rows.append(
+                AttemptStatus(
+                    attempt=event.attempt, began=event.time, ended="", host=event.host, job=event.job,
+                    device=event.device, num_gpus=event.num_gpus, first_update=event.update, last_update=None,
+                    outcome="", reason="",
+                )
+            )  # fmt: skip
+        elif rows:
+            end = {"ended": event.time, "last_update": event.update, "outcome": event.outcome, "reason": event.reason}
+            rows[-1] = msgspec.structs.replace(rows[-1], **end)
+    summary = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
+    return {
+        "attempts": rows,
+        "num_attempts": summary.num_attempts,
+        "num_gpus": rows[-1].num_gpus if rows else 0,
+        "gpu_hours": summary.gpu_seconds / 3600,
+        "wall_hours": summary.wall_seconds / 3600,
+    }
+
+
+def _last_error(events: list[Event], log: LogTail | None, state: State, reason: str) -> dict[str, object]:
+    """Return the newest failure with its log: of this run as it stands, else of its newest attempt that failed."""
+    ended = [event for event in events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
+    if state in ERROR_STATES and not (ended and events[-1] is ended[-1]):
+        return {"last_error": reason, "log_tail": log.lines[-KEPT_LOG_LINES:] if log else []}
+    if not ended:
+        return {}
+    return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]}

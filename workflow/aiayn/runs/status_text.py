@@ -1,0 +1,190 @@
+"""Renders how runs stand for a terminal: one line a run, at most 100 columns wide; or all of one run."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from aiayn.runs.logs import in_words
+from aiayn.runs.names import split_run_name
+from aiayn.runs.status import ERROR_STATES, AttemptStatus, RunStatus
+
+WIDTH = 100
+INDENT = "  "
+GAP = "  "
+HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
+IS_RIGHT_ALIGNED = (False, False, True, True, True, True, True, True, True, False)
+NUM_TAIL_LINES = 3
+MIN_NODE_WIDTH = 8
+STATES_WITH_REASON = ("queued", "unknown", "stopped", "cancelled")
+UNKNOWN = "-"
+_LEGEND = (
+    "loss: bits, as fairseq prints it (label-smoothed, base 2). tok/s: target tokens. try: attempts.",
+    "All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
+)
+
+
+def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
+    """Return the table of all runs, and the last error of each that failed, was lost or is damaged."""
+    if not statuses:
+        return f"{runs_folder}: no runs yet\n"
+    statuses = sorted(statuses, key=_order)
+    rows = [_row(status, statuses) for status in statuses]
+    widths = [max(len(row[index]) for row in (HEADER, *rows)) for index in range(len(HEADER))]
+    widths[0] = max(widths[0] + len(INDENT), *(len(_corpus(status)) for status in statuses))
+    needed = sum(widths[:-1]) + len(GAP) * len(widths[:-1]) + min(widths[-1], MIN_NODE_WIDTH)
+    widths[0] -= max(0, needed - WIDTH)
+    lines = [*_summary(statuses, runs_folder), "", _line(HEADER, widths)]
+    for corpus, entries in groupby(zip(statuses, rows, strict=True), key=lambda entry: _corpus(entry[0])):
+        lines += [corpus, *(_line((INDENT + _cut_name(row[0], widths[0] - 2), *row[1:]), widths) for _, row in entries)]
+    lines += _reason_lines(statuses)
+    for status in statuses:
+        lines += _error_lines(status)
+    return (
+        "\n".join([*lines, "", *(line.format(example=statuses[0].run[: -len("-0a1b2c3d")]) for line in _LEGEND)]) + "\n"
+    )
+
+
+def render_status(status: RunStatus) -> str:
+    """Return all that is known of one run."""
+    title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
+    num_attempts = f"{status.num_attempts} attempt{'' if status.num_attempts == 1 else 's'}"
+    driver = "alive, waits for its end" if status.is_attended else "none; whoever asks for the run attaches to it"
+    pairs = [
+        ("update", f"{_count(status.update)} of {_count(status.updates)}, saved {_count(status.saved_update)}"),
+        ("loss", "" if status.loss_bits is None else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"),
+        ("speed", status.target_tokens_per_second and f"{status.target_tokens_per_second:,.0f} target tokens/s"),
+        ("ETA", status.eta_seconds and format_duration(status.eta_seconds)),
+        ("cost", f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours, {num_attempts}"),
+        ("job", " ".join(part for part in (status.launcher, status.job) if part)),
+        ("node", status.host),
+        ("time left", status.time_left),
+        ("driver", driver if status.is_alive else ""),
+        ("folder", status.run_folder),
+    ]
+    lines = [*textwrap.wrap(title, WIDTH), *(f"{INDENT}{key:<10}{value}" for key, value in pairs if value)]
+    if status.attempts:
+        lines += ["", *_attempt_lines(status.attempts)]
+    if status.last_error:
+        heading = "Last error" if status.state in ERROR_STATES else "Last error, of an earlier attempt"
+        lines += ["", f"{heading}: {status.last_error}", *(INDENT + in_words(line) for line in status.log_tail)]
+    return "\n".join(lines) + "\n"
+
+
+def format_duration(seconds: float | None) -> str:
+    """Return a length of time by its two largest units: `4m10s`, `2h05m`, `3d07h`."""
+    if seconds is None:
+        return UNKNOWN
+    whole = round(seconds)
+    for unit, (below, length, below_length) in {"d": ("h", 86400, 3600), "h": ("m", 3600, 60)}.items():
+        if whole >= length:
+            return f"{whole // length}{unit}{whole % length // below_length:02d}{below}"
+    return f"{whole // 60}m{whole % 60:02d}s"
+
+
+def _count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def _order(status: RunStatus) -> tuple[str, str, int]:
+    """Return what runs are sorted by; seed 10 comes after seed 9, names of another form come last."""
+    parts = split_run_name(status.run)
+    return (parts.corpus, parts.system, parts.seed) if parts else ("~", status.run, 0)
+
+
+def _corpus(status: RunStatus) -> str:
+    parts = split_run_name(status.run)
+    return parts.corpus if parts else "(other names)"
+
+
+def _label(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
+    """Return a run's name without its corpus, and without its digest where that tells it from no other run."""
+    parts = split_run_name(status.run)
+    if parts is None:
+        return status.run
+    short = f"{parts.system}-seed{parts.seed}"
+    twins = [other for other in statuses if other.run.startswith(f"{parts.corpus}-{short}-")]
+    return short if len(twins) == 1 else f"{short}-{parts.digest8}"
+
+
+def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
+    return (
+        _label(status, statuses),
+        status.state,
+        f"{_short_count(status.update)}/{_short_count(status.updates)}",
+        UNKNOWN if status.loss_bits is None else f"{status.loss_bits:.2f}",
+        UNKNOWN if status.target_tokens_per_second is None else f"{status.target_tokens_per_second:.0f}",
+        format_duration(status.eta_seconds),
+        f"{status.gpu_hours:.1f}" if status.gpu_hours else UNKNOWN,
+        str(status.num_attempts),
+        status.job or UNKNOWN,
+        status.host or UNKNOWN,
+    )
+
+
+def _short_count(value: int | None) -> str:
+    """Return a number of updates in at most five characters: thousands as `k` from 100,000 on."""
+    if value is None:
+        return UNKNOWN
+    return str(value) if value < 100_000 else f"{value // 1000}k"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    aligned = [
+        _cut(cell, width).rjust(width) if is_right else _cut(cell, width).ljust(width)
+        for cell, width, is_right in zip(cells, widths, IS_RIGHT_ALIGNED, strict=True)
+    ]
+    return _cut(GAP.join(aligned).rstrip(), WIDTH)
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a text of at most `width` characters; `~` marks what was cut."""
+    return text if len(text) <= width else text[: width - 1] + "~"
+
+
+def _cut_name(name: str, width: int) -> str:
+    """Return a run's name cut before its seed, which tells more than the end of a long system's name."""
+    head, mark, tail = name.rpartition("-seed")
+    cut = _cut(head, max(1, width - len(mark + tail)))
+    return _cut(cut + mark + tail, width)
+
+
+def _summary(statuses: Sequence[RunStatus], runs_folder: Path) -> list[str]:
+    num_by_state = Counter(status.state for status in statuses)
+    counts = ", ".join(f"{number} {state}" for state, number in sorted(num_by_state.items()))
+    gpu_hours = sum(status.gpu_hours for status in statuses)
+    text = f"{runs_folder}: {counts}" + (f"; {gpu_hours:,.1f} GPU-hours" if gpu_hours else "")
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+
+
+def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
+    """Return why runs wait or were ended, one line for all that share a reason."""
+    runs_by_reason: dict[str, list[str]] = {}
+    for status in statuses:
+        if status.state in STATES_WITH_REASON and status.reason:
+            name = f"{_corpus(status)}-{_label(status, statuses)}" if split_run_name(status.run) else status.run
+            runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(name)
+    texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
+    lines = [textwrap.wrap(text, WIDTH, subsequent_indent=INDENT, break_on_hyphens=False) for text in texts]
+    return ["", *(line for wrapped in lines for line in wrapped)] if lines else []
+
+
+def _error_lines(status: RunStatus) -> list[str]:
+    if status.state not in ERROR_STATES:
+        return []
+    told = textwrap.wrap(f"{status.run}: {status.state}, {status.last_error}", WIDTH, break_on_hyphens=False)
+    tail = [_cut(in_words(line), WIDTH - len(INDENT)) for line in status.log_tail[-NUM_TAIL_LINES:]]
+    return ["", *told, *(INDENT + line for line in tail)]
+
+
+def _attempt_lines(attempts: Sequence[AttemptStatus]) -> list[str]:
+    rows = [("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")]
+    for one in attempts:
+        last_update = "" if one.last_update is None else str(one.last_update)
+        outcome = ": ".join(part for part in (one.outcome, one.reason) if part) or UNKNOWN
+        began, ended = one.began[:19].replace("T", " "), one.ended[:19].replace("T", " ") or UNKNOWN
+        rows.append((str(one.attempt), began, ended, one.host, one.job, f"{one.first_update}-{last_update}", outcome))
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    lines = [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [_cut(line, WIDTH) for line in lines]

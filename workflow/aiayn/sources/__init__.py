@@ -1,0 +1,1 @@
+"""Where a corpus comes from: generated, listed, or published files that are downloaded, verified and read."""

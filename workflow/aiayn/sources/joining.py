@@ -1,0 +1,104 @@
+"""Append the sides of one archive to the files of a corpus: lines end at LF alone, are UTF-8, and are equally many.
+
+Text passes in blocks: memory does not grow with the corpus. No character is changed; only a last line that lacks its LF
+gets one, for else it would run into the next archive's first.
+"""
+
+import codecs
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from aiayn.errors import CorpusError
+from aiayn.sources.archives import open_members
+from aiayn.sources.sgm import read_segments
+
+_BLOCK_BYTES = 1 << 20
+MAX_MARKUP_BYTES = 64 << 20  # an .sgm file is a test set and is read whole; the largest of WMT's has 2 MB
+
+
+def append_archive(
+    path: Path, archive_format: str, member_by_language: Mapping[str, str], into: Mapping[str, BinaryIO]
+) -> int:
+    """Write each language's member after what its file holds, and return the number of lines of each side.
+
+    Raises:
+        CorpusError: naming archive, member and line, if a side is missing, empty, not UTF-8, or of another number of
+            lines; and as `aiayn.sources.archives.open_members`.
+    """
+    if archive_format == "parquet":
+        from aiayn.sources.parquet import append_columns
+
+        num_lines_by_member = append_columns(path, member_by_language, into)
+    else:
+        language_by_member = {member: language for language, member in member_by_language.items()}
+        num_lines_by_member = {
+            name: append_member(stream, into[language_by_member[name]], f"{path}: {name}", is_markup=is_markup(name))
+            for name, stream in open_members(path, archive_format, language_by_member)
+        }
+    counts = ", ".join(f"{name} has {count}" for name, count in num_lines_by_member.items())
+    for name, count in num_lines_by_member.items():
+        if count == 0:
+            raise CorpusError(f"{path}: {name} is empty ({counts} lines); expected text; delete it and fetch it again")
+    if len(set(num_lines_by_member.values())) != 1:
+        raise CorpusError(f"{path}: sides of unequal numbers of lines: {counts}; expected line by line translations")
+    return next(iter(num_lines_by_member.values()))
+
+
+def is_markup(name: str) -> bool:
+    """Return whether a member is read by its markup."""
+    return name.removesuffix(".gz").endswith(".sgm")
+
+
+def append_member(stream: BinaryIO, into: BinaryIO, place: str, *, is_markup: bool) -> int:
+    """Write a member's lines and return how many.
+
+    Raises:
+        CorpusError: with `place` and line, if it is not UTF-8, or a side of markup is torn or too large.
+    """
+    if not is_markup:
+        return _append_lines(stream, into, place)
+    content = stream.read(MAX_MARKUP_BYTES + 1)
+    if len(content) > MAX_MARKUP_BYTES:
+        raise CorpusError(f"{place}: more than {MAX_MARKUP_BYTES:,} bytes of markup; expected a test set")
+    num_lines = 0
+    for segment in read_segments(_decoded(content, place), place):
+        into.write(f"{segment}\n".encode())
+        num_lines += 1
+    return num_lines
+
+
+def _append_lines(stream: BinaryIO, into: BinaryIO, place: str) -> int:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    num_lines, block, undecided = 0, b"", b""
+    while read := stream.read(_BLOCK_BYTES):
+        block = read
+        try:
+            decoder.decode(block)
+        except UnicodeDecodeError as error:
+            raise _encoding_error(undecided + block, error, num_lines, place) from error
+        undecided = decoder.getstate()[0]  # the first bytes of a character that the next block goes on with
+        num_lines += block.count(b"\n")
+        into.write(block)
+    if undecided:
+        raise CorpusError(f"{place}:{num_lines + 1}: not UTF-8: ends inside a character; fetch it again")
+    if block and not block.endswith(b"\n"):
+        into.write(b"\n")
+        num_lines += 1
+    return num_lines
+
+
+def _decoded(content: bytes, place: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _encoding_error(content, error, 0, place) from error
+
+
+def _encoding_error(content: bytes, error: UnicodeDecodeError, num_lines_before: int, place: str) -> CorpusError:
+    line_number = num_lines_before + content.count(b"\n", 0, error.start) + 1
+    found = content[error.start : error.start + 4].hex(" ")
+    return CorpusError(
+        f"{place}:{line_number}: not UTF-8: bytes {found} ({error.reason}); the archive is of another encoding, or not "
+        "the published one"
+    )
