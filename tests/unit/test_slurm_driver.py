@@ -125,7 +125,7 @@ class TestEnds:
         assert (tmp_path / "seed1.json").read_bytes() == b"the record"
         (job,) = read_jobs(run_folder)
         assert (job.launcher, job.job, job.num_ranks) == ("slurm", "7", request_.num_ranks)
-        assert Path(job.code_folder, "aiayn", "job.py").is_file()
+        assert Path(job.code_folder, "aiayn", "launch", "job.py").is_file()
 
     def test_a_finished_run_asks_nobody(
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path
