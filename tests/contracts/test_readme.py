@@ -10,7 +10,7 @@ import pytest
 from aiayn.__main__ import SUMMARY_BY_VERB, build_parser
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-README_NAMES = ("README.md", "workflow/README.md")
+README_NAMES = ("README.md", "workflow/README.md", "workflow/SLURM.md")
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
