@@ -25,6 +25,7 @@ from aiayn.engine.checkpoints import (
     update_of,
 )
 from aiayn.errors import CheckpointError, RunError
+from aiayn.provenance import partial_path_of
 from aiayn.records import BinarizedCorpus, TrainRecord
 from tests.engine.hooked_job import Hook, Signal, hooked
 from tests.engine.tiny_training import (
@@ -244,8 +245,7 @@ class FillDisk(Hook, frozen=True, kw_only=True):
 
     def act(self) -> None:
         """Put /dev/full where the checkpoint will be written."""
-        folder = Path(self.name).parent
-        (folder / f".{Path(self.name).name}.{os.getpid()}.partial").symlink_to("/dev/full")
+        partial_path_of(Path(self.name)).symlink_to("/dev/full")
 
 
 @pytest.mark.parametrize("kind", ["model", "full"])

@@ -1,6 +1,7 @@
 """`aiayn train` with real jobs: Ctrl-C, a driver that dies, two drivers, jobs that fail or die."""
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -153,9 +154,8 @@ def test_a_failing_job_is_exit_code_3_with_the_last_log_lines(
     with hooked(Fault(update=12, message="the disk is on fire")):
         assert main([*arguments(tmp_path, data), "--launcher", "debug"]) == 3
     message = capsys.readouterr().err
-    assert (
-        f"aiayn train: {run_folder_of(tmp_path).name}: RuntimeError: the disk is on fire\n  last lines, more" in message
-    )
+    told = f"rank 0 on {platform.node()}: RuntimeError: the disk is on fire\n  last lines, more"
+    assert f"aiayn train: {run_folder_of(tmp_path).name}: {told}" in message
     assert message.rstrip().endswith("RuntimeError: the disk is on fire")
     assert not (tmp_path / "seed1.json").exists()
     assert outcomes(run_folder_of(tmp_path)) == ["failed"]

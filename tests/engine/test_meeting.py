@@ -1,6 +1,7 @@
 """How the ranks of a job find each other, and nobody else."""
 
 import os
+import platform
 import signal
 import socket
 from pathlib import Path
@@ -12,10 +13,13 @@ import aiayn.engine.meeting
 from aiayn.engine.meeting import NUM_PORTS_TRIED, meet, ports_of
 from aiayn.engine.rank_notes import error_noted, rank_lock
 from aiayn.engine.ranks import Rank
+from aiayn.engine.train import train_rank
 from aiayn.errors import LaunchError
+from aiayn.launch.job import StopFlag
 from aiayn.runs import attempts
 from aiayn.runs.locks import is_locked
 from aiayn.runs.rank_errors import forget_noted_errors, noted_errors
+from tests.unit.test_launch import make_request
 
 
 @pytest.fixture(autouse=True)
@@ -87,8 +91,22 @@ def test_a_rank_without_a_rank_0_gives_up(free_ports: list[int], monkeypatch: py
 
 def test_rank_0_names_the_ranks_that_are_missing(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
-    with pytest.raises(LaunchError, match=r"job 7: not all 3 ranks met within 0 s; missing: 1, 2; their logs"):
+    with pytest.raises(
+        LaunchError, match=r"job 7: not all 3 ranks met within 0 s; missing: 1, 2; here: 0 on \S+; look"
+    ):
         meet(0, 3, "7")
+
+
+def test_a_rank_that_is_missing_is_noted_for_the_driver(
+    tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any attempt has begun there is nobody else to tell it."""
+    monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
+    rank = Rank(index=0, num_ranks=2, job="7", local_index=0)
+    with pytest.raises(LaunchError):
+        train_rank(make_request(tmp_path, num_ranks=2), rank, StopFlag())
+    (noted,) = noted_errors(tmp_path)
+    assert f"job 7: not all 2 ranks met within 0 s; missing: 1; here: 0 on {platform.node()}; look at" in noted
 
 
 def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import os
 import platform
 import random
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,16 +16,23 @@ import pytest
 import torch
 
 from aiayn.engine import node_check
+from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import all_reduced, check_node, layer_step
 from aiayn.engine.ranks import Rank, joined_ranks
 from aiayn.errors import LaunchError
+from aiayn.provenance import partial_path_of
 
 ALONE = Rank(index=0, num_ranks=1, job="7", local_index=0)
 HOST = platform.node()
 
 
-def say_from_ranks(folder: Path, work: Callable[[Rank], None], num_ranks: int = 2) -> list[str]:
-    """Return each rank's LaunchError, '' for none, of work done by forks of this process that joined by gloo."""
+def say_from_ranks(
+    folder: Path, work: Callable[[Rank], None], num_ranks: int = 2, killed: int | None = None
+) -> list[str]:
+    """Return each rank's LaunchError, '' for none, of work done by forks of this process that joined by gloo.
+
+    Of a RuntimeError whether it is another rank's loss; nothing of a rank that is to be killed.
+    """
     children = []
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -42,13 +50,16 @@ def say_from_ranks(folder: Path, work: Callable[[Rank], None], num_ranks: int = 
                         said = ""
                     except LaunchError as error:
                         said = str(error)
+                    except RuntimeError as error:
+                        said = f"lost: {is_peer_loss(error)}"
             finally:
                 (folder / f"said{index}").write_text(said, encoding="utf-8")
                 os._exit(0)
         children.append(child)
     for child in children:
         os.waitpid(child, 0)
-    return [(folder / f"said{index}").read_text(encoding="utf-8") for index in range(num_ranks)]
+    alive = [index for index in range(num_ranks) if index != killed]
+    return [(folder / f"said{index}").read_text(encoding="utf-8") for index in alive]
 
 
 @contextmanager
@@ -99,7 +110,7 @@ def test_a_device_that_fails_is_named_with_its_own_error(tmp_path: Path) -> None
 
 
 def test_a_full_disk_is_said_with_the_next_step(tmp_path: Path) -> None:
-    (tmp_path / f"..node_check.partial.{os.getpid()}.partial").symlink_to("/dev/full")
+    partial_path_of(tmp_path / ".node_check.partial").symlink_to("/dev/full")
     with pytest.raises(LaunchError, match=r"written and read back in .*: No space left on device") as raised:
         check_node(ALONE, "cpu", tmp_path)
     assert "--config runs_folder=" in str(raised.value)
@@ -165,8 +176,33 @@ def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         hang = mock.Mock(side_effect=lambda *_: time.sleep(1.5))
         with planted(rank.index == 1, "_check_sum", hang):
-            check_node(rank, "cpu", tmp_path, timeout_seconds=0.4)
+            check_node(rank, "cpu", tmp_path, timeout_seconds=0.6)
 
     said = say_from_ranks(tmp_path, work)
     assert f"rank 0 of 2 on {HOST} (cpu): an all-reduce: not done within 0.4 s" in said[0]
-    assert f"rank 1 of 2 on {HOST} (cpu): no word of it within 0.4 s" in said[0]
+    assert f"rank 1 of 2 on {HOST} (cpu): no word of it within 0.6 s" in said[0]
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int) -> None:
+    """The next job may do better: no error is to be noted that would end the run."""
+
+    def work(rank: Rank) -> None:
+        kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        with planted(rank.index == killed, "_check_sum", kill):
+            check_node(rank, "cpu", tmp_path)
+
+    began = time.monotonic()
+    said = say_from_ranks(tmp_path, work, killed=killed)
+    assert said == ["lost: True"]
+    assert time.monotonic() - began < node_check.TIMEOUT_SECONDS / 2
+
+
+def test_a_connection_that_breaks_between_living_ranks_is_a_bad_node(tmp_path: Path) -> None:
+    def work(rank: Rank) -> None:
+        broken = mock.Mock(side_effect=RuntimeError("Connection reset by peer"))
+        with planted(True, "all_reduced", broken):
+            check_node(rank, "cpu", tmp_path)
+
+    for text in say_from_ranks(tmp_path, work):
+        assert f"rank 1 of 2 on {HOST} (cpu): an all-reduce: Connection reset by peer; leave that node out" in text

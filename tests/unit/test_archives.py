@@ -3,6 +3,7 @@
 Tests named `quirk` hold one peculiarity each of WMT14's real files.
 """
 
+import errno
 import gzip
 import importlib
 import importlib.util
@@ -44,10 +45,10 @@ def tar_bytes(content_by_name: Members, mode: str = "w:gz") -> bytes:
     return packed.getvalue()
 
 
-def zip_bytes(content_by_name: Mapping[str, bytes]) -> bytes:
+def zip_bytes(content_by_name: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return a zip of these members."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", method) as archive:
         for name, content in content_by_name.items():
             archive.writestr(name, content)
     return packed.getvalue()
@@ -61,31 +62,41 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 def joined(
-    folder: Path, packed: bytes, archive_format: str = "tgz", members: Mapping[str, str] = MEMBERS
+    folder: Path,
+    packed: bytes,
+    archive_format: str = "tgz",
+    members: Mapping[str, str] = MEMBERS,
+    max_lines: int | None = None,
 ) -> dict[str, bytes]:
     """Append an archive's sides to files that hold a line already, and return what the files hold after it."""
     path = folder / f"archive.{archive_format}"
     path.write_bytes(packed)
     with (folder / "en").open("wb") as en, (folder / "other").open("wb") as other:
         into = dict(zip(members, (en, other), strict=True))
-        num_lines = append_archive(path, archive_format, members, into)
+        num_lines = append_archive(path, archive_format, members, into, max_lines=max_lines)
     sides = dict(zip(members, ((folder / "en").read_bytes(), (folder / "other").read_bytes()), strict=True))
     assert [side.count(b"\n") for side in sides.values()] == [num_lines, num_lines]
     return sides
 
 
-def message(folder: Path, packed: bytes, archive_format: str = "tgz", members: Mapping[str, str] = MEMBERS) -> str:
+def message(
+    folder: Path,
+    packed: bytes,
+    archive_format: str = "tgz",
+    members: Mapping[str, str] = MEMBERS,
+    max_lines: int | None = None,
+) -> str:
     """Return what the user sees of a bad archive, with its path as PATH."""
     with pytest.raises(CorpusError) as caught:
-        joined(folder, packed, archive_format, members)
+        joined(folder, packed, archive_format, members, max_lines)
     return str(caught.value).replace(str(folder / f"archive.{archive_format}"), "PATH")
 
 
 @pytest.mark.parametrize("archive_format", ["tgz", "tar", "zip"])
 def test_the_wanted_members_are_read_whatever_stands_beside_them(tmp_path: Path, archive_format: str) -> None:
     content = {"training/europarl-v7.cs-en.cs": b"x\n", **TEXT, "training/europarl-v7.fr-en.fr": b"y\n" * 9}
-    pack = {"tgz": tar_bytes, "tar": lambda members: tar_bytes(members, "w"), "zip": zip_bytes}[archive_format]
-    assert joined(tmp_path, pack(content), archive_format) == {"en": TEXT[EN], "de": TEXT[DE]}
+    packed = {"tgz": tar_bytes(content), "tar": tar_bytes(content, "w"), "zip": zip_bytes(content)}[archive_format]
+    assert joined(tmp_path, packed, archive_format) == {"en": TEXT[EN], "de": TEXT[DE]}
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"archive.{archive_format}", "en", "other"]
 
 
@@ -189,6 +200,32 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_whichever_byte_of_a_zip_is_damaged_it_is_named_or_its_text_is_right(tmp_path: Path, method: int) -> None:
+    whole = zip_bytes({EN: b"one\n" * 20, DE: b"eins\n" * 20}, method)
+    right, faults = {"en": b"one\n" * 20, "de": b"eins\n" * 20}, 0
+    assert joined(tmp_path, whole, "zip") == right
+    for place in range(len(whole)):
+        for damage in (1, 0x80):
+            packed = bytearray(whole)
+            packed[place] ^= damage
+            try:
+                assert joined(tmp_path, bytes(packed), "zip") == right  # a time or an attribute
+            except CorpusError as error:
+                faults += 1
+                assert str(tmp_path / "archive.zip") in str(error)  # noqa: PT017
+    assert faults > len(whole)
+
+
+def test_a_disk_that_fails_is_not_taken_for_a_torn_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        joined(tmp_path, zip_bytes(TEXT), "zip")
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "training/../../passwd", "..\\..\\passwd", ".."])
 @pytest.mark.parametrize("archive_format", ["tgz", "zip"])
 def test_a_path_that_climbs_out_is_refused_though_nobody_wants_it(
@@ -256,6 +293,30 @@ def test_a_bomb_is_refused_before_it_fills_disk_or_memory(tmp_path: Path) -> Non
     assert "a bomb" in message(tmp_path, tar_bytes({"a.en.gz": inner, "a.fr.gz": inner}, "w"), "tar", names)
     assert "a bomb" in message(tmp_path, zip_bytes({EN: zeros * (17 << 10), DE: b""}), "zip")
     assert MAX_UNPACKED_PER_PACKED == 20
+
+
+@pytest.mark.parametrize("last", [b"", b"more", b"more\n"])
+def test_a_side_may_have_as_many_lines_as_were_published_and_not_one_more(tmp_path: Path, last: bytes) -> None:
+    packed = tar_bytes({EN: TEXT[EN], DE: TEXT[DE] + last})
+    if not last:
+        assert joined(tmp_path, packed, max_lines=2) == {"en": TEXT[EN], "de": TEXT[DE]}
+        return
+    assert message(tmp_path, packed, max_lines=2) == (
+        f"PATH: {DE}:3: goes on after the 2 lines that were published (num_lines in the corpus file): another text "
+        "than the recipe means, or a bomb; compare its checksum, and correct what is wrong"
+    )
+    assert (tmp_path / "other").read_bytes() == b""
+
+
+def test_a_bomb_of_many_lines_ends_at_the_first_too_many(tmp_path: Path) -> None:
+    bomb = tar_bytes({EN: b"\n" * (15 << 20), DE: TEXT[DE]})  # less than what an archive may unpack to
+    assert f"PATH: {EN}:1001: goes on after the 1,000 lines" in message(tmp_path, bomb, max_lines=1000)
+    assert (tmp_path / "en").stat().st_size == 0
+    markup = {"en": "a.sgm", "de": "b.sgm"}
+    segments = "".join(f'<seg id="{number}">x</seg>\n' for number in range(1, 4)).encode()
+    packed = tar_bytes({"a.sgm": segments, "b.sgm": segments})
+    assert "PATH: a.sgm:3: goes on after the 2 lines" in message(tmp_path, packed, "tgz", markup, 2)
+    assert joined(tmp_path, packed, "tgz", markup, 3) == {"en": b"x\n" * 3, "de": b"x\n" * 3}
 
 
 def test_a_bomb_in_a_members_header_is_refused(tmp_path: Path) -> None:
@@ -345,12 +406,12 @@ COLUMNS = {"en": "translation.en", "de": "translation.de"}
 needs_pyarrow = pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
 
 
-def parquet_bytes(pairs: list[dict[str, str | None]]) -> bytes:
+def parquet_bytes(pairs: list[dict[str, str | None]], row_group_size: int = 2, **options: Any) -> bytes:
     """Return a parquet file as Hugging Face writes them: one column of mappings."""
     pyarrow: Any = importlib.import_module("pyarrow")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     packed = io.BytesIO()
-    parquet.write_table(pyarrow.table({"translation": pairs}), packed, row_group_size=2)
+    parquet.write_table(pyarrow.table({"translation": pairs}), packed, row_group_size=row_group_size, **options)
     return packed.getvalue()
 
 
@@ -360,6 +421,25 @@ def test_columns_of_a_parquet_file_are_its_sides(tmp_path: Path) -> None:
     sides = joined(tmp_path, parquet_bytes(pairs), "parquet", COLUMNS)
     assert sides["en"] == b"line 0\nline 1\nline 2\nline 3\nline 4\n"
     assert sides["de"].decode().split("\n")[4] == "Zeile\r 4\u2028"
+
+
+@needs_pyarrow
+def test_a_parquet_file_is_refused_by_its_footer_before_it_is_read(tmp_path: Path) -> None:
+    three: list[dict[str, str | None]] = [{"en": "a", "de": "b"}] * 3
+    assert len(joined(tmp_path, parquet_bytes(three), "parquet", COLUMNS, max_lines=3)["en"]) == 6
+    refused = message(tmp_path, parquet_bytes(three), "parquet", COLUMNS, 2)
+    assert refused.startswith("PATH:3: goes on after the 2 lines that were published")
+    bomb = parquet_bytes([{"en": "a" * (17 << 20), "de": "b"}], compression="zstd", use_dictionary=False)
+    bomb = bomb[:4] + bytes(100) + bomb[104:]  # its first page is torn: who reads it tells of that
+    refused = message(tmp_path, bomb, "parquet", COLUMNS)
+    assert refused.startswith(f"PATH: unpacks to more than 16,777,216 bytes from {len(bomb):,} packed")
+
+
+@needs_pyarrow
+def test_a_parquet_file_whose_footer_promises_less_than_it_gives_is_refused(tmp_path: Path) -> None:
+    bomb = parquet_bytes([{"en": "a" * (1 << 20), "de": "b"}] * 20, row_group_size=20)  # a dictionary of one line
+    refused = message(tmp_path, bomb, "parquet", COLUMNS)
+    assert refused.startswith("PATH: unpacks to more than")
 
 
 @needs_pyarrow

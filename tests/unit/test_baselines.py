@@ -1,10 +1,15 @@
 """Translations without training, each checked by hand."""
 
+from pathlib import Path
+
 import pytest
 
 from aiayn import baselines
+from aiayn.__main__ import main
 from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
 from aiayn.errors import CorpusError
+from aiayn.provenance import gather_provenance
+from aiayn.records import RawCorpus, TextPair, write_record
 from aiayn.sources.toy import dictionary
 
 TRAIN_SOURCES = ["The dog sees the cat.", "The dog sees the queen.", "A man buys a book.", "A man buys a house."]
@@ -71,3 +76,21 @@ def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(monkeypat
 def test_training_sides_that_do_not_match_are_refused(sources: list[str], targets: list[str]) -> None:
     with pytest.raises(CorpusError, match=f"{len(sources)} sources and {len(targets)} targets"):
         nearest_training_sentence(["a"], sources, targets)
+
+
+@pytest.mark.parametrize(("num_pairs", "is_refused"), [(1_000_000, False), (1_000_001, True)])
+def test_a_corpus_that_memory_would_not_hold_is_refused_before_it_is_read(
+    num_pairs: int, is_refused: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = TextPair(path_by_language={}, num_lines=num_pairs, sha256_by_language={})
+    raw = RawCorpus(provenance=gather_provenance(), corpus="wmt14_en_de", pair_by_split={"train": pair})
+    write_record(raw, tmp_path / "raw.json")
+    record_path, binarized_path = tmp_path / "baselines.json", tmp_path / "none.json"
+    places = ["--raw", str(tmp_path / "raw.json"), "--binarized", str(binarized_path), "--record", str(record_path)]
+    assert main(["baselines", "--scale", "paper", "--testset", "newstest2014", *places]) == 1
+    told = capsys.readouterr().err
+    refusal = (
+        "aiayn baselines: corpus wmt14_en_de: 1,000,001 training pairs; baselines hold them all in memory and take at "
+        "most 1,000,000: set `has_baselines: false` in the scale's config\n"
+    )
+    assert told == refusal if is_refused else str(binarized_path) in told  # which is read next, and is not there

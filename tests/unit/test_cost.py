@@ -224,6 +224,9 @@ def test_a_gpu_is_found_by_a_whole_word_of_its_product_name() -> None:
     assert hardware.find_gpu("NVIDIA H200") is hardware.gpu_by_name["H200"]
     assert hardware.find_gpu("NVIDIA GH200 480GB") is None
     assert hardware.find_gpu("") is None
+    assert hardware.find_name("nvidia_h100_80gb_hbm3") == "H100"  # as Slurm's gres has it
+    assert hardware.find_name("a100") == "A100"
+    assert hardware.find_name("l40s") is None
 
 
 def test_a_sustained_rate_above_its_peak_is_refused(tmp_path: Path) -> None:

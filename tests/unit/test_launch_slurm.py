@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -146,3 +147,15 @@ def test_a_signal_waits_until_the_jobs_number_is_known(tmp_path: Path, slurm: Fa
         assert seen == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def test_an_sbatch_that_hangs_is_ended(
+    tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signals wait for it: without an end, Ctrl-C would have none either."""
+    (slurm.commands / "sbatch").write_text("#!/bin/sh\nsleep 20\n", encoding="utf-8")
+    monkeypatch.setattr("aiayn.launch.submit._SBATCH_TIMEOUT_SECONDS", 0.5)
+    began = time.monotonic()
+    with pytest.raises(LaunchError, match=r"run: sbatch failed: .*no answer within 0.5 s"):
+        submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
+    assert time.monotonic() - began < 15

@@ -283,6 +283,7 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
     assert chosen() == ("P100", 8, 8)
     assert chosen(two_nodes) == ("H100", 16, 16)
     assert chosen(gpu="a100") == ("A100", 8, 8)
+    assert chosen(msgspec.structs.replace(PLAIN, gpu_type="nvidia_h100_80gb_hbm3")) == ("H100", 8, 8)
     assert chosen(CPU) == ("", 1, 1)
     assert chosen(CPU, launcher="slurm") == ("", 8, 8)
     assert chosen(launcher="local") == ("", 1, 1)

@@ -249,11 +249,12 @@ def commands(folder: Path, text_by_command: Mapping[str, str], monkeypatch: pyte
 
 
 def slurm(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, nodes: str = NODE, associations: str = "", **changes: Any
-) -> dict[str, Check]:
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, nodes: str = NODE, associations: str = "",
+    config: str = "MinJobAge               = 300 sec\n", **changes: Any,
+) -> dict[str, Check]:  # fmt: skip
     """Return the checks by name, of a Slurm of such nodes and associations; `changes` are to the cluster's file."""
-    texts = {"sinfo": nodes, "sacctmgr": associations}
-    texts |= dict.fromkeys(("sbatch", "srun", "squeue", "scancel", "scontrol"), "x")
+    texts = {"sinfo": nodes, "sacctmgr": associations, "scontrol": config}
+    texts |= dict.fromkeys(("sbatch", "srun", "squeue", "scancel"), "x")
     commands(folder / "bin", texts, monkeypatch)
     return {check.name: check for check in check_slurm(msgspec.structs.replace(PLAIN, **changes))}
 
@@ -261,7 +262,7 @@ def slurm(
 def test_a_cluster_that_has_what_is_asked_for_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = slurm(tmp_path, monkeypatch)
     assert {name: check.outcome for name, check in checks.items()} == {
-        "partition": "OK", "nodes": "OK", "account": "OK",
+        "partition": "OK", "nodes": "OK", "account": "OK", "MinJobAge": "OK",
     }  # fmt: skip
     assert checks["partition"].evidence == "gpu: up, limit 2,880 minutes, 1 nodes"
     assert checks["nodes"].evidence == "1 of 1 nodes have 8 h100 GPUs, 32 CPUs, 200 GB, fast, 1 needed a training"
@@ -312,6 +313,23 @@ def test_account_and_qos_are_compared_where_accounting_answers(tmp_path: Path, m
     assert checked(mine, qos="short") == ("FAIL", "qos 'short' is not among yours")
     assert checked("", account="art") == ("WARN", "account art: not known, accounting does not answer")
     assert checked("") == ("OK", "Slurm's defaults for account and QoS: not known, accounting does not answer")
+
+
+@pytest.mark.parametrize(
+    ("config", "outcome", "evidence"),
+    [
+        ("MinJobAge               = 300 sec\n", "OK", "for 300 s"),
+        ("MinJobAge               = 180 sec\n", "OK", "for 180 s"),
+        ("MinJobAge               = 0 sec\n", "OK", "for ever"),
+        ("MaxJobCount = 10000\nMinJobAge = 179 sec\n", "FAIL", "for 179 s, below the 180 s between two looks"),
+        ("", "WARN", "not known, `scontrol show config` does not tell"),
+    ],
+)
+def test_a_slurm_that_forgets_ended_jobs_between_two_looks_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, outcome: str, evidence: str
+) -> None:
+    check = slurm(tmp_path, monkeypatch, config=config)["MinJobAge"]
+    assert (check.outcome, evidence in check.evidence) == (outcome, True), check
 
 
 def test_slurms_times_and_gpus_are_read_as_it_prints_them() -> None:
@@ -398,6 +416,21 @@ def test_the_demo_passes_and_a_wrong_config_fails_alone(
     assert outcomes(checks)["config"] == "FAIL"
     assert "base2" in checks[0].evidence
     assert "1 of 4 checks failed" in captured.err
+
+
+def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = msgspec.structs.replace(read_cluster("plain"), gpu_type="l40s")
+    monkeypatch.setattr("aiayn.launch.cluster_spec.read_cluster", lambda name: unknown)
+    monkeypatch.chdir(tmp_path)
+    slurm(tmp_path, monkeypatch, nodes=NODE.replace("h100", "l40s"))
+    main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])
+    checks = {check.name: check for check in msgspec.convert(json.loads(capsys.readouterr().out), list[Check])}
+    assert (checks["config"].outcome, checks["GPU"].outcome) == ("OK", "WARN")
+    assert "GPU 'l40s' (gpu_type of cluster plain): config/hardware.yaml has K80, K40, " in checks["GPU"].evidence
+    assert checks["nodes"].evidence.startswith("1 of 1 nodes have 8 l40s GPUs")
+    assert "space" in checks
 
 
 def test_a_failing_check_is_shown_with_its_next_step() -> None:

@@ -1,10 +1,13 @@
 """Outputs are whole or absent, and records say how they were made."""
 
+import contextlib
 import hashlib
 import os
+import platform
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +18,14 @@ from aiayn.provenance import (
     commit_label,
     file_sha256,
     gather_provenance,
+    partial_path_of,
+    remove_abandoned,
     replace_on_success,
     replace_outputs_on_success,
     require_free_space,
 )
+
+Replace = Callable[[Path], contextlib.AbstractContextManager[Path]]
 
 
 @pytest.fixture
@@ -83,6 +90,52 @@ def test_a_failed_folder_of_outputs_changes_nothing(tmp_path: Path) -> None:
         raise KeyError
     assert list(tmp_path.iterdir()) == [record_path]
     assert record_path.read_bytes() == b"earlier"
+
+
+def killed_while(work: Callable[[], contextlib.AbstractContextManager[Path]]) -> None:
+    """Enter a context in a fork of this process, write there, and be killed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            with work() as place:
+                (place / "half" if place.is_dir() else place).write_bytes(b"ha")
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.parametrize("replace", [replace_on_success, replace_outputs_on_success])
+def test_what_a_killed_process_left_goes_at_the_next_start(replace: Replace, tmp_path: Path) -> None:
+    killed_while(lambda: replace(tmp_path / "record.json"))
+    killed_while(lambda: replace(tmp_path / "other.json"))
+    (left,) = tmp_path.glob(".record.json.*.partial")
+    (of_another_output,) = tmp_path.glob(".other.json.*.partial")
+    with replace(tmp_path / "record.json") as place:
+        assert not left.exists()
+        (place / "text" if place.is_dir() else place).write_bytes(b"whole")
+    assert [path for path in tmp_path.iterdir() if path.name.endswith(".partial")] == [of_another_output]
+
+
+def test_what_may_be_a_living_processs_stays(tmp_path: Path) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    mine = partial_path_of(path := tmp_path / "record.json")
+    prefix = f".record.json.{platform.node()}."
+    others = [
+        tmp_path / f"{prefix}{child.pid}.partial",
+        tmp_path / f".record.json.another-host.{2**22 + 1}.partial",  # more than Linux numbers processes
+        tmp_path / f"{prefix}x.partial",
+        mine,
+    ]
+    gone = tmp_path / f"{prefix}{2**22 + 1}.partial"
+    try:
+        for left in (*others, gone):
+            left.touch()
+        remove_abandoned(path)
+        assert sorted(tmp_path.iterdir()) == sorted(others)
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_a_file_has_the_sha256_that_sha256sum_prints(tmp_path: Path) -> None:

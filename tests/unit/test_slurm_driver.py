@@ -18,6 +18,7 @@ from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.driver import drive
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
+from aiayn.launch.run_code import RunCode
 from aiayn.runs.attempts import (
     DONE_NAME,
     RANK_LOCK_NAME,
@@ -331,7 +332,33 @@ class TestLives:
         with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
             drive_it(request_, cluster, tmp_path)
         assert slurm.num_submitted() == 1
-        assert caplog.text.count("squeue does not answer") == 1
+        told = "squeue does not answer: slurm_load_jobs error: Unable to contact slurm controller; nothing is known of"
+        assert caplog.text.count(told) == 1
+
+    def test_a_squeue_that_does_not_understand_ends_the_driver(
+        self, request_: TrainingRequest, cluster: ClusterSpec, slurm: FakeSlurm, tmp_path: Path
+    ) -> None:
+        text = "#!/bin/sh\necho \"squeue: unrecognized option '--me'\" >&2\nexit 1\n"
+        (slurm.commands / "squeue").write_text(text, encoding="utf-8")
+        with pytest.raises(LaunchError, match="run: squeue refuses: squeue: unrecognized option '--me'; a Slurm of"):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 0
+
+    def test_a_job_that_will_never_start_by_itself_is_told_with_the_way_out(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        slurm.set_queue("5|RUNNING|n1|1:00|run|None|/elsewhere/runs/run/submitit/a.sh")
+        happenings = [
+            lambda: slurm.set_state("7", "PENDING", "PartitionTimeLimit", ""),
+            lambda: slurm.set_state("7", "PENDING", "Dependency", ""),
+            lambda: finish(run_folder),
+        ]
+        with caplog.at_level("INFO"), steps(monkeypatch, *happenings):
+            drive_it(request_, cluster, tmp_path)
+        assert "PENDING (PartitionTimeLimit); it asks for more time than its partition gives: lower time" in caplog.text
+        other = "5 (/elsewhere/runs/run/submitit/a.sh), of the same name, or `aiayn cancel run`"
+        assert f"PENDING (Dependency); it waits for the end of {other}" in caplog.text
 
     def test_a_run_that_ends_under_a_silent_queue_is_done(
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
@@ -412,7 +439,20 @@ class TestLives:
 
 
 class TestSubmissions:
-    """What can go wrong between a driver and sbatch."""
+    """What is submitted, and what can go wrong between a driver and sbatch."""
+
+    def test_a_job_runs_the_code_that_is_chosen_for_its_run_and_names_its_commit(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        code = RunCode(folder=tmp_path / "code of job 6", commit="old")
+        monkeypatch.setattr(aiayn.launch.slurm_driver, "choose_code", lambda request: code)
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert [(job.code_folder, job.commit) for job in read_jobs(run_folder)] == [(str(code.folder), "old")]
+        script = (slurm.folder / "7.sh").read_text(encoding="utf-8")
+        assert "export AIAYN_COMMIT=old\n" in script
+        assert f"export PYTHONPATH='{code.folder}'" in script
 
     def test_an_sbatch_that_was_not_answered_may_have_submitted_all_the_same(
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
@@ -451,8 +491,19 @@ class TestSubmissions:
         with pytest.raises(LaunchError, match="Slurm job 8 is training it, or will; end it before `--fresh`"):
             drive(request_, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster, fresh=True)
         slurm.set_flag("down")
-        with pytest.raises(LaunchError, match="Slurm job 8 may train it, but squeue is silent"):
+        with pytest.raises(LaunchError, match="Slurm job 8 may train it, but squeue is silent: slurm_load_jobs error"):
             drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+
+    def test_a_job_of_the_same_name_in_another_folder_does_not_keep_other_launchers_out(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        slurm.set_queue("9|RUNNING|n1|1:00|run|None|/elsewhere/runs/run/submitit/a.sh")
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive(request_, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster, fresh=True)
+        assert (run_folder / "aside-1" / DONE_NAME).exists()
 
 
 @pytest.mark.parametrize(

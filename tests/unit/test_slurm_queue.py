@@ -7,7 +7,7 @@ import pytest
 
 import aiayn.launch.slurm_queue
 from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import QueuedJob, cancel_jobs, find_jobs, has_slurm, requeue_job
+from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
 from tests.fake_slurm import FakeSlurm, install
 
 
@@ -73,6 +73,31 @@ def test_a_held_job_waits_for_a_person(state: str, reason: str, is_stuck: bool) 
 def test_an_empty_queue_is_an_answer_and_a_silent_one_is_none(slurm: FakeSlurm) -> None:
     assert find_jobs("run") == []
     slurm.set_flag("down")
+    assert find_jobs("run") is None
+
+
+def test_why_the_queue_is_silent_is_told_in_its_own_words(slurm: FakeSlurm) -> None:
+    slurm.set_flag("down")
+    reason = "slurm_load_jobs error: Unable to contact slurm controller"
+    assert ask_queue("run") == SilentQueue(reason=reason, is_final=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_final"),
+    [
+        ("squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information", True),
+        ("squeue: error: Invalid job state specified: all", True),
+        ("slurm_load_jobs error: Invalid authentication credential", False),
+        ("", False),
+    ],
+)
+def test_a_question_that_squeue_does_not_understand_is_not_asked_again(
+    slurm: FakeSlurm, words: str, is_final: bool
+) -> None:
+    (slurm.folder / "words").write_text(words, encoding="utf-8")
+    (slurm.commands / "squeue").write_text(f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n", encoding="utf-8")
+    silent = ask_queue("run")
+    assert silent == SilentQueue(reason=words.partition("\n")[0] or "exit code 1", is_final=is_final)
     assert find_jobs("run") is None
 
 

@@ -2,15 +2,18 @@
 
 import os
 import pickle
+import re
+import shutil
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 import sentencepiece
 
 import aiayn.text.word_numbers
-from aiayn.errors import ConfigError, CorpusError
-from aiayn.provenance import gather_provenance
+from aiayn.errors import ConfigError, CorpusError, SpaceError
+from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import ParallelText, SegmentedText
 from aiayn.spec import CorpusSpec, GeneratedSource, SubwordSpec
 from aiayn.text.detokenise import join_pieces
@@ -132,6 +135,44 @@ def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
     assert record.learning_by_model["joint"].sample_seed is None
     first_columns = [line.split("\t")[0] for line in (tmp_path / "segment/joint.vocab").read_text("utf-8").split("\n")]
     assert first_columns == [*encoders["en"].symbols, ""]
+
+
+def test_the_text_is_hashed_once_and_named_in_the_record(
+    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def noting_sha256(path: Path) -> str:
+        hashed.append(path)
+        return file_sha256(path)
+
+    monkeypatch.setattr("aiayn.provenance.file_sha256", noting_sha256)
+    monkeypatch.setattr("aiayn.text.lines.file_sha256", noting_sha256)
+    record = segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
+    assert hashed == [tmp_path / "train.en", tmp_path / "train.de"]
+    assert record.provenance.input_sha256_by_path == {str(path): file_sha256(path) for path in hashed}
+
+
+@pytest.mark.parametrize("method", ["sentencepiece", "subword_nmt"])
+def test_a_full_disk_is_refused_beforehand(
+    method: Literal["sentencepiece", "subword_nmt"],
+    text: ParallelText,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """100 bytes a piece of each language, and as many as the text has where its words are counted."""
+    paths = {"en": tmp_path / "train.en", "de": tmp_path / "train.de"}
+    write_lines((re.sub(r"\s", " ", line) for line in ENGLISH), paths["en"])  # of whole tokens, as codes need them
+    text = msgspec.structs.replace(text, pair_by_split={"train": text_pair(paths)})
+    text_bytes = sum(path.stat().st_size for path in paths.values())
+    needed_bytes = 2 * 50 * 100 + (text_bytes if method == "subword_nmt" else 0)
+    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(method=method, vocabulary_size=50, joint=True))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=needed_bytes - 1))
+    with pytest.raises(SpaceError, match=r"segment: .* GB needed for the subword models and the counts of words"):
+        segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
+    monkeypatch.setattr("aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=needed_bytes))
+    segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
 
 
 def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 """Public test sets come exactly as published: from sacreBLEU's archive, its cache, or a mirror that fills it."""
 
 import hashlib
-import io
 import logging
 import os
 import random
-import tarfile
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -25,6 +23,7 @@ from aiayn.sources.testsets import (
 )
 from aiayn.sources.transfer import Patience
 from aiayn.spec import read_corpus
+from tests.sacrebleu_cache import move_cache, put_sgm_archive
 
 LINES = {"en": ["One S&P.", "T\u2028wo\u00a0!"], "de": ["Eins S&P.", "Zw\u00adei\u00a0\u202f!"]}
 BYTES = {language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()}
@@ -48,9 +47,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
 
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
+    move_cache(SACREBLEU_NAME_BY_TESTSET.values(), tmp_path / "sacrebleu", monkeypatch)
     for name in SACREBLEU_NAME_BY_TESTSET.values():
-        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / "sacrebleu" / name))
-        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / "sacrebleu" / name / "raw"))
         monkeypatch.setattr(DATASETS[name], "maybe_download", refuse)
     return tmp_path / "sacrebleu" / "wmt14" / "full"
 
@@ -77,18 +75,8 @@ def read(mirror: str | None = None, published: PublicTestset = NEWSTEST) -> dict
 
 def put_archive(cache: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]] = LINES) -> None:
     """Put an archive of sgm files where sacreBLEU keeps it, and let sacreBLEU expect its MD5."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for member, language in zip(DATASETS["wmt14/full"].langpairs["en-de"], ("en", "de"), strict=True):
-            segments = "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(lines[language], start=1))
-            content = f'<srcset setid="newstest2014">\n<doc docid="a">\n{segments}</doc>\n</srcset>\n'.encode()
-            entry = tarfile.TarInfo(member)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    path = cache / "raw" / "wmt14_full.test-full.tgz"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(packed.getvalue())
-    monkeypatch.setattr(DATASETS["wmt14/full"], "md5", [hashlib.md5(packed.getvalue()).hexdigest()])
+    path = put_sgm_archive("wmt14/full", "en-de", lines, monkeypatch)
+    assert path == cache / "raw" / "wmt14_full.test-full.tgz"
 
 
 def test_an_archive_in_sacrebleus_cache_is_read_exactly(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,10 +165,18 @@ def test_a_symbolic_link(server: LoopbackServer, tmp_path: Path) -> None:
 
 
 def test_a_bomb(server: LoopbackServer, tmp_path: Path) -> None:
-    content = packed(sides(en=b"a" * 1023 + b"\n", de=(b"a" * 1023 + b"\n") * (17 << 10)))
+    content = packed(sides(en=b"a\n", de=b"a" * (17 << 20)))
     assert bad(server, tmp_path, content) == (
         f"results/archives/{NAME}: unpacks to more than 16,777,216 bytes from {len(content):,} packed; text does not: "
         "a bomb, and no published archive; delete it, and fetch it from its public place"
+    )
+
+
+def test_a_bomb_of_more_lines_than_were_published(server: LoopbackServer, tmp_path: Path) -> None:
+    content = packed(sides(en=b"a\n", de=(b"a" * 1023 + b"\n") * (17 << 10)))
+    assert bad(server, tmp_path, content) == (
+        f"results/archives/{NAME}: {DE}:91: goes on after the 90 lines that were published (num_lines in the corpus "
+        "file): another text than the recipe means, or a bomb; compare its checksum, and correct what is wrong"
     )
 
 
@@ -180,8 +188,8 @@ def test_a_missing_member(server: LoopbackServer, tmp_path: Path) -> None:
 
 
 def test_unequal_sides(server: LoopbackServer, tmp_path: Path) -> None:
-    assert bad(server, tmp_path, packed(sides(de=sides()[DE] + b"eine mehr\n"))) == (
-        f"results/archives/{NAME}: sides of unequal numbers of lines: {EN} has 90, {DE} has 91; expected line by line "
+    assert bad(server, tmp_path, packed(sides(de=sides()[DE].partition(b"\n")[2]))) == (
+        f"results/archives/{NAME}: sides of unequal numbers of lines: {EN} has 90, {DE} has 89; expected line by line "
         "translations"
     )
 

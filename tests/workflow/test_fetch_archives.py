@@ -12,12 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from sacrebleu.dataset import DATASETS
 
 from aiayn.errors import CorpusError, FetchError, SpaceError
 from aiayn.sources.download import Download
@@ -25,6 +25,7 @@ from aiayn.sources.fetch import fetch_corpus
 from aiayn.sources.recipe import ArchiveSource
 from aiayn.sources.transfer import Patience
 from aiayn.spec import CorpusSpec, read_corpus
+from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,
@@ -36,6 +37,7 @@ from tests.workflow.small_recipes import (
     real_recipe,
     serve_recipes,
     small_recipe,
+    weakened_keys,
     write_recipe,
 )
 
@@ -55,9 +57,7 @@ def server(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(autouse=True)
 def _empty_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("wmt13", "wmt14/full"):
-        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / "sacrebleu" / name))
-        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / "sacrebleu" / name / "raw"))
+    move_cache(("wmt13", "wmt14/full", "wmt14"), tmp_path / "sacrebleu", monkeypatch)
 
 
 def write_small(name: str, server: LoopbackServer, config_folder: Path) -> str:
@@ -104,6 +104,58 @@ def test_a_recipe_that_switches_a_check_off_is_noticed() -> None:
     recipe = {"name": "x", "source": {"archive_by_name": {"a": {"num_bytes": 1, "member_by_language": {"en": "b"}}}}}
     assert overridden_keys(recipe) == {"name", "num_bytes", "en"}
     assert not overridden_keys(recipe) <= OVERRIDDEN_KEYS
+
+
+def first_archive(recipe: dict[str, Any]) -> Any:
+    """Return what a small recipe says of Europarl."""
+    return recipe["source"]["archive_by_name"]["europarl_v7"]
+
+
+def test_a_recipe_that_weakens_a_check_is_refused(server: LoopbackServer, tmp_path: Path) -> None:
+    def refused(weaken: Callable[[dict[str, Any]], None]) -> str:
+        recipe = small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500)
+        assert weakened_keys(recipe, msgspec.to_builtins(real_recipe("wmt14_en_de"))) == []
+        weaken(recipe)
+        with pytest.raises(ValueError, match="weaker than the real one") as caught:
+            write_recipe(recipe, tmp_path / "config")
+        assert not (tmp_path / "config").exists()
+        return str(caught.value)
+
+    europarl = "source.archive_by_name.europarl_v7"
+    tgz = f"{europarl}.file_by_format.tgz"
+    assert f"{europarl}.num_lines: 'unknown'" in refused(
+        lambda recipe: first_archive(recipe).update(num_lines="unknown")
+    )
+    for key, value in (("num_bytes", "unknown"), ("checksum", "unknown"), ("checksum", f"md5:{'0' * 32}")):
+        weakened = refused(lambda recipe: first_archive(recipe)["file_by_format"]["tgz"].update({key: value}))  # noqa: B023
+        assert f"{tgz}.{key}: {value!r}" in weakened
+    testset = "source.testset_by_name.newstest2014.plain_by_language.en.checksum"
+    assert f"{testset}: 'unknown'" in refused(
+        lambda recipe: recipe["source"]["testset_by_name"]["newstest2014"]["plain_by_language"]["en"].update(
+            checksum="unknown"
+        )
+    )
+
+
+def test_the_filtered_test_set_is_one_word_away(
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = msgspec.structs.replace(
+        small_corpus("wmt14_en_de", server, tmp_path), test_testset="newstest2014_filtered"
+    )
+    lines = {
+        "en": [f"Segment\u00a0{number} & more" for number in range(1, 2738)],
+        "de": [f"Segment {number}, gefiltert" for number in range(1, 2738)],
+    }
+    put_sgm_archive("wmt14", "en-de", lines, monkeypatch)
+    raw = fetch_corpus(
+        corpus, mirror=f"{server.url}/mirror", record_path=tmp_path / "fetch" / "record.json",
+        archives_folder=tmp_path / "archives", shared=quick(),
+    )  # fmt: skip
+    assert raw.pair_by_split["newstest2014_filtered"].num_lines == 2737
+    for language, segments in lines.items():
+        assert (tmp_path / "fetch" / f"newstest2014_filtered.{language}").read_bytes() == member_bytes(segments)
+    assert "newstest2014" not in raw.pair_by_split
 
 
 def test_the_command_ends_with_the_right_data_and_tells_what_happened(server: LoopbackServer, tmp_path: Path) -> None:

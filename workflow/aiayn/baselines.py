@@ -2,6 +2,10 @@
 
 Copying the source, replacing word by word, and the target side of the nearest training sentence. The second needs a
 dictionary, which only the embedded corpus has (`aiayn.sources.toy.dictionary`).
+
+Memory: the third holds all training pairs as text and the words of their sources as a sparse matrix, 12 bytes a
+different word of a line, and, for some test sentences at a time, `MAX_SIMILARITIES` numbers. It grows with the corpus,
+so that more than `MAX_TRAIN_PAIRS` are refused.
 """
 
 import re
@@ -11,10 +15,24 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.sparse
 
-from aiayn.errors import CorpusError
+from aiayn.errors import ConfigError, CorpusError
 
 MAX_SIMILARITIES = 1 << 25  # held at a time: 256 MiB of float64
+MAX_TRAIN_PAIRS = 1_000_000  # some GB; WMT14's millions would take tens
 _WORD = re.compile(r"\w+")
+
+
+def require_few_pairs(num_pairs: int, corpus: str) -> None:
+    """Refuse a corpus whose training pairs would not fit into memory.
+
+    Raises:
+        ConfigError: naming the corpus, its number of pairs and the limit.
+    """
+    if num_pairs > MAX_TRAIN_PAIRS:
+        raise ConfigError(
+            f"corpus {corpus}: {num_pairs:,} training pairs; baselines hold them all in memory and take at most "
+            f"{MAX_TRAIN_PAIRS:,}: set `has_baselines: false` in the scale's config"
+        )
 
 
 def copy_source(sources: Sequence[str]) -> list[str]:

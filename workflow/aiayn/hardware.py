@@ -41,8 +41,13 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
         """Return the GPU whose name is a word of `product_name`, or None if no one's is."""
-        words = re.findall(r"[A-Za-z0-9]+", product_name)
-        return next((gpu for name, gpu in self.gpu_by_name.items() if name in words), None)
+        name = self.find_name(product_name)
+        return None if name is None else self.gpu_by_name[name]
+
+    def find_name(self, product_name: str) -> str | None:
+        """Return the name that is a word of `product_name`, in any case: Slurm may say `nvidia_h100_80gb_hbm3`."""
+        words = re.findall(r"[a-z0-9]+", product_name.lower())
+        return next((name for name in self.gpu_by_name if name.lower() in words), None)
 
 
 def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:

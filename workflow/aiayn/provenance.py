@@ -22,6 +22,7 @@ RECORDED_PACKAGES = (
     "aiayn", "torch", "fairseq-fixed", "sentencepiece", "subword-nmt", "sacrebleu", "sacremoses", "submitit", "numpy",
 )  # fmt: skip
 _BLOCK_BYTES = 1 << 20
+_PARTIAL_SUFFIX = ".partial"
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,15 +100,48 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+def partial_path_of(path: Path) -> Path:
+    """Return where this process writes what is to become `path`: beside it, hidden, named by host and process."""
+    return path.with_name(f"{_partial_prefix(path)}{os.getpid()}{_PARTIAL_SUFFIX}")
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove what killed processes of this host left of `path`; those of another host may live, and theirs stays."""
+    prefix = _partial_prefix(path)
+    for beside in path.parent.iterdir():
+        process = beside.name.removeprefix(prefix).removesuffix(_PARTIAL_SUFFIX)
+        if beside.name != f"{prefix}{process}{_PARTIAL_SUFFIX}" or not process.isdecimal() or _is_alive(int(process)):
+            continue
+        if beside.is_dir() and not beside.is_symlink():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
+
+
+def _partial_prefix(path: Path) -> str:
+    return f".{path.name}.{platform.node()}."
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 only asks
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # another user's
+    return True
+
+
 @contextlib.contextmanager
 def replace_on_success(path: Path) -> Iterator[Path]:
     """Yield a path beside `path`; rename it to `path` if the block ends well, remove it if not.
 
-    An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a power cut
-    cannot leave a name without its content.
+    An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a power cut cannot leave
+    a name without its content. What a kill leaves behind goes when that output is next written on the same host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial_path = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    remove_abandoned(path)
+    partial_path = partial_path_of(path)
     try:
         yield partial_path
         with partial_path.open("rb") as written:
@@ -126,7 +160,8 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
     """
     folder = record_path.parent
     folder.mkdir(parents=True, exist_ok=True)
-    partial_folder = folder / f".{record_path.name}.{os.getpid()}.partial"
+    remove_abandoned(record_path)
+    partial_folder = partial_path_of(record_path)
     new_folder, old_folder = partial_folder / "new", partial_folder / "old"
     shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
     try:

@@ -26,7 +26,7 @@ from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.engine.model import load_model
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, SpaceError, UsageError
-from aiayn.provenance import gather_provenance, require_free_space
+from aiayn.provenance import gather_provenance, partial_path_of, remove_abandoned, require_free_space
 from aiayn.records import Record, SegmentedText, read_record, write_record
 from aiayn.runs.finished import FinishedRun
 from aiayn.spec import DecodingSpec, TrainingSpec
@@ -159,9 +159,11 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder beside `folder`; rename it if the block ends well, remove it if not."""
     if folder.exists():
         raise UsageError(f"{folder}: exists already; remove it, or name another folder with --output")
-    partial_folder = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder)
+    partial_folder = partial_path_of(folder)
     shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
-    partial_folder.mkdir(parents=True)
+    partial_folder.mkdir()
     try:
         yield partial_folder
         for written_path in partial_folder.iterdir():

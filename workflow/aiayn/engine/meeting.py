@@ -20,12 +20,23 @@ from aiayn.errors import LaunchError
 from aiayn.launch.job import num_restarts
 
 NUM_PORTS_TRIED = 8
-JOIN_SECONDS = 300.0  # for imports from a slow disk by all ranks of a node at once
+# Minutes, for imports from a cold parallel file system by all ranks of a node at once, and for nodes that boot late. A
+# rank that died is seldom waited for so long: srun ends the others with it (--kill-on-bad-exit).
+JOIN_SECONDS = 300.0
 _LOWEST_PORT, _NUM_PORTS = 20000, 12000  # below those that Linux gives to outgoing connections
 # Primes, so that the next job is neither a restart of this one nor in its row.
 _STEP_OF_RESTART, _STEP_OF_ROW = 1009, 1511
 _LOOK_SECONDS = 3.0
 _WORD_KEY, _HERE_KEY = "aiayn/job", "aiayn/here"
+# What gloo and NCCL say when another rank's process is gone; neither has a type of error for it.
+_PEER_LOSS_WORDS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Connection was likely closed",
+    "Broken pipe",
+    "ncclRemoteError",
+    "ncclSystemError",
+)
 
 
 def ports_of(job: str) -> list[int]:
@@ -113,13 +124,21 @@ def _wait_for_all(store: TCPStore, num_ranks: int, job: str, deadline: float) ->
     try:
         store.wait(keys, datetime.timedelta(seconds=max(1.0, deadline - time.monotonic())))
     except RuntimeError as error:
-        missing = "unknown"
-        with contextlib.suppress(RuntimeError):  # rank 0 is gone with the store
-            missing = ", ".join(key.rpartition("/")[2] for key in keys if not store.check([key]))
+        if is_peer_loss(error):  # rank 0 is gone with the store
+            raise
+        here = [index for index, key in enumerate(keys) if store.check([key])]
+        missing = ", ".join(str(index) for index in range(num_ranks) if index not in here)
+        hosts = ", ".join(f"{index} on {store.get(keys[index]).decode()}" for index in here)
         raise LaunchError(
             f"{platform.node()}: job {job}: not all {num_ranks} ranks met within {JOIN_SECONDS:.0f} s; missing: "
-            f"{missing}; their logs in the run's folder `submitit` may say more"
+            f"{missing}; here: {hosts}; look at the other nodes of the job, and at the ranks' logs in the run's folder "
+            "`submitit`"
         ) from error
+
+
+def is_peer_loss(error: BaseException) -> bool:
+    """Return whether an error says no more than that the process of another rank is gone."""
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)
 
 
 def init_process_group(backend: str, store: TCPStore, index: int, num_ranks: int) -> None:

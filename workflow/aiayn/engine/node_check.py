@@ -21,12 +21,17 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.ranks import Rank
 from aiayn.errors import LaunchError
 from aiayn.provenance import replace_on_success
 
-TIMEOUT_SECONDS = 60.0  # for each thing that needs the other ranks: a rank that starts late has its imports behind it
+# For either half of the check, as far as it needs the other ranks: a rank that starts late has its imports behind it. A
+# check that fails takes about so long at most, for the first half of a sound one is over at once.
+TIMEOUT_SECONDS = 60.0
+SUM_SHARE = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
 PARTING_SECONDS = 5.0
+LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
 NUM_FILE_BYTES = 1 << 20
 TOLERANCE = 2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
@@ -36,11 +41,15 @@ _NUM_CALLS = itertools.count()  # every rank calls equally often: two calls' rep
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank tells the others: where it is, and what is wrong there, '' if nothing."""
+    """What a rank tells the others: where it is, and what is wrong there, '' if nothing.
+
+    `is_silent` is said of a rank that told nothing in time.
+    """
 
     host: str
     device: str
     problem: str
+    is_silent: bool = False
 
 
 def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -51,16 +60,29 @@ def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float 
     Raises:
         LaunchError: naming host, rank and device of each that is bad or silent, what was found, what was expected, and
             the next step.
+        RuntimeError: one of `is_peer_loss`, if another rank's process is gone: no node is bad then, as far as is known.
     """
     ranks = _Ranks(rank, device, timeout_seconds)
     step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
     problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
     if rank.index == 0:
         problems.append(_problem_of(lambda: _check_file(folder), file, DISK_ADVICE))
-    ranks.require_sound("local", "; ".join(filter(None, problems)))
+    ranks.require_sound("local", "; ".join(filter(None, problems)), within_seconds=timeout_seconds)
     if rank.num_ranks > 1:
-        problem = _problem_of(lambda: _check_sum(rank, device, timeout_seconds), "an all-reduce", NODE_ADVICE)
-        ranks.require_sound("sum", problem)
+        _check_sum_of_all(ranks, rank, device, timeout_seconds)
+
+
+def _check_sum_of_all(ranks: "_Ranks", rank: Rank, device: str, timeout_seconds: float) -> None:
+    """Do the second half of the check."""
+    what, sum_seconds = "an all-reduce", timeout_seconds * SUM_SHARE
+    began = time.monotonic()
+    try:
+        problem = _problem_of(lambda: _check_sum(rank, device, sum_seconds), what, NODE_ADVICE)
+    except RuntimeError as error:  # a loss
+        problem = f"{what}: {error}; {NODE_ADVICE}"
+        ranks.require_sound("sum", problem, within_seconds=LOSS_SECONDS, loss=error)
+    else:
+        ranks.require_sound("sum", problem, within_seconds=began + timeout_seconds - time.monotonic())
 
 
 class _Ranks:
@@ -75,16 +97,22 @@ class _Ranks:
         self._prefix = f"aiayn_node_check/{next(_NUM_CALLS)}"
         self._store = None if rank.num_ranks == 1 else self._connected()
 
-    def require_sound(self, part: str, problem: str) -> None:
-        """Tell the others what was found here, hear what was found there, and raise if anything is wrong anywhere."""
+    def require_sound(
+        self, part: str, problem: str, *, within_seconds: float, loss: RuntimeError | None = None
+    ) -> None:
+        """Tell the others what was found here, hear what was found there, and raise if anything is wrong anywhere.
+
+        If the problem is the `loss` of another rank, that itself is raised, unless all ranks are there to report.
+        """
         own = msgspec.structs.replace(self._own, problem=problem)
         report_by_index = {self._rank.index: own}
         if self._store is not None:
-            with contextlib.suppress(RuntimeError):  # rank 0 is gone with the store: then it is silent, below
-                self._store.set(f"{self._prefix}/{part}/{self._rank.index}", msgspec.json.encode(own).decode())
-            deadline = time.monotonic() + self._timeout_seconds
+            deadline = time.monotonic() + within_seconds
+            self._tell(self._store, f"{self._prefix}/{part}/{self._rank.index}", own)
             others = (index for index in range(self._rank.num_ranks) if index != self._rank.index)
             report_by_index |= {index: self._heard(self._store, part, index, deadline) for index in others}
+            if loss is not None and any(report.is_silent for report in report_by_index.values()):
+                raise loss
             self._part_from_others(self._store, part)
         if any(report.problem for report in report_by_index.values()):
             raise LaunchError(self._message(report_by_index))
@@ -99,6 +127,8 @@ class _Ranks:
             )
             store.set(self._host_key(self._rank.index), self._own.host)  # before anything may hang
         except RuntimeError as error:
+            if is_peer_loss(error):
+                raise
             problem = f"rank 0 does not answer at {os.environ['MASTER_ADDR']}: {error}; {NODE_ADVICE}"
             own = msgspec.structs.replace(self._own, problem=problem)
             raise LaunchError(self._message({self._rank.index: own})) from error
@@ -107,17 +137,26 @@ class _Ranks:
     def _host_key(self, index: int) -> str:
         return f"{self._prefix}/host/{index}"
 
+    def _tell(self, store: TCPStore, key: str, report: Report) -> None:
+        try:
+            store.set(key, msgspec.json.encode(report).decode())
+        except RuntimeError as error:
+            if is_peer_loss(error):
+                raise  # rank 0 is gone with the store; of one that does not answer the others' reports are silent, too
+
     def _heard(self, store: TCPStore, part: str, index: int, deadline: float) -> Report:
-        """Return a rank's report, or one that it is silent."""
+        """Return a rank's report, or one that it is silent; a RuntimeError of `is_peer_loss` if rank 0 is gone."""
         host, key = "an unknown host", f"{self._prefix}/{part}/{index}"
         try:
             if store.check([self._host_key(index)]):
                 host = store.get(self._host_key(index)).decode()
             store.wait([key], datetime.timedelta(seconds=max(0.01, deadline - time.monotonic())))
             return msgspec.json.decode(store.get(key), type=Report)
-        except RuntimeError:
+        except RuntimeError as error:
+            if is_peer_loss(error):
+                raise
             problem = f"no word of it within {self._timeout_seconds:g} s; {NODE_ADVICE}"
-        return Report(host=host, device=self._own.device.partition(":")[0], problem=problem)
+        return Report(host=host, device=self._own.device.partition(":")[0], problem=problem, is_silent=True)
 
     def _part_from_others(self, store: TCPStore, part: str) -> None:
         """Let rank 0, whose process holds the store, not end before the others have heard it."""
@@ -139,10 +178,12 @@ class _Ranks:
 
 
 def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
-    """Return what a check found wrong, '' if nothing."""
+    """Return what a check found wrong, '' if nothing; an error of `is_peer_loss` is let through."""
     try:
         check()
     except (RuntimeError, OSError, ValueError) as error:  # torch's errors are RuntimeErrors
+        if is_peer_loss(error):
+            raise
         return f"{what}: {error}; {advice}"
     return ""
 

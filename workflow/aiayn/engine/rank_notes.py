@@ -9,7 +9,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from aiayn.engine.ranks import Rank, is_peer_loss
+from aiayn.engine.meeting import is_peer_loss
+from aiayn.engine.ranks import Rank
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
 from aiayn.runs.rank_errors import note_error

@@ -16,15 +16,6 @@ import torch.distributed
 from aiayn.engine.meeting import init_process_group, meet
 from aiayn.launch.job import StopFlag
 
-# What gloo and NCCL say when another rank's process is gone; neither has a type of error for it.
-_PEER_LOSS_WORDS = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-    "ncclRemoteError",
-    "ncclSystemError",
-)
-
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """A process among those of a job, the `job_number`-th that trains the run, as far as its driver knows."""
@@ -99,11 +90,6 @@ def _of_weight(weight: int) -> signal.Signals | None:
     if weight == 0:
         return None
     return signal.SIGUSR2 if weight == 1 else signal.Signals(weight - 1)
-
-
-def is_peer_loss(error: BaseException) -> bool:
-    """Return whether an error says no more than that the process of another rank is gone."""
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:

@@ -19,9 +19,10 @@ from aiayn.engine.checkpoints import (
     update_of,
 )
 from aiayn.engine.fairseq_args import train_flags
+from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import check_node
 from aiayn.engine.rank_notes import error_noted, rank_lock
-from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, is_peer_loss, joined_ranks, rank_flags
+from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, joined_ranks, rank_flags
 from aiayn.engine.task import AiaynTranslationTask, forget_validations
 from aiayn.engine.training_record import make_record
 from aiayn.errors import LaunchError
@@ -29,7 +30,7 @@ from aiayn.launch.job import StopFlag, TrainingRequest
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
 from aiayn.runs import attempts
-from aiayn.runs.rank_errors import describe_error, forget_noted_errors, noted_errors
+from aiayn.runs.rank_errors import describe_error, describe_rank_error, forget_noted_errors, noted_errors
 
 logger = logging.getLogger(__name__)
 __all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is to know of us
@@ -48,9 +49,10 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     """
     torch.set_num_threads(request.threads_per_rank)
     run_folder = Path(request.run_folder)
-    with error_noted(run_folder, rank):
-        _require_promised_gpu(request)
-    with joined_ranks(rank, available_device(request.training.device)):
+    with contextlib.ExitStack() as stack:
+        with error_noted(run_folder, rank):
+            _require_promised_gpu(request)
+            stack.enter_context(joined_ranks(rank, available_device(request.training.device)))
         if rank.index == 0:
             _lead(request, rank, stop)
         elif agree_on_start(rank, None).is_needed:
@@ -129,11 +131,11 @@ def _blame(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, st
     That another rank's process is gone is its symptom alone: the attempt failed if that rank has noted an error of its
     own, else it was killed, and the next attempt may do better.
     """
-    reason = describe_error(error)
     if not is_peer_loss(error):
-        return "failed", reason
+        return "failed", describe_rank_error(0, error)
     others = noted_errors(run_folder)
-    return ("failed", others[0]) if others else ("lost", f"another rank was killed: {reason.partition('. ')[0]}")
+    lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
+    return ("failed", others[0]) if others else ("lost", lost)
 
 
 def _newest_update(folder: Path) -> int:

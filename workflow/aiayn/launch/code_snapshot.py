@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from aiayn.provenance import replace_on_success
+from aiayn.provenance import partial_path_of, remove_abandoned, replace_on_success
 
 PACKAGES = ("aiayn", "aiayn_fairseq")  # all of ours that a job imports
 CODE_FOLDER_NAME = "code"
@@ -35,7 +35,9 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
                 with replace_on_success(folder / name) as partial_path:
                     partial_path.write_bytes(content)
         return folder
-    partial_folder = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder)
+    partial_folder = partial_path_of(folder)
     try:
         for name, content in content_by_name.items():
             path = partial_folder / name
@@ -52,6 +54,11 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
     finally:
         shutil.rmtree(partial_folder, ignore_errors=True)
     return folder
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether a copy is there as it was taken: its name tells what it must hold."""
+    return folder.is_dir() and _place(folder.parents[1], _read_sources(folder)).name == folder.name
 
 
 def _read_sources(source_folder: Path) -> dict[str, bytes]:

@@ -15,14 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.local_driver import attend_local_job
+from aiayn.launch.run_code import choose_code
 from aiayn.launch.slurm_driver import JobEnd, SlurmDriver
-from aiayn.launch.slurm_queue import find_jobs, has_slurm
+from aiayn.launch.slurm_queue import SilentQueue, ask_queue, has_slurm
 from aiayn.provenance import replace_on_success
 from aiayn.runs import attempts
 from aiayn.runs.jobs import read_jobs
@@ -71,7 +73,10 @@ def _train_to_the_end(
     """Let one job follow the other until the run is done, or must not go on."""
     run_folder = Path(request.run_folder)
     slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption)
-    code_folder = take_snapshot(run_folder.parent) if launcher == "local" else None  # later jobs run it, too
+    code_folder = None
+    if launcher == "local":
+        code = choose_code(request)  # once a driver: later jobs run it, too
+        request, code_folder = msgspec.structs.replace(request, commit=code.commit), code.folder
     attempts_left, num_jobs = ATTEMPTS_WITHOUT_PROGRESS, 0
     while True:
         update_before, num_events_before = attempts.newest_update(run_folder), len(attempts.read_events(run_folder))
@@ -133,10 +138,12 @@ def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
     jobs = read_jobs(Path(request.run_folder))
     if not jobs or jobs[-1].launcher != "slurm" or not has_slurm():
         return
-    found = find_jobs(request.run)
-    if found is None:
-        raise LaunchError(f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent; try later")
-    living = [queued.job for queued in found if queued.is_alive]
+    found = ask_queue(request.run)
+    if isinstance(found, SilentQueue):
+        raise LaunchError(
+            f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent: {found.reason}; try later"
+        )
+    living = [queued.job for queued in found if queued.is_alive and queued.trains_in(Path(request.run_folder))]
     if living:
         raise LaunchError(f"{request.run}: Slurm job {', '.join(living)} is training it, or will; {advice}")
 

@@ -15,12 +15,13 @@ import msgspec
 
 from aiayn.errors import LaunchError
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.progress import ProgressLine
-from aiayn.launch.slurm_queue import QueuedJob, find_jobs, has_slurm, release_job
+from aiayn.launch.run_code import RunCode, choose_code
+from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, has_slurm, release_job
 from aiayn.launch.submit import submit_to_slurm
+from aiayn.launch.waiting import waiting_advice
 from aiayn.provenance import utc_now
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
@@ -53,7 +54,7 @@ class SlurmDriver:
         self._run_folder = Path(request.run_folder)
         self._line = ProgressLine(request.run, request.training.updates)
         self._told: tuple[str, float] = ("", -math.inf)
-        self._code_folder: Path | None = None
+        self._code: RunCode | None = None
         self._num_releases = 0
 
     def attend_job(self, *, num_earlier_jobs: int) -> JobEnd:
@@ -87,11 +88,22 @@ class SlurmDriver:
         return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._run_folder)]
 
     def _ask_queue(self) -> list[QueuedJob]:
-        """Return the jobs of this run's name, however long the queue takes to answer; none once the run is done."""
-        while (jobs := find_jobs(self._request.run)) is None:
+        """Return the jobs of this run's name, however long the queue takes to answer; none once the run is done.
+
+        Raises:
+            LaunchError: if squeue does not understand the question.
+        """
+        while isinstance(jobs := ask_queue(self._request.run), SilentQueue):
             if self._is_done():
                 return []
-            self._tell("squeue does not answer; nothing is known of its job, so nothing is done: asking again")
+            if jobs.is_final:
+                raise LaunchError(
+                    f"{self._request.run}: squeue refuses: {jobs.reason}; a Slurm of 20.02 or newer is expected; a job "
+                    "of this name, if there is one, goes on"
+                )
+            self._tell(
+                f"squeue does not answer: {jobs.reason}; nothing is known of its job, so nothing is done: asking again"
+            )
             self._pause(self._cluster.poll_seconds)
         return jobs
 
@@ -111,24 +123,25 @@ class SlurmDriver:
 
     def _submit(self, num_earlier_jobs: int) -> list[QueuedJob]:
         """Submit a job and return it, or the one that an unanswered sbatch has left in the queue after all."""
+        # Once a driver: its later jobs run the code of the first, whatever has become of the checkout.
+        self._code = self._code or choose_code(self._request)
         request = msgspec.structs.replace(
             self._request,
+            commit=self._code.commit,
             num_earlier_jobs=num_earlier_jobs,
             max_num_jobs=self._cluster.max_num_jobs,
             gpus_per_node=self._cluster.gpus_per_node,
         )
         forget_noted_errors(self._run_folder)
-        # Once a driver: its later jobs run the code of the first, whatever has become of the checkout.
-        self._code_folder = self._code_folder or take_snapshot(self._run_folder.parent)
         try:
-            job = submit_to_slurm(request, self._cluster, self._code_folder)
+            job = submit_to_slurm(request, self._cluster, self._code.folder)
         except LaunchError:
             self._pause(GRACE_SECONDS)
             living = self._living(self._ask_queue())
             if not living:
                 raise
             job = living[-1].job
-        self._note_job(job, code_folder=str(self._code_folder), commit=request.commit)
+        self._note_job(job, code_folder=str(self._code.folder), commit=request.commit)
         logger.info(
             f"{request.run}: Slurm job {job}, {self._cluster.num_nodes} node(s) x {self._cluster.ranks_per_node} ranks"
             f", log {self._run_folder / attempts.LOG_NAME}"
@@ -144,7 +157,7 @@ class SlurmDriver:
             jobs = self._ask_queue()
             living = self._living(jobs)
             if living:
-                self._tend(living[-1])
+                self._tend(living[-1], [queued for queued in jobs if queued.is_alive])
                 job = living[-1].job
                 continue
             ended = [queued for queued in jobs if queued.job == job]
@@ -205,10 +218,10 @@ class SlurmDriver:
         while not self._is_done() and self._is_training_unseen(GRACE_SECONDS):
             self._pause(self._cluster.poll_seconds)
 
-    def _tend(self, queued: QueuedJob) -> None:
+    def _tend(self, queued: QueuedJob, living: list[QueuedJob]) -> None:
         """Say what became of the job; one that Slurm itself holds is released, a few times."""
         if not queued.is_held_by_slurm or self._num_releases == MAX_RELEASES:
-            self._tell_state(queued)
+            self._tell_state(queued, living)
             return
         self._num_releases += 1
         releases = f"{self._num_releases} of {MAX_RELEASES}"
@@ -216,15 +229,17 @@ class SlurmDriver:
         with contextlib.suppress(LaunchError):  # tried again, or told
             release_job(queued.job)
 
-    def _tell_state(self, queued: QueuedJob) -> None:
-        """Say once what became of the job; of one that runs, how far it is."""
+    def _tell_state(self, queued: QueuedJob, living: list[QueuedJob]) -> None:
+        """Say once what became of the job, which is among those of its name that live; of one that runs, how far."""
         if queued.state == "RUNNING":
             self._tell(f"job {queued.job} runs on {queued.node}")
             self._line.show(attempts.read_progress(self._run_folder))
             return
         reason = "" if queued.reason in ("", "None") else f" ({queued.reason})"
-        advice = f"; it waits for you: `scontrol release {queued.job}`, or `aiayn cancel {self._request.run}`"
-        self._tell(f"job {queued.job} {queued.state}{reason}{advice if queued.is_stuck else ''}")
+        advice = waiting_advice(queued, living)
+        if advice:
+            advice = f"; {advice}, or `aiayn cancel {self._request.run}`"
+        self._tell(f"job {queued.job} {queued.state}{reason}{advice}")
 
     def _tell(self, news: str) -> None:
         told, told_at = self._told

@@ -5,6 +5,7 @@ not answer is unknown, never empty.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ LIVE_STATES = frozenset(
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 _TIMEOUT_SECONDS = 20.0
+# What no later question would be answered otherwise; squeue says `invalid` of a credential, too, which may pass.
+_USAGE_ERROR = re.compile(r"(unrecognized|unknown|invalid|ambiguous) (option|job state|job format)", re.IGNORECASE)
 _LAUNCH_FAILED = "launch_failed_requeued_held"
 
 
@@ -72,15 +75,31 @@ def has_slurm() -> bool:
     return shutil.which("squeue") is not None
 
 
+class SilentQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """Instead of an answer of squeue: why there is none. `is_final` if asking again would not help."""
+
+    reason: str
+    is_final: bool = False
+
+
 def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
     """Return this user's jobs of a name, or all of them, oldest first, ended ones too as long as squeue shows them.
 
     None means that the queue could not be asked: nothing is known then, least of all that a job is dead.
     """
+    jobs = ask_queue(name)
+    return None if isinstance(jobs, SilentQueue) else jobs
+
+
+def ask_queue(name: str | None = None) -> list[QueuedJob] | SilentQueue:
+    """Return the jobs as `find_jobs` does, or why squeue does not tell them."""
     command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
     answer = _ask([*command, f"--name={name}"] if name is not None else command)
-    if answer is None or answer.returncode != 0:
-        return None
+    if answer is None:
+        return SilentQueue(reason=f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s")
+    if answer.returncode != 0:
+        reason = answer.stderr.strip().partition("\n")[0] or f"exit code {answer.returncode}"
+        return SilentQueue(reason=reason, is_final=_USAGE_ERROR.search(reason) is not None)
     jobs = []
     for line in answer.stdout.split("\n"):
         fields = line.split("|", maxsplit=_NUM_FIELDS - 1)
@@ -92,7 +111,7 @@ def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
                 )
             )
         elif line.strip():
-            return None  # half an answer is none
+            return SilentQueue(reason=f"half an answer, {line.strip()[:80]!r}")
     return sorted(jobs, key=lambda queued: int(queued.job) if queued.job.isdecimal() else 0)
 
 

@@ -7,6 +7,7 @@
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
 # tests/benchmarks/bench_allocator.py prints.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 _NO_LIMIT_MINUTES = 60 * 24 * 365
+# Signals wait while sbatch runs, so it must not hang for ever; it may ask a busy controller for two minutes itself.
+_SBATCH_TIMEOUT_SECONDS = 300.0
 _MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
 # A driver may itself run in a job, or in a shell where somebody set what sbatch reads before the file: whatever the
 # cluster's file says must hold. Where it says nothing, the user's own default does.
@@ -106,7 +109,8 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
         with _without_foreign_variables(cluster):
             return str(_make_slurm_executor(request, cluster, code_folder).submit(TrainingJob(request)).job_id)
     except (OSError, RuntimeError) as error:
-        raise LaunchError(f"{request.run}: sbatch failed: {error}") from error
+        reason = str(error) or f"ended without a word, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
+        raise LaunchError(f"{request.run}: sbatch failed: {reason}") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
 
@@ -120,17 +124,7 @@ def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pat
 def _make_slurm_executor(
     request: TrainingRequest, cluster: ClusterSpec, code_folder: Path, *, needs_slurm: bool = True
 ) -> Any:
-    from submitit import SlurmExecutor
-
-    class WritingExecutor(SlurmExecutor):  # type: ignore[misc]
-        """One that only writes its file."""
-
-        @classmethod
-        def affinity(cls) -> int:
-            """Do not ask for srun."""
-            return 1
-
-    kind = SlurmExecutor if needs_slurm else WritingExecutor
+    kind = _executor_class(needs_slurm=needs_slurm)
     executor = kind(folder=Path(request.run_folder) / "submitit", max_num_timeout=_MANY_TIMEOUTS)
     executor.update_parameters(
         job_name=request.run,
@@ -155,6 +149,28 @@ def _make_slurm_executor(
         additional_parameters=_further_options(cluster),
     )
     return executor
+
+
+def _executor_class(*, needs_slurm: bool) -> Any:
+    from submitit import SlurmExecutor
+
+    class BoundedExecutor(SlurmExecutor):  # type: ignore[misc]
+        """One whose sbatch comes to an end, by coreutils' timeout: submitit waits for it as long as it takes."""
+
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            command: list[str] = super()._make_submission_command(submission_file_path)
+            bound = ["timeout", "--signal=KILL", f"{_SBATCH_TIMEOUT_SECONDS:g}"]  # sbatch has TERM blocked, as we have
+            return [*bound, *command] if shutil.which("timeout") else command
+
+    class WritingExecutor(SlurmExecutor):  # type: ignore[misc]
+        """One that only writes its file."""
+
+        @classmethod
+        def affinity(cls) -> int:
+            """Do not ask for srun."""
+            return 1
+
+    return BoundedExecutor if needs_slurm else WritingExecutor
 
 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:

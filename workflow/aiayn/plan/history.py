@@ -10,7 +10,7 @@ from aiayn.cost import UTILISATION_FRACTION, predicted_training_seconds
 from aiayn.errors import RecordError
 from aiayn.hardware import HardwareSpec
 from aiayn.paths import train_record
-from aiayn.plan.machine import Machine, gpu_key
+from aiayn.plan.machine import Machine
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempts
@@ -113,7 +113,7 @@ class History:
 def _is_such(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
     """Tell whether a training ran on devices of the planned kind; how many is another matter."""
     if machine.gpu:
-        return record.hardware.num_gpus > 0 and gpu_key(record.hardware.gpu, hardware) == machine.gpu
+        return record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
     return record.hardware.num_gpus == 0
 
 

@@ -61,15 +61,8 @@ def choose_machine(
     return _gpus(PAPER_GPU, num_gpus, cluster.num_nodes, hardware, source)
 
 
-def gpu_key(name: str, hardware: HardwareSpec) -> str | None:
-    """Return hardware.yaml's name of a GPU given by that, in any case, or by its product's; None if unknown."""
-    found = hardware.find_gpu(name)
-    by_product = (key for key, spec in hardware.gpu_by_name.items() if spec is found)
-    return next((key for key in hardware.gpu_by_name if key.lower() == name.lower()), None) or next(by_product, None)
-
-
 def _gpus(name: str, num_gpus: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str) -> Machine:
-    key = gpu_key(name, hardware)
+    key = hardware.find_name(name)
     if key is None:
         known = ", ".join(hardware.gpu_by_name)
         raise UsageError(f"GPU {name!r} ({chosen_by}): config/hardware.yaml has {known}; name one, or add yours there")

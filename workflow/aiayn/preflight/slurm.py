@@ -1,4 +1,4 @@
-"""Has Slurm what the cluster's file asks for? Said by sinfo and sacctmgr, node by node, before a job waits for ever.
+"""Has Slurm what the cluster's file asks for? Said by sinfo, scontrol and sacctmgr, before a job waits for ever.
 
 Nothing is submitted. Accounting that does not answer is not known, and no fault.
 """
@@ -18,8 +18,12 @@ from aiayn.preflight.checks import Check, doubtful, failed, passed
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 TIMEOUT_SECONDS = 20.0
 UNUSABLE_STATES = ("down", "drain", "fail", "maint", "unk", "power", "reboot", "inval", "block", "future")
+# Snakemake's executor looks at its jobs up to so many seconds apart: one that squeue forgets between two looks is never
+# seen to end, and Snakemake waits for ever.
+SECONDS_BETWEEN_LOOKS = 180
 _FORMAT = "%N|%P|%a|%l|%c|%m|%G|%f|%T"
 _GPU = re.compile(r"gpu(?::(?P<type>[A-Za-z][^:(,]*))?:(?P<number>\d+)")
+_MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*(?P<seconds>\d+)", re.MULTILINE)
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
 
 
@@ -63,6 +67,7 @@ def check_slurm(cluster: ClusterSpec) -> list[Check]:
         *_check_partition(cluster, in_partition),
         _check_nodes(cluster, in_partition),
         _check_account(cluster),
+        _check_min_job_age(),
     ]
 
 
@@ -192,6 +197,21 @@ def _check_account(cluster: ClusterSpec) -> Check:
         advice = f"name one of {', '.join(sorted(known[key]))} in the cluster's file ({key})"
         return failed("account", f"{key} {value!r} is not among yours", advice)
     return passed("account", words)
+
+
+def _check_min_job_age() -> Check:
+    """Say whether squeue shows an ended job long enough to be seen; Slurm's default is 300 s, and 0 is for ever."""
+    found = _MIN_JOB_AGE.search(_ask(["scontrol", "show", "config"]) or "")
+    if found is None:
+        advice = f"ask the administrator whether it is {SECONDS_BETWEEN_LOOKS} s or more"
+        return doubtful("MinJobAge", "not known, `scontrol show config` does not tell", advice)
+    seconds = int(found["seconds"])
+    evidence = f"squeue shows an ended job {f'for {seconds} s' if seconds else 'for ever'}"
+    if 0 < seconds < SECONDS_BETWEEN_LOOKS:
+        advice = "ask the administrator for MinJobAge=300; until then run CPU rules on this machine: `--executor local`"
+        evidence += f", below the {SECONDS_BETWEEN_LOOKS} s between two looks: Snakemake would wait for ever"
+        return failed("MinJobAge", evidence, advice)
+    return passed("MinJobAge", evidence)
 
 
 def _ask(command: Sequence[str]) -> str | None:

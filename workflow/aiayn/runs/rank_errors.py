@@ -18,9 +18,14 @@ def describe_error(error: BaseException) -> str:
     return str(error) if isinstance(error, AiaynError) else f"{type(error).__name__}: {error}"
 
 
+def describe_rank_error(index: int, error: BaseException) -> str:
+    """Return what a rank has met, and on which host: a full disk may be full there alone."""
+    return f"rank {index} on {platform.node()}: {describe_error(error)}"
+
+
 def note_error(run_folder: Path, index: int, error: BaseException) -> None:
     """Note what a rank has met, with its traceback."""
-    text = f"rank {index} on {platform.node()}: {describe_error(error)}"
+    text = describe_rank_error(index, error)
     trace = "".join(traceback.format_exception(error))
     (run_folder / f"rank{index}.error").write_text(f"{text}\n\n{trace}", encoding="utf-8", newline="\n")
 

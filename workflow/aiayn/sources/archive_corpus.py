@@ -43,7 +43,13 @@ def fetch_archives(
         }
         for name, archive in archive_by_name.items():
             found, began = found_by_name[name], time.monotonic()
-            num_lines = append_archive(found.path, found.edition, archive.member_by_language, text_by_language)
+            num_lines = append_archive(
+                found.path,
+                found.edition,
+                archive.member_by_language,
+                text_by_language,
+                max_lines=None if archive.num_lines == UNKNOWN else archive.num_lines,
+            )
             fetched_by_name[name] = _checked_count(name, archive, found, num_lines)
             _LOG.info("%s: %d pairs read in %.0f s", found.path, num_lines, time.monotonic() - began)
     return fetched_by_name

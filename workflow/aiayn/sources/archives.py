@@ -1,14 +1,24 @@
 """Read the wanted members of an archive, streaming, and trust nothing else in it.
 
 Nothing is ever written under a name that an archive gives: members are read as streams, so a path that climbs out or a
-link reaches nothing. An archive that holds such a thing is refused all the same, for it is not the published one. What
-unpacks to more than `MAX_UNPACKED_PER_PACKED` times the archive's size is refused before it fills a disk or memory.
+link reaches nothing. No published archive holds such things; so it is refused whole, wanted or not, for
+- a member whose name is absolute or climbs out with `..`, by slashes or backslashes;
+- in a tar, a link, symbolic or hard, whose target does so (a zip's links are members like others: never followed);
+- a device or a named pipe;
+- a tar's header, with its extensions, of more than 1 MiB;
+- what is read of it unpacking to more than `MAX_UNPACKED_PER_PACKED` times its size and to more than
+  `MIN_UNPACKED_BYTES`: a tar is read whole, of a zip the wanted members alone;
+and for a wanted member that is absent, there twice, a link or folder, sparse, encrypted, or packed by what cannot be
+unpacked, or whose bytes are torn. How many lines a member may have is its reader's matter (`joining`).
 """
 
 import contextlib
+import errno
 import gzip
+import lzma
 import posixpath
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -114,11 +124,22 @@ class _MemberReader:
             return self._stream.read(size)
 
 
+_DECODING_ERRORS = (
+    EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile,
+    NotImplementedError,  # a zip's method of packing, or version
+    ValueError,  # a zip's names that are not what they say, and offsets before its begin
+    struct.error,
+)  # fmt: skip
+
+
 @contextlib.contextmanager
 def _torn_archives_named(path: Path) -> Iterator[None]:
     try:
         yield
-    except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (*_DECODING_ERRORS, OSError) as error:
+        # bz2's and gzip's own have no number, a seek before a file's begin has EINVAL; any other is the disk's fault
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
         raise CorpusError(f"{path}: torn, or no such archive: {error}; delete it and fetch it again") from error
 
 

@@ -18,22 +18,35 @@ MAX_MARKUP_BYTES = 64 << 20  # an .sgm file is a test set and is read whole; the
 
 
 def append_archive(
-    path: Path, archive_format: str, member_by_language: Mapping[str, str], into: Mapping[str, BinaryIO]
+    path: Path,
+    archive_format: str,
+    member_by_language: Mapping[str, str],
+    into: Mapping[str, BinaryIO],
+    *,
+    max_lines: int | None = None,
 ) -> int:
     """Write each language's member after what its file holds, and return the number of lines of each side.
 
+    `max_lines`: as many as were published of a side, None where nobody counted; reading ends at the first line more.
+
     Raises:
-        CorpusError: naming archive, member and line, if a side is missing, empty, not UTF-8, or of another number of
-            lines; and as `aiayn.sources.archives.open_members`.
+        CorpusError: naming archive, member and line, if a side is missing, empty, not UTF-8, longer than published, or
+            of another number of lines; and as `aiayn.sources.archives.open_members`.
     """
     if archive_format == "parquet":
         from aiayn.sources.parquet import append_columns
 
-        num_lines_by_member = append_columns(path, member_by_language, into)
+        num_lines_by_member = append_columns(path, member_by_language, into, max_lines=max_lines)
     else:
         language_by_member = {member: language for language, member in member_by_language.items()}
         num_lines_by_member = {
-            name: append_member(stream, into[language_by_member[name]], f"{path}: {name}", is_markup=is_markup(name))
+            name: append_member(
+                stream,
+                into[language_by_member[name]],
+                f"{path}: {name}",
+                is_markup=is_markup(name),
+                max_lines=max_lines,
+            )
             for name, stream in open_members(path, archive_format, language_by_member)
         }
     counts = ", ".join(f"{name} has {count}" for name, count in num_lines_by_member.items())
@@ -50,25 +63,43 @@ def is_markup(name: str) -> bool:
     return name.removesuffix(".gz").endswith(".sgm")
 
 
-def append_member(stream: BinaryIO, into: BinaryIO, place: str, *, is_markup: bool) -> int:
+def append_member(
+    stream: BinaryIO, into: BinaryIO, place: str, *, is_markup: bool, max_lines: int | None = None
+) -> int:
     """Write a member's lines and return how many.
 
     Raises:
-        CorpusError: with `place` and line, if it is not UTF-8, or a side of markup is torn or too large.
+        CorpusError: with `place` and line, if it is not UTF-8 or goes on after `max_lines`, or a side of markup is torn
+            or too large.
     """
     if not is_markup:
-        return _append_lines(stream, into, place)
+        return _append_lines(stream, into, place, max_lines)
     content = stream.read(MAX_MARKUP_BYTES + 1)
     if len(content) > MAX_MARKUP_BYTES:
         raise CorpusError(f"{place}: more than {MAX_MARKUP_BYTES:,} bytes of markup; expected a test set")
     num_lines = 0
     for segment in read_segments(_decoded(content, place), place):
-        into.write(f"{segment}\n".encode())
         num_lines += 1
+        check_published(num_lines, max_lines, place)
+        into.write(f"{segment}\n".encode())
     return num_lines
 
 
-def _append_lines(stream: BinaryIO, into: BinaryIO, place: str) -> int:
+def check_published(num_lines: int, max_lines: int | None, place: str) -> None:
+    """Refuse a side that has more lines than were published, before they are written.
+
+    Raises:
+        CorpusError: naming `place` and the first line too many.
+    """
+    if max_lines is not None and num_lines > max_lines:
+        raise CorpusError(
+            f"{place}:{max_lines + 1}: goes on after the {max_lines:,} lines that were published (num_lines in the "
+            "corpus file): another text than the recipe means, or a bomb; compare its checksum, and correct what is "
+            "wrong"
+        )
+
+
+def _append_lines(stream: BinaryIO, into: BinaryIO, place: str, max_lines: int | None) -> int:
     decoder = codecs.getincrementaldecoder("utf-8")()
     num_lines, block, undecided = 0, b"", b""
     while read := stream.read(_BLOCK_BYTES):
@@ -79,6 +110,8 @@ def _append_lines(stream: BinaryIO, into: BinaryIO, place: str) -> int:
             raise _encoding_error(undecided + block, error, num_lines, place) from error
         undecided = decoder.getstate()[0]  # the first bytes of a character that the next block goes on with
         num_lines += block.count(b"\n")
+        # a block's last line may lack its LF yet, but it has begun
+        check_published(num_lines + (not block.endswith(b"\n")), max_lines, place)
         into.write(block)
     if undecided:
         raise CorpusError(f"{place}:{num_lines + 1}: not UTF-8: ends inside a character; fetch it again")

@@ -6,7 +6,7 @@ tokens (`subword_codes`), from the counts of all words. Memory grows with what i
 
 import functools
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.provenance import gather_provenance, replace_outputs_on_success
+from aiayn.provenance import Provenance, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import ParallelText, SegmentedText, TextPair
 from aiayn.spec import CorpusSpec, SubwordSpec, spec_digest
 from aiayn.stages import STAGE_VERSIONS
@@ -35,6 +35,7 @@ from aiayn.text.word_numbers import Numbered
 
 SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
 JOINT_NAME = "joint"
+_MODEL_BYTES_PER_PIECE = 100  # sentencepiece's models and vocabularies take about 40
 
 
 class Encoder(Protocol):
@@ -72,13 +73,9 @@ def load_encoders(segmented: SegmentedText) -> dict[str, Encoder]:
 
 
 def segment_corpus(
-    spec: CorpusSpec,
-    text: ParallelText,
-    *,
-    record_path: Path,
-    num_processes: int = 1,
+    spec: CorpusSpec, text: ParallelText, *, record_path: Path, num_processes: int = 1,
     lines_per_shard: int = LINES_PER_SHARD,
-) -> SegmentedText:
+) -> SegmentedText:  # fmt: skip
     """Learn pieces from the training text and write models and vocabularies beside the record; return the record.
 
     A joint model, `joint.model` or `joint.codes`, is learnt from both sides; else there is one a language, `en.model`,
@@ -87,10 +84,12 @@ def segment_corpus(
     Raises:
         ConfigError: if the corpus comes in pieces, or its text and the vocabulary's size do not go together.
         CorpusError: if the text is another corpus's, or has changed since it was cleaned.
+        SpaceError: if the disk cannot hold the models and what they are learnt from.
     """
     subword = _required_subword(spec, text)
     path_by_language = unchanged_paths(pair := text.pair_by_split["train"])
     name_by_language = {language: JOINT_NAME if subword.joint else language for language in path_by_language}
+    _require_space(subword, path_by_language.values(), record_path.parent)
     parts_folder = record_path.parent / PARTS_FOLDER
     with replace_outputs_on_success(record_path) as folder:
         if subword.method == "sentencepiece":
@@ -102,7 +101,7 @@ def segment_corpus(
     shutil.rmtree(parts_folder, ignore_errors=True)
     suffix, place = SUFFIX_BY_METHOD[subword.method], record_path.parent
     return SegmentedText(
-        provenance=gather_provenance(path_by_language.values()),
+        provenance=_provenance(pair),
         corpus=spec.name,
         normalise=spec.normalise,
         tokenise=spec.tokenise,
@@ -119,6 +118,21 @@ def _required_subword(spec: CorpusSpec, text: ParallelText) -> SubwordSpec:
     if text.corpus != spec.name:
         raise CorpusError(f"the text record is of corpus {text.corpus}, expected {spec.name}; name its own")
     return spec.subword
+
+
+def _require_space(spec: SubwordSpec, paths: Iterable[Path], folder: Path) -> None:
+    """Refuse to begin if the disk cannot hold the models and, for codes, the counts of words."""
+    paths = list(paths)
+    # a word is written once a shard, with its count: of real text far less than the text
+    counts_bytes = sum(path.stat().st_size for path in paths) if spec.method == "subword_nmt" else 0
+    models_bytes = len(paths) * spec.vocabulary_size * _MODEL_BYTES_PER_PIECE
+    require_free_space(folder, models_bytes + counts_bytes, "the subword models and the counts of words")
+
+
+def _provenance(pair: TextPair) -> Provenance:
+    """Describe this process; the text was hashed when it was compared with its record, and is not hashed again."""
+    sha256_by_path = {path: pair.sha256_by_language[language] for language, path in pair.path_by_language.items()}
+    return msgspec.structs.replace(gather_provenance(), input_sha256_by_path=sha256_by_path)
 
 
 def _learn_sentencepiece(

@@ -8,8 +8,9 @@ pieces' vectors (Levy and Goldberg 2014; Levy, Goldberg and Dagan 2015).
 
 The file is text in word2vec's format: a line `V d`, then for each of V symbols a line of the symbol and d numbers.
 
-Memory: text passes in blocks; what grows is the number of different pairs that stand together, about 100 bytes for each
-while their information is worked out. Multi30k, 900,000 pieces, has 1.6 million ordered pairs and takes 190 MB in all.
+Memory: text passes in blocks, and does not grow with the corpus by itself; what grows is the number of different pairs
+that stand together, at most the square of the number of symbols, about 100 bytes for each while their information is
+worked out. Multi30k, 900,000 pieces, has 1.6 million ordered pairs and takes 190 MB in all.
 """
 
 import struct

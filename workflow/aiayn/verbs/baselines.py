@@ -1,6 +1,7 @@
 """Score what needs no training: what a trained system must beat.
 
 These are the source copied, a word-by-word dictionary, the nearest training sentence, and base before its first update.
+The nearest sentence is looked for among all training pairs, held in memory: more than 1,000,000 are refused.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> None:
     """Translate without training, score, and write the record."""
     import hashlib
 
+    from aiayn.baselines import require_few_pairs
     from aiayn.provenance import gather_provenance
     from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
     from aiayn.score import default_metrics, score_hypotheses
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.text.lines import read_lines
 
     raw = read_record(args.raw, RawCorpus)
+    require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     data = read_record(args.binarized, BinarizedCorpus)
     corpus = read_corpus(raw.corpus)
     references = list(read_lines(Path(raw.pair_by_split[args.testset].path_by_language[corpus.target_language])))

@@ -1,12 +1,15 @@
-"""Get a corpus's text, `<split>.<language>` beside the record: generate it, or download it and verify its checksum."""
+"""Get a corpus's text, `<split>.<language>` beside the record: generate it, or download it and verify its checksum.
+
+Environment: http_proxy, https_proxy and no_proxy name a proxy, as elsewhere. SACREBLEU names the folder of public test
+sets (default: ~/.sacrebleu): archives that lie in it, as sacreBLEU puts them there, are used offline.
+"""
 
 import argparse
 import os
 from pathlib import Path
 
 EXAMPLE = (
-    "aiayn fetch --corpus multi30k_en_de --mirror file:///data/mirror "
-    "--record results/multi30k/fetch/multi30k_en_de/record.json"
+    "aiayn fetch --corpus wmt14_en_de --archives-folder /data/wmt --record results/paper/fetch/wmt14_en_de/record.json"
 )
 ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 

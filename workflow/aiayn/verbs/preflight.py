@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aiayn.hardware import HardwareSpec
     from aiayn.launch.cluster_spec import ClusterSpec
+    from aiayn.plan.machine import Machine
     from aiayn.plan.plan import AskedScale, Plan
     from aiayn.preflight.checks import Check
 
@@ -73,7 +75,7 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
         preflight.check_code(),
     ]
     try:
-        asked, cluster, plan, mirror = _read_config(args)
+        asked, cluster, plan, mirror, doubts = _read_config(args)
     except AiaynError as error:
         return [preflight.failed("config", str(error), "correct that first: nothing else of it was checked"), *own]
     scale = asked.scale
@@ -82,6 +84,7 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
     local = [] if is_slurm else [preflight.check_local_gpus(plan, allow_long_runs=scale.allow_long_runs)]
     return [
         preflight.passed("config", read),
+        *doubts,
         preflight.check_plan(plan),
         *check_mirrors(asked.corpora, mirror=mirror, archives_folder=archives_folder, is_offline=args.offline),
         *preflight.check_space(
@@ -92,12 +95,11 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
     ]
 
 
-def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None]":
-    """Return what the config asks for, its cluster, its plan there, and the mirror."""
+def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]":
+    """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
     from aiayn.hardware import read_hardware
     from aiayn.launch.cluster_spec import read_cluster
     from aiayn.plan.config import read_changed_scale
-    from aiayn.plan.machine import choose_machine
     from aiayn.plan.plan import group_asked, make_plan
     from aiayn.sources.download import named_mirror
     from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
@@ -112,6 +114,24 @@ def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Pl
         num_baselines=len(expand_baselines(scale, corpora)),
     )
     cluster = read_cluster(args.cluster or scale.cluster)
-    machine = choose_machine(cluster, hardware, launcher=args.launcher, gpu=None, num_gpus=None)
+    machine, doubts = _choose_machine(cluster, hardware, args.launcher)
     plan = make_plan(asked, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
-    return asked, cluster, plan, named_mirror(scale.mirror)
+    return asked, cluster, plan, named_mirror(scale.mirror), doubts
+
+
+def _choose_machine(
+    cluster: "ClusterSpec", hardware: "HardwareSpec", launcher: "str | None"
+) -> "tuple[Machine, list[Check]]":
+    """Return what each training runs on; a GPU without a price or a speed is replaced by the paper's, and doubtful."""
+    from aiayn.errors import UsageError
+    from aiayn.hardware import PAPER_GPU
+    from aiayn.plan.machine import choose_machine
+    from aiayn.preflight.checks import doubtful
+
+    try:
+        return choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None), []
+    except UsageError as error:
+        num_gpus = 1 if launcher == "local" else None
+        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=PAPER_GPU, num_gpus=num_gpus)
+        advice = f"only hours and money need it there; here a {PAPER_GPU} stands for it"
+        return machine, [doubtful("GPU", str(error), advice)]
