@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
-from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Started, newest_update, read_events
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Ended, Started, newest_update, read_events
 from aiayn.spec import TrainingSpec
 from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
 from tests.engine.tiny_training import state_sha256
@@ -31,6 +32,7 @@ TRAINING_OF_FAULTS: TrainingSpec = msgspec.structs.replace(
 )
 EXIT_DONE, EXIT_INPUT_OR_RUN = 0, 3
 LONGEST_WAIT_SECONDS = 420.0  # most faults need 60 to 120 s of it
+Comparison = Literal["undisturbed", "own", "none"]
 LOGGED_UPDATE = re.compile(r'\| train_inner \| .*"num_updates": "(\d+)"')
 
 
@@ -54,7 +56,12 @@ class Driver:
 
 @dataclass
 class Scene:
-    """A folder of its own for one training of a tiny system, whose run and Slurm job have a name of their own."""
+    """A folder of its own for one training of a tiny system, whose run and Slurm job have a name of their own.
+
+    `compared_with` says what its tensors must be: the undisturbed training's, something that the scene itself has
+    compared them with, or none at all, as the training must not begin. `whole_cluster` is a cluster's file taken as it
+    is, in place of the fields here.
+    """
 
     name: str
     cluster: Cluster
@@ -65,6 +72,12 @@ class Scene:
     signal_seconds: int = 15
     max_num_jobs: int = 10
     seconds_per_update: float = 0.15
+    num_nodes: int = 1
+    ranks_per_node: int = NUM_RANKS
+    gpus_per_node: int = 0
+    whole_cluster: ClusterSpec | None = None
+    training: TrainingSpec = TRAINING_OF_FAULTS
+    compared_with: Comparison = "undisturbed"
     runs_folder: Path = Path()
     what: str = ""
     drivers: list[Driver] = field(default_factory=list)
@@ -79,15 +92,14 @@ class Scene:
     def write_settings(self) -> Path:
         """Write what stands in place of the system's and the cluster's files, and return its path."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        settings = Settings(
-            training=TRAINING_OF_FAULTS, cluster=self._cluster_spec(), seconds_per_update=self.seconds_per_update
-        )
+        cluster = self.whole_cluster or self._cluster_spec()
+        settings = Settings(training=self.training, cluster=cluster, seconds_per_update=self.seconds_per_update)
         path = self.folder / "settings.json"
         path.write_bytes(msgspec.json.encode(settings))
         return path
 
-    def start(self) -> Driver:
-        """Start a driver."""
+    def start(self, *launcher_flags: str) -> Driver:
+        """Start a driver, by default of a Slurm job."""
         settings_path = self.write_settings()
         number = len(self.drivers) + 1
         record_path, log_path = self.folder / f"record{number}.json", self.folder / f"driver{number}.log"
@@ -95,8 +107,9 @@ class Scene:
             *HEEDING_INTERRUPTS, sys.executable, "-m", "tests.slurm.train_command", str(settings_path), "--",
             "train", "--scale", "demo",
             "--corpus", f"tiny_{self.name}", "--system", "tiny", "--seed", "1", "--num-models", "3",
-            "--binarized", str(Path(self.data.folder).parent / "record.json"), "--launcher", "slurm",
-            "--cluster", "tests", "--runs-folder", str(self.runs_folder), "--record", str(record_path),
+            "--binarized", str(Path(self.data.folder).parent / "record.json"),
+            "--runs-folder", str(self.runs_folder), "--record", str(record_path),
+            *(launcher_flags or ("--launcher", "slurm", "--cluster", "tests")),
         ]  # fmt: skip
         with log_path.open("wb") as log:
             process = subprocess.Popen(
@@ -110,8 +123,9 @@ class Scene:
     def _cluster_spec(self) -> ClusterSpec:
         return ClusterSpec(
             name="tests", description="for these tests", partition=self.partition, account=None, qos=None,
-            constraint=None, gpu_type=None, num_nodes=1, gpus_per_node=0, ranks_per_node=NUM_RANKS, cpus_per_rank=1,
-            memory_gb_per_node=None, time_limit_minutes=self.time_limit_minutes, signal_seconds=self.signal_seconds,
+            constraint=None, gpu_type=None, num_nodes=self.num_nodes, gpus_per_node=self.gpus_per_node,
+            ranks_per_node=self.ranks_per_node, cpus_per_rank=1, memory_gb_per_node=None,
+            time_limit_minutes=self.time_limit_minutes, signal_seconds=self.signal_seconds,
             max_num_jobs=self.max_num_jobs, prologue=[], sbatch_lines={}, poll_seconds=1.0,
         )  # fmt: skip
 
@@ -143,6 +157,12 @@ class Scene:
     def starts(self) -> list[int]:
         """The update at which each attempt began."""
         return [event.update for event in read_events(self.run_folder) if isinstance(event, Started)]
+
+    @property
+    def ends(self) -> list[str]:
+        """How each attempt ended, `OUTCOME: REASON`, without the numbers of Slurm."""
+        ended = [event for event in read_events(self.run_folder) if isinstance(event, Ended)]
+        return [f"{event.outcome}: {event.reason}" if event.reason else event.outcome for event in ended]
 
     def jobs(self, *, states: str = "all") -> list[str]:
         """Return the numbers of this folder's Slurm jobs; ended ones too, for five minutes."""
@@ -223,13 +243,13 @@ class Scene:
     def digests(self) -> tuple[str, str]:
         """Return what the training ended with: the digest of its tensors, and of all that it would go on with."""
         record = read_record(self.run_folder / DONE_NAME, TrainRecord)
-        assert record.updates == UPDATES
+        assert record.updates == self.training.updates
         return record.tensors_sha256, state_sha256(self.run_folder)
 
     @property
     def num_updates_lost(self) -> int:
         """How many updates were trained twice."""
-        return len(self.logged_updates) - UPDATES
+        return len(self.logged_updates) - len(set(self.logged_updates))
 
     def end(self) -> None:
         """End whatever of it still lives."""
@@ -239,6 +259,28 @@ class Scene:
                 driver.process.wait()
         self.cluster.daemons.output("scancel", f"--name={self.run}")
         wait_until(lambda: not self.live_jobs(), 30, f"the end of {self.run}")
+
+    def require_saved(self, update: int, reason: str) -> None:
+        """Require that the attempt before the last was told to end and saved `update` or a later one: none is lost."""
+        _, begin = self.starts
+        assert begin >= update, f"{self.name}: goes on from update {begin}, expected {update} or later"
+        assert self.ends == [f"stopped: {reason}", "done"], self.ends
+        assert self.num_updates_lost == 0, self.logged_updates
+
+    def require_tasks(self, num_nodes: int, num_tasks: int) -> list[str]:
+        """Require what accounting knows of the ranks' step of the only job; return the nodes' names."""
+        (job,) = self.jobs()
+
+        def told() -> str:
+            return self.cluster.daemons.output(
+                "sacct", "--noheader", "--parsable2", f"--jobs={job}.0", "--format=NNodes,NTasks,NodeList"
+            )
+
+        wait_until(lambda: bool(told()), 30, f"{self.name}: job {job}.0 in sacct")
+        nodes, tasks, names = told().strip().split("|")
+        assert (int(nodes), int(tasks)) == (num_nodes, num_tasks), told()
+        answer = self.cluster.daemons.output("scontrol", "show", "hostnames", names)
+        return answer.split()
 
     def require_jobs(self, number: int) -> None:
         """Require that so many Slurm jobs were submitted in all."""

@@ -1,9 +1,10 @@
 """Every fault once, on a test cluster of its own, and the table of what came of it.
 
-    python -m tests.slurm.faults [--table FILE] [NAME ...]
+    python -m tests.slurm.faults [--table FILE] [--outcomes FOLDER] [NAME ...]
 
 Each fault happens to the same tiny training of two ranks, and each must end with the same tensors as the undisturbed
-one, bit for bit, and the same state of the optimiser. Exit code 1 if any does not.
+one, bit for bit, and the same state of the optimiser. Exit code 1 if any does not. tests/slurm/faults.md is the table
+of all of them: `python -m tests.slurm.faults --table tests/slurm/faults.md`.
 """
 
 import argparse
@@ -14,47 +15,55 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from aiayn.records import BinarizedCorpus
-from tests.slurm import faults_of_daemons, faults_of_drivers, faults_of_jobs, faults_of_snakemake
+from tests.slurm import faults_of_daemons, faults_of_drivers, faults_of_jobs, faults_of_nodes, faults_of_snakemake
 from tests.slurm.cluster import Cluster
-from tests.slurm.fault_scene import NUM_RANKS, UPDATES, Scene
+from tests.slurm.fault_scene import NUM_RANKS, UPDATES, Comparison, Scene
 from tests.slurm.own_cluster import own_cluster
 from tests.slurm.tiny_data import make_tiny_data
 
 Fault = Callable[[Scene], None]
-MODULES = (faults_of_jobs, faults_of_daemons, faults_of_drivers, faults_of_snakemake)
+MODULES = (faults_of_jobs, faults_of_daemons, faults_of_drivers, faults_of_snakemake, faults_of_nodes)
 HEADER = ("fault", "what was done", "attempts", "s to recovery", "updates lost", "tensors", "s in all", "verdict")
 SHOWN_DIGEST = 12  # hexadecimal digits
+WELL, NOT_WELL = "as it must be", "NOT"
+Digests = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one fault; `error` is None if all held that must."""
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one fault; `error` is None if all held that must, `compared_with` as in `Scene`."""
 
     name: str
     what: str
     num_attempts: int
     recovered_after: float | None
     num_updates_lost: int
-    digests: tuple[str, str] | None
+    digests: Digests | None
     seconds: float
     error: str | None
+    compared_with: Comparison = "undisturbed"
 
-    def cells(self, expected: tuple[str, str] | None) -> tuple[str, ...]:
+    def cells(self, expected: Digests | None) -> tuple[str, ...]:
         """Return this outcome's line of the table."""
         digest = self.digests[0][:SHOWN_DIGEST] if self.digests else "none"
         recovery = "not interrupted" if self.recovered_after is None else f"{self.recovered_after:.0f}"
         return (
             self.name.replace("_", " "), self.what, str(self.num_attempts), recovery, str(self.num_updates_lost),
-            digest, f"{self.seconds:.0f}", "as it must be" if self.is_well(expected) else "NOT",
+            digest, f"{self.seconds:.0f}", WELL if self.is_well(expected) else NOT_WELL,
         )  # fmt: skip
 
-    def is_well(self, expected: tuple[str, str] | None) -> bool:
-        """Return whether all held, and the training ended with the same tensors and state as the undisturbed one."""
-        return self.error is None and self.digests is not None and self.digests == expected
+    def is_well(self, expected: Digests | None) -> bool:
+        """Return whether all held, and the training ended with the same tensors and state as the undisturbed one.
+
+        A scene of other tensors has compared them itself; one that must not begin has none.
+        """
+        if self.error is not None or (self.digests is None) != (self.compared_with == "none"):
+            return False
+        return self.compared_with != "undisturbed" or self.digests == expected
 
 
 def all_faults() -> dict[str, Fault]:
@@ -62,8 +71,8 @@ def all_faults() -> dict[str, Fault]:
     return {
         name: function
         for module in MODULES
-        for name, function in inspect.getmembers_static(module, inspect.isfunction)
-        if function.__module__ == module.__name__ and not name.startswith("_")
+        for name, function in vars(module).items()
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
     }
 
 
@@ -82,25 +91,67 @@ def try_fault(name: str, fault: Fault, cluster: Cluster, folder: Path, data: Bin
     """Let one fault happen and return what came of it."""
     begin = time.monotonic()
     error: str | None = None
-    digests: tuple[str, str] | None = None
+    digests: Digests | None = None
     with scene_of(name, cluster, folder, data) as scene:
         try:
             fault(scene)
             scene.require_no_job()
-            digests = scene.digests()
+            digests = None if scene.compared_with == "none" else scene.digests()
         except Exception:
             error = traceback.format_exc()
         outcome = Outcome(
-            name, scene.what, len(scene.starts), scene.recovered_after, scene.num_updates_lost, digests,
-            time.monotonic() - begin, error,
+            name=name, what=scene.what, num_attempts=len(scene.starts), recovered_after=scene.recovered_after,
+            num_updates_lost=scene.num_updates_lost, digests=digests, seconds=time.monotonic() - begin, error=error,
+            compared_with=scene.compared_with,
         )  # fmt: skip
     return outcome
 
 
-def table_of(outcomes: Sequence[Outcome], expected: tuple[str, str] | None) -> str:
+def table_of(outcomes: Sequence[Outcome], expected: Digests | None) -> str:
     """Return the table as Markdown."""
     rows = [HEADER, ("---",) * len(HEADER), *(outcome.cells(expected) for outcome in outcomes)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def try_faults(names: Sequence[str], cluster: Cluster, outcomes_folder: Path | None) -> list[Outcome]:
+    """Let faults happen, one after the other, and tell each; those that are kept already from an earlier call do not.
+
+    The first is `undisturbed`: if that fails there is nothing to compare with, and it stays alone.
+    """
+    faults = all_faults()
+    scenes_folder = cluster.folder / "scenes"  # what is mounted there goes with the cluster
+    data = make_tiny_data(scenes_folder / "corpus")
+    outcomes: list[Outcome] = []
+    for name in names:
+        kept_path = outcomes_folder / f"{name}.json" if outcomes_folder else None
+        if kept_path and kept_path.exists():
+            outcome = msgspec.json.decode(kept_path.read_bytes(), type=Outcome)
+        else:
+            outcome = try_fault(name, faults[name], cluster, scenes_folder / name, data)
+        outcomes.append(outcome)
+        is_well = outcome.is_well(outcomes[0].digests)
+        if kept_path and is_well:  # another is tried again
+            kept_path.parent.mkdir(parents=True, exist_ok=True)
+            kept_path.write_bytes(msgspec.json.encode(outcome))
+        line = " | ".join(outcome.cells(outcomes[0].digests))
+        print(f"{line}\n{outcome.error or ''}", file=sys.stderr, flush=True)
+        if not outcomes[0].digests:
+            break
+    return outcomes
+
+
+def report_of(outcomes: Sequence[Outcome], slurm: str, start_seconds: float) -> str:
+    """Return the page: what it was tried on, and the table."""
+    return (
+        "# What a training does when something happens to it\n\n"
+        f"Written by `make faults`, on {slurm} of Debian's packages: two nodes of this one machine, which posed as a\n"
+        f"cluster {start_seconds:.0f} s after it was asked for. Unless its line says otherwise a training is one of "
+        f"{NUM_RANKS} ranks (gloo) and {UPDATES} updates\n"
+        "with a full checkpoint every 20, and ends with the tensors and the optimiser's state of the undisturbed one, "
+        "bit for bit.\nSeconds to recovery are those from the fault, or from a person's starting it again, to the next "
+        "update that was trained.\n\n"
+        f"{table_of(outcomes, outcomes[0].digests)}"
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -109,30 +160,28 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.slurm.faults", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(faults)}; default: all")
     parser.add_argument("--table", type=Path, help="a file for the table, too")
+    parser.add_argument(
+        "--outcomes", type=Path, metavar="FOLDER",
+        help="keep each good outcome there, and try none that an earlier call kept: one that was ended goes on",
+    )  # fmt: skip
     args = parser.parse_args(arguments)
     unknown = sorted(set(args.names) - set(faults))
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}")
     names = ["undisturbed", *(name for name in args.names or faults if name != "undisturbed")]
-    outcomes: list[Outcome] = []
+    begin = time.monotonic()
     with own_cluster() as cluster:
         os.environ.update(cluster.layout.environment())
-        folder = cluster.folder / "scenes"  # what is mounted there goes with the cluster
-        data = make_tiny_data(folder / "corpus")
-        for name in names:
-            outcome = try_fault(name, faults[name], cluster, folder / name, data)
-            outcomes.append(outcome)
-            line = " | ".join(outcome.cells(outcomes[0].digests))
-            print(f"{line}\n{outcome.error or ''}", file=sys.stderr, flush=True)
-            if outcomes[0].error:
-                break  # nothing to compare with
-    expected = outcomes[0].digests
-    table = f"{NUM_RANKS} ranks, {UPDATES} updates, a full checkpoint every 20.\n\n{table_of(outcomes, expected)}"
-    print(table)
+        start_seconds = time.monotonic() - begin
+        print(f"the cluster is up after {start_seconds:.1f} s", file=sys.stderr, flush=True)
+        slurm = cluster.daemons.output("sinfo", "--version").strip()
+        outcomes = try_faults(names, cluster, args.outcomes)
+    report = report_of(outcomes, slurm, start_seconds)
+    print(report)
     if args.table:
         args.table.parent.mkdir(parents=True, exist_ok=True)
-        args.table.write_text(table, encoding="utf-8")
-    return 0 if all(outcome.is_well(expected) for outcome in outcomes) else 1
+        args.table.write_text(report, encoding="utf-8")
+    return 0 if all(outcome.is_well(outcomes[0].digests) for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import signal
 import time
 
+from aiayn.runs.jobs import read_jobs
 from tests.slurm.fault_scene import EXIT_DONE, Scene
 
 
@@ -33,6 +34,13 @@ def controller_killed(scene: Scene) -> None:
     scene.cluster.daemons.start("slurmctld")
     scene.must_end(driver, EXIT_DONE)
     scene.cluster.up()  # the node that refused is drained
+    # As a rule the first of two submissions left no trace but its number. Where the controller had saved it after all
+    # there was no second.
+    scene.require_jobs(1)
+    submitted = [submitted.job for submitted in read_jobs(scene.run_folder)]
+    assert submitted in (scene.jobs(), scene.jobs() * 2), submitted
+    assert scene.starts == [0]
+    assert scene.num_updates_lost == 0, scene.logged_updates
 
 
 def accounting_away(scene: Scene) -> None:
@@ -45,3 +53,4 @@ def accounting_away(scene: Scene) -> None:
     finally:
         scene.cluster.daemons.start("slurmdbd")
     assert scene.starts == [0]
+    scene.require_jobs(1)

@@ -42,6 +42,7 @@ def training_cancelled(scene: Scene) -> None:
     """A person's wish: exit 3, and no other job by itself."""
     driver = scene.start()
     scene.wait_for_update(25)
+    update = scene.logged_updates[-1]
     assert scene.cluster.daemons.succeeds("scancel", *scene.live_jobs())
     scene.disturbed("scancel")
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
@@ -50,6 +51,8 @@ def training_cancelled(scene: Scene) -> None:
     again = scene.start()
     scene.disturbed("started again")
     scene.must_end(again, EXIT_DONE)
+    scene.require_saved(update, "asked by SIGTERM")
+    scene.require_jobs(2)
 
 
 def _preempted(scene: Scene) -> None:
@@ -82,15 +85,19 @@ def requeued_by_hand(scene: Scene) -> None:
     """`scontrol requeue`, as an administrator does; the driver stays with the job."""
     driver = scene.start()
     scene.wait_for_update(25)
+    update = scene.logged_updates[-1]
     assert scene.cluster.daemons.succeeds("scontrol", "requeue", *scene.live_jobs())
     scene.disturbed("scontrol requeue")
     scene.must_end(driver, EXIT_DONE)
     scene.require_jobs(1)
-    assert len(scene.starts) == 2
+    scene.require_saved(update, "asked by SIGTERM")
 
 
 def time_limit(scene: Scene) -> None:
-    """The job saves as its time is nearly up, and goes on in the next one."""
+    """The job saves as its time is nearly up, and lets Slurm start it again to go on.
+
+    Had it not heeded USR2, Slurm would have ended it by TERM at the limit, and its driver submitted another.
+    """
     # Slurm tells the job at its first look, one each 30 s, after which the next might be too late: 20 to 50 s after the
     # job's begin. 48 s of work and the imports do not fit into one job.
     scene.time_limit_minutes, scene.signal_seconds, scene.seconds_per_update = 1, 10, 0.8
@@ -99,6 +106,9 @@ def time_limit(scene: Scene) -> None:
     scene.disturbed("a limit of 1 minute, of which the imports take a part, for 48 s of work")
     scene.must_end(driver, EXIT_DONE)
     assert len(scene.starts) >= 2
+    assert scene.ends == ["stopped: asked by SIGUSR2"] * (len(scene.starts) - 1) + ["done"]
+    assert scene.num_updates_lost == 0, scene.logged_updates
+    scene.require_jobs(1)
 
 
 def last_time_limit(scene: Scene) -> None:

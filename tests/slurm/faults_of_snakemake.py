@@ -23,7 +23,7 @@ LONGEST_END_SECONDS = 60.0
 
 def snakemake_interrupted(scene: Scene) -> None:
     """Ctrl-C: the CPU job is cancelled, the training goes on without a driver."""
-    pipeline, run, job = _begin(scene)
+    pipeline, run, job = _begin(scene, seconds_per_update=1.0)  # it takes its time to look for the end of the CPU job
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.wait(LONGEST_END_SECONDS) != 0
     wait_until(lambda: not _cpu_jobs(scene), LONGEST_END_SECONDS, "the end of the CPU job")
@@ -62,9 +62,9 @@ def snakemake_killed(scene: Scene) -> None:
     _finish(scene, pipeline, job, "KILL of snakemake alone, `aiayn unlock`, started again")
 
 
-def _begin(scene: Scene) -> tuple[Pipeline, SnakemakeRun, str]:
+def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, SnakemakeRun, str]:
     """Start snakemake; return when the training and the CPU job are at work, with the training's Slurm job."""
-    scene.seconds_per_update = 0.5
+    scene.seconds_per_update = seconds_per_update
     pipeline = _make_pipeline(scene)
     run = SnakemakeRun.start(pipeline, TRAINED, MEASURED, FAKE_AIAYN_WAITS="measure")
     run.wait_for_job("measure")

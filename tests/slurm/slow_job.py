@@ -1,7 +1,11 @@
-"""A training that takes its time between updates, so that something can happen to it; its tensors are the same."""
+"""A training that takes its time between updates, so that something can happen to it; its tensors are the same.
+
+It also tells in its output where its ranks have met.
+"""
 
 import contextlib
 import functools
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +25,7 @@ class SlowJob(TrainingJob):
         """Train slowly; the imports come after the signals are taken over, as in any job."""
         with _slowed(self.seconds_per_update):
             super()._train(stop)
+        print(f"ranks met at {os.environ.get('MASTER_ADDR')}", flush=True)
 
 
 @contextlib.contextmanager

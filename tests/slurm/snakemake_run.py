@@ -13,8 +13,9 @@ from tests.pipeline_copy import Pipeline, make_pipeline
 from tests.slurm.cluster_processes import wait_until
 
 LONGEST_RUN_SECONDS = 240.0
-# A test that a script has started in its background ignores Ctrl-C, and so would all that it starts.
-HEEDING_INTERRUPTS = ("env", "--default-signal=INT")
+# A test that a script has started in its background ignores Ctrl-C, one under nohup a hang-up, and so would all that it
+# starts.
+HEEDING_INTERRUPTS = ("env", "--default-signal=INT,HUP")
 SUBMITTED = re.compile(r"Job \d+ has been submitted with SLURM jobid (\d+) \(log: \S*/rule_(\w+)/")
 
 

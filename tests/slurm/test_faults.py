@@ -6,11 +6,12 @@ import pytest
 
 from aiayn.records import BinarizedCorpus
 from tests.slurm.cluster import Cluster
-from tests.slurm.faults import Outcome, all_faults, table_of, try_fault
+from tests.slurm.fault_scene import Comparison
+from tests.slurm.faults import HEADER, WELL, Digests, Outcome, all_faults, table_of, try_fault
 from tests.slurm.tiny_data import make_tiny_data
 
 FIRST = ("rank_killed", "driver_killed", "requeued_by_hand", "time_limit")
-Digests = tuple[str, str]
+TABLE_PATH = Path(__file__).with_name("faults.md")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +39,14 @@ def test_it_ends_with_the_tensors_of_an_undisturbed_run(
     assert outcome.digests == undisturbed
 
 
-def outcome_with(*, digests: Digests | None = ("abc", "def"), error: str | None = None) -> Outcome:
+def outcome_with(
+    *, digests: Digests | None = ("abc", "def"), error: str | None = None, compared_with: Comparison = "undisturbed"
+) -> Outcome:
     """Return the outcome of a fault that cost 5 updates and 12 s."""
-    return Outcome("rank_killed", "KILL", 2, 12.3, 5, digests, 34.5, error)
+    return Outcome(
+        name="rank_killed", what="KILL", num_attempts=2, recovered_after=12.3, num_updates_lost=5, digests=digests,
+        seconds=34.5, error=error, compared_with=compared_with,
+    )  # fmt: skip
 
 
 def test_the_table_tells_each_fault_on_a_line() -> None:
@@ -50,18 +56,44 @@ def test_the_table_tells_each_fault_on_a_line() -> None:
 
 @pytest.mark.parametrize(
     "outcome",
-    [outcome_with(digests=("abc", "other")), outcome_with(digests=None), outcome_with(error="the driver hangs")],
+    [
+        outcome_with(digests=("abc", "other")),
+        outcome_with(digests=("other", "def")),
+        outcome_with(digests=None),
+        outcome_with(error="the driver hangs"),
+        outcome_with(error="the driver hangs", compared_with="own"),
+        outcome_with(digests=None, compared_with="own"),
+        outcome_with(digests=None, error="the driver hangs", compared_with="none"),
+        outcome_with(compared_with="none"),  # trained what it had to refuse
+    ],
 )
 def test_other_tensors_or_another_end_are_told(outcome: Outcome) -> None:
     assert not outcome.is_well(("abc", "def"))
     assert table_of([outcome], ("abc", "def")).endswith("| NOT |\n")
 
 
+def test_a_scene_of_other_tensors_has_compared_them_itself_and_one_that_is_refused_has_none() -> None:
+    assert outcome_with(digests=("other", "other"), compared_with="own").is_well(("abc", "def"))
+    assert outcome_with(digests=None, compared_with="none").is_well(("abc", "def"))
+
+
 def test_every_kind_of_fault_is_tried() -> None:
-    """The list of the contract, beside which stand `undisturbed` and finer ones."""
-    assert set(all_faults()) >= {
-        "rank_killed", "training_cancelled", "preempted_and_requeued", "preempted_and_gone", "time_limit",
-        "last_time_limit", "node_lost", "controller_restarted", "controller_killed", "accounting_away",
-        "driver_interrupted", "driver_terminated", "driver_hung_up", "driver_killed", "full_disk", "torn_checkpoint",
-        "two_drivers",
+    """The list of the contract, after the training to which nothing happens, and before what nodes it may get."""
+    assert next(iter(all_faults())) == "undisturbed"
+    assert set(all_faults()) == {
+        "undisturbed",
+        "rank_killed", "rank_0_killed", "training_cancelled", "preempted_and_requeued", "preempted_and_gone",
+        "requeued_by_hand", "time_limit", "last_time_limit", "node_lost", "full_disk", "torn_checkpoint",
+        "controller_restarted", "controller_killed", "accounting_away",
+        "driver_interrupted", "driver_terminated", "driver_hung_up", "driver_killed", "two_drivers",
+        "snakemake_interrupted", "snakemake_terminated", "snakemake_hung_up", "snakemake_killed",
+        "eight_ranks", "two_nodes", "promised_gpus",
     }  # fmt: skip
+
+
+def test_the_kept_table_has_every_fault_once_and_each_as_it_must_be() -> None:
+    lines = [line.strip("| ").split(" | ") for line in TABLE_PATH.read_text(encoding="utf-8").splitlines()]
+    header, _, *rows = [line for line in lines if len(line) == len(HEADER)]
+    assert tuple(header) == HEADER
+    assert [row[0] for row in rows] == [name.replace("_", " ") for name in all_faults()]
+    assert {row[-1] for row in rows} == {WELL}
