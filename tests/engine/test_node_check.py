@@ -42,6 +42,7 @@ def say_from_ranks(
         if child == 0:
             said = "did not come back"
             try:
+                torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
                 os.environ["MASTER_PORT"] = str(port)
                 rank = Rank(index=index, num_ranks=num_ranks, job="7", local_index=index)
                 with joined_ranks(rank, "cpu"):
