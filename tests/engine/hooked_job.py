@@ -17,6 +17,8 @@ from aiayn.launch.job import TrainingJob, TrainingRequest
 
 LONGEST_WAIT_SECONDS = 60.0
 
+CHECKOUT = Path(__file__).resolve().parents[2]
+
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Something that happens once, at `update`."""
@@ -159,5 +161,10 @@ def next_jobs(*hooks: Hook) -> Callable[[TrainingRequest], TrainingJob]:
 @contextlib.contextmanager
 def hooked(*hooks: Hook) -> Iterator[None]:
     """Let the next jobs submitted be hooked, one by one."""
-    with mock.patch("aiayn.launch.submit.TrainingJob", next_jobs(*hooks)):
+    # A job looks for modules in the copy of its code and in PYTHONPATH alone; this one is none of the code.
+    path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with (
+        mock.patch("aiayn.launch.submit.TrainingJob", next_jobs(*hooks)),
+        mock.patch.dict(os.environ, {"PYTHONPATH": path}),
+    ):
         yield
