@@ -1,5 +1,6 @@
 """A scale's config file with single keys replaced, as `snakemake --config` does: what a plan or a preflight is of."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,3 +31,12 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
             raise UsageError(f"--config {change}: expected KEY=VALUE, such as updates=1000 or 'seeds=[1]'")
         values[key] = value
     return convert_scale(values, f"{path} with --config {' '.join(changes)}")
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags by which a config is chosen, the same for whatever looks ahead."""
+    parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
+    parser.add_argument(
+        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="keys of it to be replaced, as for snakemake"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="a file of config/clusters (default: the config's)")

@@ -20,13 +20,10 @@ EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher sl
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn preflight`."""
+    from aiayn.plan.config import add_config_arguments
     from aiayn.plan.machine import LAUNCHERS
 
-    parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
-    parser.add_argument(
-        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="keys of it to be replaced, as for snakemake"
-    )
-    parser.add_argument("--cluster", metavar="NAME", help="a file of config/clusters (default: the config's)")
+    add_config_arguments(parser)
     parser.add_argument(
         "--launcher", choices=LAUNCHERS, default="local", help="where trainings are to run (default: local)"
     )
