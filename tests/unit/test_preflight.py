@@ -1,15 +1,16 @@
-"""Every check before a start is seen to pass and to fail: mirrors, space, GPUs, Slurm, versions, code, config."""
+"""Every check before a start is seen to pass and to fail: mirrors, space, GPUs, versions, code, config.
+
+Those of a Slurm stand in test_preflight_slurm and test_preflight_limits.
+"""
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import msgspec
 import pytest
@@ -23,16 +24,12 @@ from aiayn.plan.plan import Plan, group_asked, make_plan
 from aiayn.preflight import checks as preflight
 from aiayn.preflight.checks import Check
 from aiayn.preflight.mirrors import check_mirrors
-from aiayn.preflight.slurm import check_slurm, read_gpus, read_minutes
 from aiayn.sources.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
 from aiayn.spec import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
 from paper_tables.evaluations import expand_evaluations, read_corpora, read_systems
+from tests.fake_cluster import NODE, FakeCluster
 
 NUM_BYTES = 1000
-PLAIN = msgspec.structs.replace(
-    read_cluster("plain"), partition="gpu", gpu_type="h100", memory_gb_per_node=200, constraint="fast"
-)
-NODE = "n1|gpu*|up|2-00:00:00|64|256000|gpu:h100:8(S:0-1)|fast,new|idle"
 
 
 @pytest.fixture(scope="module")
@@ -248,97 +245,6 @@ def commands(folder: Path, text_by_command: Mapping[str, str], monkeypatch: pyte
     monkeypatch.setenv("PATH", str(folder))
 
 
-def slurm(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, nodes: str = NODE, associations: str = "",
-    config: str = "MinJobAge               = 300 sec\n", **changes: Any,
-) -> dict[str, Check]:  # fmt: skip
-    """Return the checks by name, of a Slurm of such nodes and associations; `changes` are to the cluster's file."""
-    texts = {"sinfo": nodes, "sacctmgr": associations, "scontrol": config}
-    texts |= dict.fromkeys(("sbatch", "srun", "squeue", "scancel"), "x")
-    commands(folder / "bin", texts, monkeypatch)
-    return {check.name: check for check in check_slurm(msgspec.structs.replace(PLAIN, **changes))}
-
-
-def test_a_cluster_that_has_what_is_asked_for_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = slurm(tmp_path, monkeypatch)
-    assert {name: check.outcome for name, check in checks.items()} == {
-        "partition": "OK", "nodes": "OK", "account": "OK", "MinJobAge": "OK",
-    }  # fmt: skip
-    assert checks["partition"].evidence == "gpu: up, limit 2,880 minutes, 1 nodes"
-    assert checks["nodes"].evidence == "1 of 1 nodes have 8 h100 GPUs, 32 CPUs, 200 GB, fast, 1 needed a training"
-    assert slurm(tmp_path, monkeypatch, partition=None)["partition"].outcome == "OK"  # the default one, marked *
-
-
-@pytest.mark.parametrize(
-    ("name", "nodes", "changes", "evidence"),
-    [
-        ("partition", NODE, {"partition": "big"}, "partition 'big': there is none; sinfo shows gpu"),
-        ("partition", NODE.replace("*", ""), {"partition": None}, "a default partition: there is none"),
-        ("partition", NODE.replace("|up|", "|inact|"), {}, "gpu: not up"),
-        ("partition", NODE.replace("2-00:00:00", "12:00:00"), {}, "limit 720 minutes, 1 nodes, below time_limit_min"),
-        ("nodes", NODE.replace("idle", "drained*"), {}, "0 of 1 nodes have .*1 is drained"),
-        ("nodes", NODE, {"gpu_type": "a100"}, "1 with 0 such GPUs"),
-        ("nodes", NODE.replace(":8(", ":4("), {}, "1 with 4 such GPUs"),
-        ("nodes", NODE, {"cpus_per_rank": 9}, "1 with 64 CPUs"),
-        ("nodes", NODE, {"memory_gb_per_node": 300}, "1 with 256000 MB"),
-        ("nodes", NODE, {"constraint": "old"}, "1 without feature old"),
-        ("nodes", NODE, {"num_nodes": 2}, "1 of 1 nodes have .*, 2 needed a training"),
-        ("slurm", "", {}, "sinfo does not answer"),
-        ("slurm", "half an answer", {}, "sinfo does not answer"),
-    ],
-)
-def test_a_cluster_that_lacks_something_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, nodes: str, changes: dict[str, Any], evidence: str
-) -> None:
-    check = slurm(tmp_path, monkeypatch, nodes=nodes, **changes)[name]
-    assert check.outcome == "FAIL"
-    assert re.search(evidence, check.evidence), check.evidence
-    assert check.next_step
-
-
-def test_a_machine_without_slurms_commands_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands(tmp_path / "empty", {"sinfo": "x"}, monkeypatch)
-    (check,) = check_slurm(PLAIN)
-    assert (check.outcome, check.evidence) == ("FAIL", "not on PATH: sbatch, srun, squeue, scancel, scontrol")
-
-
-def test_account_and_qos_are_compared_where_accounting_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def checked(associations: str, **changes: Any) -> tuple[str, str]:
-        check = slurm(tmp_path, monkeypatch, associations=associations, **changes)["account"]
-        return check.outcome, check.evidence
-
-    mine = "physics|normal,long\nmaths|normal\n"
-    assert checked(mine, account="physics", qos="long") == ("OK", "account physics, qos long")
-    assert checked(mine, account="art") == ("FAIL", "account 'art' is not among yours")
-    assert checked(mine, qos="short") == ("FAIL", "qos 'short' is not among yours")
-    assert checked("", account="art") == ("WARN", "account art: not known, accounting does not answer")
-    assert checked("") == ("OK", "Slurm's defaults for account and QoS: not known, accounting does not answer")
-
-
-@pytest.mark.parametrize(
-    ("config", "outcome", "evidence"),
-    [
-        ("MinJobAge               = 300 sec\n", "OK", "for 300 s"),
-        ("MinJobAge               = 180 sec\n", "OK", "for 180 s"),
-        ("MinJobAge               = 0 sec\n", "OK", "for ever"),
-        ("MaxJobCount = 10000\nMinJobAge = 179 sec\n", "FAIL", "for 179 s, below the 180 s between two looks"),
-        ("", "WARN", "not known, `scontrol show config` does not tell"),
-    ],
-)
-def test_a_slurm_that_forgets_ended_jobs_between_two_looks_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, outcome: str, evidence: str
-) -> None:
-    check = slurm(tmp_path, monkeypatch, config=config)["MinJobAge"]
-    assert (check.outcome, evidence in check.evidence) == (outcome, True), check
-
-
-def test_slurms_times_and_gpus_are_read_as_it_prints_them() -> None:
-    times = {"1-02:03:30": 1563.5, "2-0": 2880.0, "02:00:00": 120.0, "30:00": 30.0, "45": 45.0, "infinite": None}
-    assert {text: read_minutes(text) for text in times} == times
-    gres = {"(null)": {}, "gpu:8": {"": 8}, "gpu:h100:4(S:0),gpu:a100:2,shard:9": {"h100": 4, "a100": 2}}
-    assert {text: read_gpus(text) for text in gres} == gres
-
-
 def test_the_local_launcher_needs_a_gpu_for_the_papers_scale(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,7 +330,7 @@ def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
     unknown = msgspec.structs.replace(read_cluster("plain"), gpu_type="l40s")
     monkeypatch.setattr("aiayn.launch.cluster_spec.read_cluster", lambda name: unknown)
     monkeypatch.chdir(tmp_path)
-    slurm(tmp_path, monkeypatch, nodes=NODE.replace("h100", "l40s"))
+    FakeCluster(nodes=NODE.replace("h100", "l40s")).install(tmp_path / "bin", monkeypatch)
     main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])
     checks = {check.name: check for check in msgspec.convert(json.loads(capsys.readouterr().out), list[Check])}
     assert (checks["config"].outcome, checks["GPU"].outcome) == ("OK", "WARN")

@@ -1,5 +1,7 @@
 """Check what a config needs before it is started: config, mirrors, space, GPUs or Slurm, versions, code.
 
+With `--launcher slurm` trainings are checked as the cluster's file asks for them, CPU rules as the profile does:
+partition, nodes, time, account, QoS and their limits.
 Each check is OK, WARN or FAIL, with what was seen and what to do next. Nothing is downloaded, written or submitted.
 Exit code 1 if any check fails.
 """
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from aiayn.plan.plan import AskedScale, Plan
     from aiayn.preflight.checks import Check
 
-EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm"
+EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--launcher", choices=LAUNCHERS, default="local", help="where trainings are to run (default: local)"
     )
+    parser.add_argument(
+        "--profile", type=Path, metavar="FOLDER",
+        help="with --launcher slurm: the profile that snakemake is given (default: the checkout's profiles/slurm)",
+    )  # fmt: skip
     parser.add_argument("--offline", action="store_true", help="ask no place over the network")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument(
@@ -37,12 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print all checks; fail if one does."""
+    """Print all checks; fail if one does.
+
+    Raises:
+        UsageError: if a profile is named that no check looks at.
+        AiaynError: if a check fails.
+    """
     import msgspec
 
-    from aiayn.errors import AiaynError
+    from aiayn.errors import AiaynError, UsageError
     from aiayn.preflight.checks import render_checks
 
+    if args.profile is not None and args.launcher != "slurm":
+        raise UsageError(f"--profile {args.profile}: nothing looks at it on this machine; add `--launcher slurm`")
     checks = _gather_checks(args)
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(checks), indent=1).decode("utf-8"))
@@ -61,7 +74,6 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
     from aiayn.errors import AiaynError
     from aiayn.preflight import checks as preflight
     from aiayn.preflight.mirrors import check_mirrors
-    from aiayn.preflight.slurm import check_slurm
     from aiayn.sources.fetch import ARCHIVES_FOLDER
 
     is_slurm = args.launcher == "slurm"
@@ -78,7 +90,6 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
     scale = asked.scale
     read = f"{scale.scale}: {len(asked.corpora)} corpora, {len(asked.systems)} systems, cluster {cluster.name}"
     archives_folder = args.archives_folder or Path(os.environ.get("AIAYN_ARCHIVES") or ARCHIVES_FOLDER)
-    local = [] if is_slurm else [preflight.check_local_gpus(plan, allow_long_runs=scale.allow_long_runs)]
     return [
         preflight.passed("config", read),
         *doubts,
@@ -87,9 +98,22 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
         *preflight.check_space(
             plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives_folder
         ),
-        *(check_slurm(cluster) if is_slurm else local),
+        *_check_machine(args, asked, cluster, plan),
         *own,
     ]
+
+
+def _check_machine(
+    args: argparse.Namespace, asked: "AskedScale", cluster: "ClusterSpec", plan: "Plan"
+) -> "list[Check]":
+    """Return the checks of where trainings run, and CPU rules."""
+    from aiayn.preflight.checks import check_local_gpus
+    from aiayn.preflight.cpu_rules import unused_rules
+    from aiayn.preflight.slurm import check_slurm
+
+    if args.launcher == "slurm":
+        return check_slurm(cluster, args.profile, unused_rules=unused_rules(asked))
+    return [check_local_gpus(plan, allow_long_runs=asked.scale.allow_long_runs)]
 
 
 def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]":
