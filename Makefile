@@ -3,6 +3,7 @@
 # The set-up is in .venv and needs Python 3.11 or 3.12; on 3.11 also a C++ compiler (fairseq is compiled there).
 
 PYTHON ?= python3
+PYTHON_VERSIONS := 3.11 3.12
 # Where pip finds torch. Its Linux wheels on PyPI bring several GB of CUDA; a machine without a GPU says
 #   make demo TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 TORCH_INDEX_URL ?=
@@ -13,21 +14,30 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # pip isolates builds from the environment; fairseq's must see the torch that it will run with.
 FAIRSEQ := $(shell sed -n 's/^fairseq-fixed==/&/p' constraints.txt)
 CORES ?= 2
+# $(PYTHON) is looked up without .venv, which may be of a wrong Python that an earlier attempt took.
+export OUTER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
+IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
+NEXT_STEP = load a module that has one, or name one: make install PYTHON=python3.11
 
 .PHONY: install demo test cluster cluster-down test-slurm faults lint fmt golden bench doctor-faults clean
 
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON); name one with make PYTHON=python3.11"; exit 1; }
+	@$(BIN)/python -c 'import pip; $(IS_SUPPORTED)' 2>/dev/null || { \
+	    export PATH="$$OUTER_PATH"; \
+	    found=$$(command -v $(PYTHON)) || { echo "make: no $(PYTHON); $(NEXT_STEP)" >&2; exit 1; }; \
+	    $(PYTHON) -c '$(IS_SUPPORTED)' || { \
+	        version=$$($(PYTHON) -c 'import platform; print(platform.python_version())'); \
+	        echo "make: $(PYTHON) ($$found) is Python $$version, expected 3.11 or 3.12; $(NEXT_STEP)" >&2; exit 1; }; \
+	    echo "$(PYTHON) -m venv --clear $(VENV)"; $(PYTHON) -m venv --clear $(VENV); }
 	@date +%s > .install-begin
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL)) torch
 	$(PIP) cython numpy setuptools wheel
 	@# CUDA_HOME makes fairseq's build look for sources that its archive lacks; two compilers at once, no debug symbols.
 	printf '[build_ext]\nparallel = 2\n' > $(VENV)/build.cfg
-	env -u CUDA_HOME DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg CFLAGS="-g0 -O1" CXXFLAGS="-g0 -O1" \
+	env -u CUDA_HOME DIST_EXTRA_CONFIG="$(abspath $(VENV))/build.cfg" CFLAGS="-g0 -O1" CXXFLAGS="-g0 -O1" \
 	    $(PIP) --no-build-isolation $(FAIRSEQ)
 	$(PIP) --no-build-isolation --editable '.[workflow,train,export,dev]'
 	@touch $@

@@ -60,7 +60,8 @@ def test_listed_pairs_are_read_and_are_in_pieces(tmp_path: Path) -> None:
         ("es: te amo", "es: te@@ amo",
          "tiny.yaml:9: source.pairs_by_split.train[1].es is 'te@@ amo'; "
          "expected words with one blank between two, none ending in @@"),
-        ("es: te amo", "es: 7", "tiny.yaml:9: source.pairs_by_split[...][1][...]: Expected `str`, got `int`"),
+        ("es: te amo", "es: 7", "tiny.yaml:9: source.pairs_by_split[...][1][...]: expected text, found a whole number; "
+         "correct that line"),
         ("    six: [{en: hello world, es: hola mundo}]\n", "",
          "tiny.yaml:6: source.pairs_by_split is 'six: None'; expected at least one pair of split six"),
         ("six: [{en: hello world, es: hola mundo}]", "six: []",

@@ -136,7 +136,7 @@ def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
         ({"inherits": 14}, "small.yaml:2: inherits is 14; expected the name of a corpus"),
         ({"clean": {"unit": "tokens"}}, "clean.unit is 'tokens'; expected words or pieces, as tokenise is none"),
         ({"tokenise": "moses"}, "clean.unit is 'words'; expected tokens or pieces, as tokenise is moses"),
-        ({"description": None}, "small.yaml:3: description: None: Expected `str`"),
+        ({"description": None}, "small.yaml:3: description: None: expected text, found nothing; correct"),
     ],
 )  # fmt: skip
 def test_a_fault_is_refused_with_file_line_and_key(tmp_path: Path, edit: dict[str, Any], message: str) -> None:

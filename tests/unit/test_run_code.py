@@ -7,7 +7,7 @@ import pytest
 
 from aiayn.launch.code_snapshot import is_whole, snapshot_folder, take_snapshot
 from aiayn.launch.job import TrainingRequest
-from aiayn.launch.run_code import RunCode, choose_code
+from aiayn.launch.run_code import RunCode, choose_code, foresee_code
 from aiayn.runs.attempts import Started, append_event, end_attempt
 from aiayn.runs.jobs import SubmittedJob, append_job
 from aiayn.runs.rank_errors import note_error
@@ -62,6 +62,16 @@ def test_a_run_goes_on_with_the_code_of_its_last_job_and_says_so(
     with caplog.at_level("INFO"):
         assert choose_code(request_) == old
     assert f"run: goes on with the code of its job 7 (commit old, {old.folder}), not the present" in caplog.text
+
+
+def test_what_is_foreseen_is_what_will_be_chosen_and_nothing_is_written(
+    request_: TrainingRequest, old: RunCode, present: RunCode
+) -> None:
+    assert foresee_code(request_) == old
+    assert foresee_code(request_, fresh=True) == present
+    (Path(request_.run_folder) / "checkpoints" / "full_00000030.pt").unlink()
+    assert foresee_code(request_) == present
+    assert not present.folder.exists()
 
 
 def test_a_run_without_a_checkpoint_takes_the_present_code(

@@ -147,9 +147,10 @@ WRONG_VALUES = [
      "LINE: decoding.max_length_per_source_token is -1.0; expected 0 or more"),
     ("max_extra_tokens: 50", "max_extra_tokens: 0", "LINE: decoding.max_extra_tokens is 0; expected 1 or more"),
     ("p_drop: 0.1", "p_dorp: 0.1", "LINE: unknown key 'p_dorp'; did you mean 'p_drop'?"),
-    ("d_ff: 256", "d_ff: 256.0", "LINE: training.d_ff: 256.0: Expected `int`, got `float`"),
+    ("d_ff: 256", "d_ff: 256.0", "LINE: training.d_ff: 256.0: expected a whole number, found a number with a point; "
+     "correct that line"),
     ("adam_epsilon: 1.0e-9", "adam_epsilon: 1e-9",
-     "LINE: training.adam_epsilon: '1e-9': Expected `float`, got `str` (to YAML 1e-9 is text: write 1.0e-9)"),
+     "LINE: training.adam_epsilon: '1e-9': expected a number, found text; to YAML 1e-9 is text: write 1.0e-9"),
     ("positions: sinusoidal", "positions: learnt", "LINE: training.positions: 'learnt'; did you mean 'learned'?"),
     ("precision: fp32", "precision: half", "LINE: training.precision: 'half'; expected one of: bf16, fp32, tf32"),
     ("name: base", "name: bass", "LINE: name 'bass', but the file is base.yaml; make them agree"),
@@ -335,17 +336,44 @@ def test_a_scale_is_read(tmp_path: Path) -> None:
          "demo.yaml:10: unknown key 'ablation_seed'; did you mean 'ablation_seeds'?"),
         ("cluster: local\n", "", "demo.yaml:1: missing key 'cluster'; add it"),
         ("has_baselines: true", "has_baselines: maybe",
-         "demo.yaml:11: has_baselines: 'maybe': Expected `bool`, got `str`"),
-        ("seeds: [1, 2]", "seeds: [1, two]", "demo.yaml:9: seeds[1]: 'two': Expected `int`, got `str`"),
+         "demo.yaml:11: has_baselines: 'maybe': expected true or false, found text; correct that line"),
+        ("seeds: [1, 2]", "seeds: [1, two]",
+         "demo.yaml:9: seeds[1]: 'two': expected a whole number, found text; correct that line"),
         ("seeds: [1, 2]", "seeds: [1, 1]", "demo.yaml:9: seeds is [1, 1]; expected each value once"),
         ("seeds: [1, 2]", "seeds: [0, 2]", "demo.yaml:9: seeds is [0, 2]; expected seeds of 1 or more"),
         ("[base, big]", "[base, base]", "demo.yaml:5: en_de_systems is ['base', 'base']; expected each value once"),
-        ("[base, big_enfr]", "[base, no]", "demo.yaml:6: en_fr_systems[1]: False: Expected `str`, got `bool`"),
+        ("[base, big_enfr]", "[base, no]",
+         "demo.yaml:6: en_fr_systems[1]: False: expected text, found true or false; correct that line"),
+        ("seeds: [1, 2]", "seeds: one",
+         "demo.yaml:9: seeds: 'one': expected a list, such as [1, 2], found text; correct that line"),
         ("scale: demo", "scale: demos", "demo.yaml:1: scale: 'demos'; did you mean 'demo'?"),
     ],
 )  # fmt: skip
 def test_a_wrong_scale_is_refused_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert scale_refusal(tmp_path, old, new) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("dmeo.yaml", "did you mean {}/demo.yaml?"),
+        ("nope.yaml", "configs that there are: {0}/demo.yaml, {0}/tiny.yaml"),
+    ],
+)
+def test_an_absent_scale_is_answered_with_the_scales_that_there_are(tmp_path: Path, name: str, advice: str) -> None:
+    """Wherever it was looked for; hardware.yaml is none, nor is a file of the editor's."""
+    for other in ("demo", "tiny", ".demo"):
+        (tmp_path / f"{other}.yaml").write_text(SCALE, encoding="utf-8")
+    (tmp_path / "hardware.yaml").write_text("gpu_by_name: {}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        spec.read_scale_document(Path(name), config_folder=tmp_path)
+    assert str(caught.value) == f"{name}: no such file; {advice.format(tmp_path)}"
+
+
+def test_an_absent_scale_is_answered_with_paths_to_be_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(spec.CONFIG_FOLDER.parents[1])
+    with pytest.raises(ConfigError, match=r"^nope\.yaml: no such file; .* workflow/config/demo\.yaml, work"):
+        spec.read_scale(Path("nope.yaml"))
 
 
 def test_snakemakes_merged_config_is_held_to_the_same_rules() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.strict_yaml import convert, overlay, read_document
+from aiayn.strict_yaml import Document, convert, overlay, read_document
 
 
 class Oven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="oven", tag_field="kind"):
@@ -39,6 +39,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     heat: Oven | Pan | None = None
     price_by_shop_by_town: dict[str, dict[str, Dough]] = {}
     oil_grams: float | None = None
+    guests: list[str] = []
 
 
 DOUGH = "dough:\n  flour_grams: 500\n  yeast_fraction: 0.01\n"
@@ -93,7 +94,7 @@ REFUSED = {
     "an unknown key unlike any other is answered with all": (
         f"name: bread\n{DOUGH}zzz: 1\n",
         "bread.yaml:5: unknown key 'zzz'; "
-        "known keys: name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams",
+        "known keys: name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams, guests",
     ),
     "an unknown key in a mapping of mappings is found": (
         f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn:\n    Moser:\n      flour_grams: 1\n      yeast_part: 1\n",
@@ -110,27 +111,28 @@ REFUSED = {
     "a missing key of the file itself is named": (DOUGH, "bread.yaml:1: missing key 'name'; add it"),
     "a wrong type is shown with the value": (
         "name: bread\ndough:\n  flour_grams: 0.5\n  yeast_fraction: 0.01\n",
-        "bread.yaml:3: dough.flour_grams: 0.5: Expected `int`, got `float`",
+        "bread.yaml:3: dough.flour_grams: 0.5: expected a whole number, found a number with a point; correct that line",
     ),
     "yes is not a number": (
         "name: bread\ndough:\n  flour_grams: yes\n  yeast_fraction: 0.01\n",
-        "bread.yaml:3: dough.flour_grams: True: Expected `int`, got `bool`",
+        "bread.yaml:3: dough.flour_grams: True: expected a whole number, found true or false; correct that line",
     ),
     "an exponent without a dot is text, and the right form is told": (
         "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: 1e-9\n",
-        "bread.yaml:4: dough.yeast_fraction: '1e-9': Expected `float`, got `str` (to YAML 1e-9 is text: write 1.0e-9)",
+        "bread.yaml:4: dough.yeast_fraction: '1e-9': expected a number, found text; to YAML 1e-9 is text: write 1.0e-9",
     ),
     "the right form is told for a large number, too": (
         f"name: bread\n{DOUGH}oil_grams: 2.5e20\n",
-        "bread.yaml:5: oil_grams: '2.5e20': Expected `float | null`, got `str` (to YAML 2.5e20 is text: write 2.5e+20)",
+        "bread.yaml:5: oil_grams: '2.5e20': expected a number or null, found text; "
+        "to YAML 2.5e20 is text: write 2.5e+20",
     ),
     "a number in quotes is text": (
         "name: bread\ndough:\n  flour_grams: '500'\n  yeast_fraction: 0.01\n",
-        "bread.yaml:3: dough.flour_grams: '500': Expected `int`, got `str` (in quotes it is text: write 500)",
+        "bread.yaml:3: dough.flour_grams: '500': expected a whole number, found text; in quotes it is text: write 500",
     ),
     "no advice on numbers is given for a word": (
         "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: little\n",
-        "bread.yaml:4: dough.yeast_fraction: 'little': Expected `float`, got `str`",
+        "bread.yaml:4: dough.yeast_fraction: 'little': expected a number, found text; correct that line",
     ),
     "a word that is no choice is answered with the nearest": (
         f"name: bread\n{DOUGH}shape: rond\n",
@@ -146,23 +148,44 @@ REFUSED = {
     ),
     "an item of a list has its own line": (
         f"name: bread\n{DOUGH}rests:\n  - 30\n  - long\n",
-        "bread.yaml:7: rests[1]: 'long': Expected `int`, got `str`",
+        "bread.yaml:7: rests[1]: 'long': expected a whole number, found text; correct that line",
     ),
     "a wrong value in a mapping of mappings is placed at that mapping": (
         f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn: {{Moser: {{flour_grams: x, yeast_fraction: 0.1}}}}\n",
-        "bread.yaml:6: price_by_shop_by_town[...][...].flour_grams: Expected `int`, got `str`",
+        "bread.yaml:6: price_by_shop_by_town[...][...].flour_grams: expected a whole number, found text; "
+        "correct that line",
     ),
     "a number too large to hold is refused": (
         f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n",
-        f"bread.yaml:5: oil_grams: 1{400 * '0'}: Number out of range",
+        f"bread.yaml:5: oil_grams: 1{400 * '0'}: Number out of range; correct that line",
     ),
     "a scalar where keys belong is refused": (
         "name: bread\ndough: 3\n",
-        "bread.yaml:2: dough: 3: Expected `object`, got `int`",
+        "bread.yaml:2: dough: 3: expected a mapping, found a whole number; correct that line",
     ),
     "nothing where keys belong is refused": (
         "name: bread\ndough:\n",
-        "bread.yaml:2: dough: None: Expected `object`, got `null`",
+        "bread.yaml:2: dough: None: expected a mapping, found nothing; correct that line",
+    ),
+    "a list of numbers is shown": (
+        f"name: bread\n{DOUGH}rests: one\n",
+        "bread.yaml:5: rests: 'one': expected a list, such as [1, 2], found text; correct that line",
+    ),
+    "a single number where a list belongs is put in one": (
+        f"name: bread\n{DOUGH}rests: 30\n",
+        "bread.yaml:5: rests: 30: expected a list, such as [1, 2], found a whole number; write [30]",
+    ),
+    "a single text where a list belongs is put in one": (
+        f"name: bread\n{DOUGH}guests: 'Ann: late'\n",
+        "bread.yaml:5: guests: 'Ann: late': expected a list, such as [a, b], found text; write ['Ann: late']",
+    ),
+    "a time of day is no number of minutes": (
+        f"name: bread\n{DOUGH}rests: [1, 2:00:00]\n",
+        "bread.yaml:5: 2:00:00 is 7200 to YAML, which counts by sixties; write the plain number, or put text in quotes",
+    ),
+    "a quoted time of day is text": (
+        f"name: bread\n{DOUGH}oil_grams: '2:00'\n",
+        "bread.yaml:5: oil_grams: '2:00': expected a number or null, found text; correct that line",
     ),
     "a key given twice names both lines": (
         f"name: bread\n{DOUGH}name: cake\n",
@@ -175,7 +198,7 @@ REFUSED = {
     "a key with a dot is not taken for a nested one": (
         f"name: bread\n{DOUGH}dough.yeast_fraction: 3\n",
         "bread.yaml:5: unknown key 'dough.yeast_fraction'; "
-        "known keys: name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams",
+        "known keys: name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams, guests",
     ),
     "a key that YAML reads as a truth value is refused": (
         f"name: bread\n{DOUGH}no: 3\n",
@@ -216,6 +239,23 @@ def test_an_absent_file_unlike_any_other_is_answered_with_all(tmp_path: Path) ->
     written(tmp_path, "name: bread\n", "wide.yaml")
     with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; .* holds: base, wide$"):
         read_document(tmp_path / "zzz.yaml")
+
+
+def test_dot_files_are_no_neighbours(tmp_path: Path) -> None:
+    written(tmp_path, "repos: []\n", ".hooks.yaml")
+    with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; .* holds: no YAML file$"):
+        read_document(tmp_path / "zzz.yaml")
+
+
+def test_a_file_in_no_folder_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; there is no folder .*/none$"):
+        read_document(tmp_path / "none" / "zzz.yaml")
+
+
+def test_a_value_of_no_file_has_no_line_to_correct() -> None:
+    with pytest.raises(ConfigError) as caught:
+        convert(Document(Path("the command line"), {"name": 7}, {}), Recipe)
+    assert str(caught.value) == "the command line: name: 7: expected text, found a whole number; correct that value"
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 """What `aiayn train` asks of a job: another length on request, and the vectors that a system starts from."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+import aiayn
 import aiayn.launch.driver
 import aiayn.launch.feasibility
 from aiayn.__main__ import main
+from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
+from aiayn.runs.jobs import SubmittedJob, append_job
 from aiayn.spec import read_system
 from aiayn.text.binarize import data_bin_digest
 from tests.records_factory import PROVENANCE
@@ -130,6 +135,101 @@ def test_slurm_needs_a_cluster_and_a_dry_run_needs_slurm(
     assert "--dry-run with --launcher local, which submits no file; take --launcher slurm" in capsys.readouterr().err
     assert train(data_path, "base", "--launcher", "slurm", "--cluster", "nowhere") == 1
     assert "no such cluster; known: cpu, plain" in capsys.readouterr().err
+    assert requests == []
+
+
+def dry_run(folder: Path, *more: str) -> int:
+    """Call the verb for base of the demo, to print its sbatch file, with no more than a fresh clone has."""
+    arguments = ["train", "--dry-run", "--launcher", "slurm", "--cluster", "cpu", "--scale", "demo"]
+    names = ["--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
+    return main([*arguments, *names, "--runs-folder", str(folder / "runs"), *more])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_file_for_sbatch_is_printed_before_the_data_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], named: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = "made/record.json" if named else "results/demo/binarize/demo_en_de/record.json"
+    assert dry_run(tmp_path, *(["--binarized", record] if named else [])) == 0
+    seen = capsys.readouterr()
+    assert "#SBATCH --job-name=demo_en_de-base-seed1-DIGEST\n" in seen.out
+    assert f"#SBATCH --output={tmp_path}/runs/demo_en_de-base-seed1-DIGEST/submitit/%j_0_log.out\n" in seen.out
+    assert f"aiayn train: not there yet: {record}; DIGEST stands for the 8 digits that" in seen.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_changes_nothing_of_the_file_but_the_digest(
+    data_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert dry_run(tmp_path, "--binarized", "absent.json") == 0
+    before = capsys.readouterr().out
+    usual = tmp_path / "results" / "demo" / "binarize" / "demo_en_de" / "record.json"
+    usual.parent.mkdir(parents=True)
+    data_path.rename(usual)
+    assert dry_run(tmp_path) == 0
+    seen = capsys.readouterr()
+    (digest,) = set(re.findall(r"demo_en_de-base-seed1-([0-9a-f]{8})\b", seen.out))
+    assert seen.out == before.replace("DIGEST", digest)
+    assert seen.err == ""
+
+
+def test_vectors_that_are_not_made_yet_leave_the_digest_open_too(
+    data_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    more = ["--binarized", str(data_path), "--system", "pretrained_embeddings"]
+    assert dry_run(tmp_path, *more) == 0
+    seen = capsys.readouterr()
+    assert "--job-name=demo_en_de-pretrained_embeddings-seed1-DIGEST\n" in seen.out
+    assert "not there yet: results/demo/vectors/demo_en_de/64.txt; " in seen.err
+    assert dry_run(tmp_path, *more, "--vectors", str(vectors_file(tmp_path))) == 0
+    assert "DIGEST" not in capsys.readouterr().out
+
+
+def test_a_dry_run_prints_the_code_that_the_run_will_go_on_with(
+    data_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run with a checkpoint keeps the code of its newest job, and the commit that it is of."""
+    assert dry_run(tmp_path, "--binarized", str(data_path)) == 0
+    present = capsys.readouterr().out
+    (run,) = re.findall(r"--job-name=(.*)", present)
+    run_folder = tmp_path / "runs" / run
+    (run_folder / "checkpoints").mkdir(parents=True)
+    (run_folder / "checkpoints" / "full_00000030.pt").touch()
+    source = tmp_path / "source"
+    shutil.copytree(Path(aiayn.__file__).parents[1], source, ignore=shutil.ignore_patterns("config", "__pycache__"))
+    (source / "aiayn" / "gone.py").touch()
+    earlier = take_snapshot(tmp_path / "runs", source)
+    job = SubmittedJob(
+        time="2026-01-01T12:00:00+00:00", launcher="slurm", job="7", host="n1", num_ranks=8, update=0,
+        commit="an_old_commit", code_folder=str(earlier),
+    )  # fmt: skip
+    append_job(run_folder, job)
+    assert dry_run(tmp_path, "--binarized", str(data_path)) == 0
+    kept = capsys.readouterr().out
+    assert f"export PYTHONPATH={earlier}$" in kept
+    assert "export AIAYN_COMMIT=an_old_commit\n" in kept
+    assert dry_run(tmp_path, "--binarized", str(data_path), "--fresh") == 0
+    assert capsys.readouterr().out == present
+    assert [path.name for path in (tmp_path / "runs" / "code").iterdir()] == [earlier.name]
+
+
+def test_a_dry_run_refuses_a_corpus_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dry_run(tmp_path, "--corpus", "demo_en_dee") == 1
+    assert "demo_en_dee.yaml: no such file; did you mean 'demo_en_de'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("absent", ["--binarized", "--record"])
+def test_only_a_dry_run_goes_without_records(
+    data_path: Path, requests: list[TrainingRequest], absent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
+    for flag in {"--binarized", "--record"} - {absent}:
+        arguments += [flag, str(data_path)]
+    assert main(arguments) == 2
+    assert f"{absent} is missing; only --dry-run goes without it" in capsys.readouterr().err
     assert requests == []
 
 

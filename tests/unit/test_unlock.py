@@ -225,6 +225,16 @@ def test_locks_that_no_mark_knows_are_left(folder: Path, capsys: pytest.CaptureF
     assert path.exists()
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_folder_that_is_not_there_is_no_clean_one(
+    folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["unlock", "--directory", str(folder / "nope"), *more]) == 1
+    seen = capsys.readouterr()
+    assert f"{folder}/nope: no such folder; name the one where snakemake was at work" in seen.err
+    assert seen.out == ""
+
+
 def test_jobs_of_a_snakemake_without_a_mark_are_named_and_left(
     folder: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,7 @@ def test_every_rule_of_a_stage_carries_its_version() -> None:
 
 
 def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
-    place = ("runs_folder=/else where", "allow_long_runs=true", "mirror=file:///nowhere", "cluster=ours")
+    place = ("runs_folder=/else where", "allow_long_runs=true", "mirror=file:///nowhere", "cluster=plain")
     machine = ("--profile", "profiles/local", "--set-threads", "train=2", "decode=2")
     launcher = ("--set-resources", "train:launcher=debug")
     assert finished_demo.planned(*machine, *launcher, "--config", *place) == set()

@@ -3,6 +3,7 @@
 Names are the paper's symbols in ASCII. fairseq's names appear in `engine/fairseq_args.py` only.
 """
 
+import difflib
 import functools
 import hashlib
 from pathlib import Path
@@ -29,7 +30,8 @@ from aiayn.training_spec import Check, DecodingSpec, Spec, TrainingSpec, check_d
 __all__ = [
     "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "GeneratedSource",
     "ListedSource", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "Spec", "SubwordSpec", "SystemSpec",
-    "TrainingSpec", "convert_scale", "read_corpus", "read_scale", "read_system", "run_name", "shortened", "spec_digest",
+    "TrainingSpec", "convert_scale", "read_corpus", "read_scale", "read_scale_document", "read_system", "run_name",
+    "shortened", "spec_digest",
 ]  # fmt: skip
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "config"
@@ -178,7 +180,27 @@ def read_scale(path: Path) -> ScaleSpec:
     Raises:
         ConfigError: with file and line, if a key or value is wrong or a name or seed stands twice in a list.
     """
-    return _checked_scale(read_document(path))
+    return _checked_scale(read_scale_document(path))
+
+
+def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Document:
+    """Read a scale's config file as it is, unchecked.
+
+    Raises:
+        ConfigError: if it is no mapping; if it is absent, naming the scales' config files that there are.
+    """
+    if path.exists():
+        return read_document(path)
+    path_by_name = {
+        other.stem: str(other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other)
+        for other in sorted(config_folder.glob("[!.]*.yaml"))
+        if any(line.startswith("scale:") for line in other.read_text(encoding="utf-8").split("\n"))
+    }
+    close = difflib.get_close_matches(path.stem, path_by_name, n=1)
+    advice = f"did you mean {path_by_name[close[0]]}?" if close else ""
+    raise ConfigError(
+        f"{path}: no such file; {advice or 'configs that there are: ' + ', '.join(path_by_name.values())}"
+    )
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:

@@ -15,9 +15,16 @@ _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
 _PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_LINE = re.compile(r":\d+$")
 _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
 _ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
 _STRING_TAG = "tag:yaml.org,2002:str"
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_WRONG_TYPE = re.compile(r"^Expected `(?P<wanted>[^`]+)`(?P<limits>.*?)(?:, got `(?P<found>[^`]+)`)?$")
+_WORDS_BY_TYPE = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false",
+                  "array": "a list", "object": "a mapping"}  # fmt: skip
+_EXAMPLE_BY_ITEM_TYPE = {int: "[1, 2]", str: "[a, b]"}
+_FOUND_BY_TYPE = _WORDS_BY_TYPE | {"float": "a number with a point", "null": "nothing"}
 # The same loader over libyaml, ten times as fast; a PyYAML that was built without it has the slow one alone.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -72,7 +79,9 @@ def read_document(path: Path) -> Document:
 
 
 def _neighbours(path: Path) -> str:
-    names = sorted(p.stem for p in path.parent.glob("*.yaml"))
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    names = sorted(p.stem for p in path.parent.glob("*.yaml") if not p.name.startswith("."))
     close = difflib.get_close_matches(path.stem, names)
     if close:
         return f"did you mean {close[0]!r}?"
@@ -80,7 +89,15 @@ def _neighbours(path: Path) -> str:
 
 
 def _note_places(node: yaml.Node | None, prefix: str, path: Path, place_by_path: dict[str, str]) -> None:
-    """Enter the places of all keys below a node; refuse a repeated key (PyYAML would silently take the last one)."""
+    """Enter the places of all keys below a node, and refuse what PyYAML would silently take for something else.
+
+    Of a repeated key that is the last one; of 2:00:00, which is meant for a time, 7200.
+    """
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and ":" in node.value:
+        raise ConfigError(
+            f"{path}:{node.start_mark.line + 1}: {node.value} is {yaml.safe_load(node.value)} to YAML, which counts by "
+            "sixties; write the plain number, or put text in quotes"
+        )
     if isinstance(node, yaml.SequenceNode):
         for index, item_node in enumerate(node.value):
             place_by_path[f"{prefix}[{index}]"] = f"{path}:{item_node.start_mark.line + 1}"
@@ -146,12 +163,35 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) 
         return f"{place}: missing key {missing['key']!r}{where}; add it"
     subject = f"{dotted_path}: " if dotted_path else ""
     if _ANY_KEY in dotted_path:  # which of the keys it was, msgspec does not say
-        return f"{place}: {subject}{reason}"
+        return f"{place}: {subject}{_in_words(reason)}; {_correct(place)}"
     value = _value_at(document.values, dotted_path)
     choices = _choices_at(spec_type, dotted_path)
     if choices and isinstance(value, str):
         return f"{place}: {subject}{value!r}; {_did_you_mean(value, choices, 'expected one of')}"
-    return f"{place}: {subject}{value!r}: {reason}{_hint_for(value, reason)}"
+    item_type = _item_type_at(spec_type, dotted_path)
+    in_list = f"write {_flow([value])}" if item_type is not None and type(value) is item_type else ""
+    advice = _hint_for(value, reason) or in_list or _correct(place)
+    return f"{place}: {subject}{value!r}: {_in_words(reason, item_type)}; {advice}"
+
+
+def _in_words(reason: str, item_type: type | None = None) -> str:
+    """Return msgspec's complaint of a type without its names of types; `item_type` is what a list is of."""
+    complaint = _WRONG_TYPE.match(reason)
+    if complaint is None:
+        return reason
+    wanted = " or ".join(_WORDS_BY_TYPE.get(name, name) for name in complaint["wanted"].split(" | "))
+    if item_type is not None:
+        wanted = wanted.replace("a list", f"a list, such as {_EXAMPLE_BY_ITEM_TYPE[item_type]}")
+    found = f", found {_FOUND_BY_TYPE.get(complaint['found'], complaint['found'])}" if complaint["found"] else ""
+    return f"expected {wanted}{complaint['limits']}{found}"
+
+
+def _correct(place: str) -> str:
+    return f"correct that {'line' if _LINE.search(place) else 'value'}"
+
+
+def _flow(values: list[object]) -> str:
+    return str(yaml.safe_dump(values, default_flow_style=True, width=1000, allow_unicode=True)).strip()
 
 
 def _did_you_mean(found: str, known: list[str], otherwise: str) -> str:
@@ -164,7 +204,7 @@ def _hint_for(value: object, reason: str) -> str:
     if not isinstance(value, str):
         return ""
     if "`int" in reason and value.isdecimal():
-        return f" (in quotes it is text: write {int(value)})"
+        return f"in quotes it is text: write {int(value)}"
     try:
         mantissa, mark, exponent = f"{float(value)!r}".partition("e")
     except ValueError:
@@ -172,7 +212,7 @@ def _hint_for(value: object, reason: str) -> str:
     if "`float" not in reason:
         return ""
     number = f"{mantissa}{'' if '.' in mantissa else '.0'}e{int(exponent):+d}" if mark else mantissa
-    return f" (to YAML {value} is text: write {number})"
+    return f"to YAML {value} is text: write {number}"
 
 
 def _steps(dotted_path: str) -> list[str]:
@@ -215,6 +255,13 @@ def _type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> msgspec.inspe
         elif isinstance(current, msgspec.inspect.ListType):
             current = current.item_type
     return current
+
+
+def _item_type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> type | None:
+    """Return int or str where a list of such belongs, else None."""
+    lists = [t for t in _members_of(_type_at(spec_type, dotted_path)) if isinstance(t, msgspec.inspect.ListType)]
+    kinds = {msgspec.inspect.IntType: int, msgspec.inspect.StrType: str}
+    return next((kinds.get(type(found.item_type)) for found in lists), None)
 
 
 def _members_of(found_type: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:

@@ -1,6 +1,6 @@
 """What the rules share: the scale, the paths of records, and the digests that decide what is stale.
 
-reads: the merged config, workflow/config/{systems,corpora}
+reads: the merged config, workflow/config/{systems,corpora,clusters}
 writes: nothing
 """
 
@@ -8,6 +8,7 @@ from os.path import relpath
 
 from aiayn import paths
 from aiayn.errors import AiaynError
+from aiayn.launch.cluster_spec import read_cluster
 from aiayn.spec import CONFIG_FOLDER, convert_scale, spec_digest
 from aiayn.stages import STAGE_VERSIONS
 from paper_tables.evaluations import read_corpora, read_systems, required_records, used_corpora
@@ -18,9 +19,9 @@ RESULTS = Path("results")
 INPUTS = Path(relpath(CONFIG_FOLDER))
 try:  # all of the config is read here, once, and a fault in it ends with its message alone
     SCALE = convert_scale(config, origin="the config given to snakemake")
-    CORPORA = read_corpora(SCALE)
-    SYSTEMS = read_systems(SCALE)
+    CORPORA, SYSTEMS = read_corpora(SCALE), read_systems(SCALE)
     RECORDS = [str(path) for path in required_records(SCALE, RESULTS)]
+    read_cluster(SCALE.cluster)  # `train` reads it again, but hours later
 except AiaynError as error:
     raise WorkflowError(str(error)) from None
 STAGE = RESULTS / SCALE.scale

@@ -35,6 +35,18 @@ def choose_code(request: TrainingRequest) -> RunCode:
     with which it would be met again; so does one whose copy is no longer whole, and one whose copy cannot read what
     this driver sends. `aiayn train --fresh` begins anew, with the present code.
     """
+    runs_folder = Path(request.run_folder).parent
+    return _kept_code(request) or RunCode(folder=take_snapshot(runs_folder), commit=request.commit)
+
+
+def foresee_code(request: TrainingRequest, *, fresh: bool = False) -> RunCode:
+    """Return what `choose_code` would, without a copy of the present code; `fresh` is as if the run were set aside."""
+    kept = None if fresh else _kept_code(request)
+    return kept or RunCode(folder=snapshot_folder(Path(request.run_folder).parent), commit=request.commit)
+
+
+def _kept_code(request: TrainingRequest) -> RunCode | None:
+    """Return the earlier code that a run goes on with, None for the present."""
     run_folder = Path(request.run_folder)
     earlier = [job for job in read_jobs(run_folder) if job.code_folder]
     if earlier and attempts.newest_update(run_folder) and earlier[-1].code_folder != _present_folder(run_folder):
@@ -45,7 +57,7 @@ def choose_code(request: TrainingRequest) -> RunCode:
             logger.info(f"{request.run}: goes on with {named}, not the present; `--fresh` begins anew with that")
             return RunCode(folder=Path(job.code_folder), commit=job.commit)
         logger.warning(f"{request.run}: goes on with the present code, not {named}: {reason}")
-    return RunCode(folder=take_snapshot(run_folder.parent), commit=request.commit)
+    return None
 
 
 def _present_folder(run_folder: Path) -> str:

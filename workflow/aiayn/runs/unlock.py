@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import LaunchError
+from aiayn.errors import LaunchError, StateError
 from aiayn.launch.slurm_queue import QueuedJob, cancel_jobs, find_jobs
 from aiayn.runs.driver_mark import (
     LOCKS_FOLDER,
@@ -78,8 +78,11 @@ def find_leftovers(folder: Path) -> Leftovers:
     """Look at what is in a working directory, in Slurm's queue and among this machine's processes; change nothing.
 
     Raises:
+        StateError: if there is no such folder.
         RecordError: if a mark is damaged.
     """
+    if not folder.is_dir():
+        raise StateError(f"{folder}: no such folder; name the one where snakemake was at work")
     snakemake_folder = folder.resolve() / SNAKEMAKE_FOLDER
     marks = read_marks(snakemake_folder)
     names_by_log = _slurm_names_by_log(snakemake_folder)

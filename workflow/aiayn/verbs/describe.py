@@ -13,7 +13,9 @@ SCALE = "paper"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn describe`."""
-    parser.add_argument("system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of config/systems/SCALE")
+    parser.add_argument(
+        "system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of workflow/config/systems/SCALE"
+    )
     parser.add_argument("--scale", default=SCALE, help=f"demo, multi30k or paper (default: {SCALE})")
     parser.add_argument("--vocabulary-size", type=int, metavar="V", help="entries, special symbols included")
     parser.add_argument("--json", action="store_true", help="print one object")

@@ -2,7 +2,9 @@
 
 The run lies in `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl.
 Ctrl-C saves and ends; the same command goes on. On Slurm the job runs on without its driver, and the same command
-attaches to it. Exit code 3: the run failed, or its job was cancelled, and no record was written.
+attaches to it. With --dry-run neither --binarized nor --record is needed: the pipeline's record of the data is taken,
+and before there is one DIGEST stands for what it will decide. Exit code 3: the run failed, or its job was cancelled,
+and no record was written.
 """
 
 import argparse
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aiayn.engine.fairseq_args import TrainingData
     from aiayn.launch.cluster_spec import ClusterSpec
     from aiayn.launch.job import TrainingRequest
     from aiayn.records import BinarizedCorpus
@@ -42,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
     parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
     parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
-    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument("--binarized", type=Path, metavar="RECORD", help="record of binarize")
     parser.add_argument(
         "--vectors", type=Path, metavar="FILE", help="what the embeddings start from, for a system of `vectors`"
     )
     parser.add_argument("--updates", type=positive, metavar="N", help="train so many, not the system's own number")
-    parser.add_argument("--record", type=Path, required=True, help="where to write the record of the finished training")
+    parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
     parser.add_argument(
         "--launcher", default="local", choices=LAUNCHERS, help="local (default), slurm, or debug (in this process)"
@@ -55,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="NAME", help="for slurm: a file of workflow/config/clusters, which decides about ranks"
     )
-    parser.add_argument("--dry-run", action="store_true", help="for slurm: print the exact sbatch file, submit nothing")
+    parser.add_argument("--dry-run", action="store_true", help="for slurm: print the sbatch file, submit nothing")
     parser.add_argument(
         "--num-models", type=positive, default=1, metavar="N", help="how many model-only checkpoints to keep"
     )
@@ -121,19 +124,45 @@ def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
 
 def run(args: argparse.Namespace) -> None:
     """Drive the training to its end, or print what would be submitted."""
+    from aiayn.errors import UsageError
     from aiayn.launch.driver import drive
 
     cluster = _chosen_cluster(args)
+    if args.dry_run and cluster is not None:
+        _print_sbatch_file(args, cluster)
+        return
+    for flag, path in (("--binarized", args.binarized), ("--record", args.record)):
+        if path is None:
+            raise UsageError(f"{flag} is missing; only --dry-run goes without it, see `aiayn train --help`")
     data = _read_data(args)
     request = _make_request(args, data, cluster)
-    if args.dry_run and cluster is not None:
-        from aiayn.launch.code_snapshot import snapshot_folder
-        from aiayn.launch.submit import sbatch_text
-
-        print(sbatch_text(request, cluster, snapshot_folder(Path(request.run_folder).parent)), end="")
-        return
     _check(args, request, data)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
+
+
+def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None:
+    """Print what sbatch would get; what only files decide that are not made yet is DIGEST, and said to be."""
+    import msgspec
+
+    from aiayn import paths
+    from aiayn.launch.run_code import foresee_code
+    from aiayn.launch.submit import sbatch_text
+    from aiayn.spec import read_system
+
+    results_folder, training = Path("results"), read_system(args.system, args.scale).training
+    args.binarized = args.binarized or paths.corpus_record(results_folder, args.scale, "binarize", args.corpus)
+    if args.vectors is None:
+        args.vectors = next(map(Path, paths.vectors_files(results_folder, args.scale, args.corpus, training)), None)
+    missing = [str(path) for path in (args.binarized, args.vectors) if path is not None and not path.exists()]
+    if missing:
+        print(
+            f"aiayn train: not there yet: {', '.join(missing)}; DIGEST stands for the 8 digits that the content will "
+            "decide, all else is as it will be",
+            file=sys.stderr,
+        )
+    request = _make_request(args, None if missing else _read_data(args), cluster)
+    code = foresee_code(request, fresh=args.fresh)
+    print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
 
 
 def _check(args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus") -> None:
@@ -159,28 +188,54 @@ def _read_data(args: argparse.Namespace) -> "BinarizedCorpus":
     return data
 
 
+def _run_name(args: argparse.Namespace, training: "TrainingSpec", data: "BinarizedCorpus | None") -> str:
+    """Return the run's name, which ends in DIGEST while what it is of is not there."""
+    from aiayn.spec import run_name
+    from aiayn.stages import STAGE_VERSIONS
+
+    name = run_name(
+        corpus=args.corpus,
+        system=args.system,
+        seed=args.seed,
+        training=training,
+        data_digest=data.digest if data else "",
+        stage_version=STAGE_VERSIONS["train"],
+        vectors_sha256=_vectors_sha256(args, training) if data else None,
+    )
+    return name if data else f"{name.rpartition('-')[0]}-DIGEST"
+
+
+def _promised_data(corpus_name: str) -> "TrainingData":
+    """Return what is known of a data-bin before it is made.
+
+    Raises:
+        ConfigError: if there is no such corpus.
+    """
+    from aiayn.engine.fairseq_args import TrainingData
+    from aiayn.spec import read_corpus
+
+    corpus = read_corpus(corpus_name)
+    return TrainingData(
+        folder="",
+        source_language=corpus.source_language,
+        target_language=corpus.target_language,
+        is_joint=False,
+    )
+
+
 def _make_request(
-    args: argparse.Namespace, data: "BinarizedCorpus", cluster: "ClusterSpec | None"
+    args: argparse.Namespace, data: "BinarizedCorpus | None", cluster: "ClusterSpec | None"
 ) -> "TrainingRequest":
-    """Return what to train; a cluster decides how many ranks and threads there are."""
+    """Return what to train, or without data what to print; a cluster decides how many ranks and threads there are."""
     from aiayn.engine.fairseq_args import refuse_untrainable, training_data
     from aiayn.launch.job import TrainingRequest
     from aiayn.provenance import commit_label
-    from aiayn.spec import read_system, run_name, shortened
-    from aiayn.stages import STAGE_VERSIONS
+    from aiayn.spec import read_system, shortened
 
     num_ranks = cluster.num_ranks if cluster else args.num_ranks
     system = shortened(read_system(args.system, args.scale), args.updates)
     refuse_untrainable(args.system, system.training, num_ranks=num_ranks)
-    run = run_name(
-        corpus=args.corpus,
-        system=args.system,
-        seed=args.seed,
-        training=system.training,
-        data_digest=data.digest,
-        stage_version=STAGE_VERSIONS["train"],
-        vectors_sha256=_vectors_sha256(args, system.training),
-    )
+    run = _run_name(args, system.training, data)
     return TrainingRequest(
         run=run,
         run_folder=str((args.runs_folder / run).absolute()),
@@ -188,7 +243,7 @@ def _make_request(
         system=args.system,
         seed=args.seed,
         training=system.training,
-        data=training_data(data),
+        data=training_data(data) if data else _promised_data(args.corpus),
         binarized_path=str(args.binarized),
         num_models=args.num_models,
         num_ranks=num_ranks,
