@@ -1,11 +1,13 @@
 """The one command, `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit codes.
 
-0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted.
+0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted, 141 nobody reads on (`| head`).
 """
 
 import argparse
 import importlib
 import logging
+import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -43,6 +45,7 @@ SUMMARY_BY_VERB = {
     "export": "export a run's averaged model to safetensors or CTranslate2",
 }
 EXIT_INTERRUPTED = 130
+EXIT_UNREAD = 141  # 128 and SIGPIPE: what a shell says of any program that `head` has left
 
 
 def build_parser(verb: str) -> argparse.ArgumentParser:
@@ -76,7 +79,33 @@ def _overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code."""
+    """Run one verb and return the exit code, without a word if the reader of what it prints has left."""
+    exit_code = 0
+    try:
+        try:
+            exit_code = _run(arguments)
+        finally:
+            print(end="", flush=True)  # here rather than when Python ends, which would complain
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left to be flushed
+        return exit_code or EXIT_UNREAD
+    return exit_code
+
+
+def _is_unread() -> bool:
+    """Return whether standard output is a pipe without a reader, so that it is this one that broke."""
+    try:
+        number = sys.stdout.fileno()
+    except OSError:  # no file at all
+        return False
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -97,6 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"aiayn {verb}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _is_unread():
+            raise
         print(
             f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; nothing half-written is left",
             file=sys.stderr,

@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from aiayn.errors import UsageError
+from aiayn.plan.machine import LAUNCHERS
 from aiayn.spec import ScaleSpec, convert_scale, read_scale
 from aiayn.strict_yaml import read_document
 
@@ -40,3 +41,20 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", nargs="+", default=[], metavar="KEY=VALUE", help="keys of it to be replaced, as for snakemake"
     )
     parser.add_argument("--cluster", metavar="NAME", help="a file of config/clusters (default: the config's)")
+
+
+def add_launcher_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag that says where trainings run, for whoever then asks `choose_launcher`."""
+    parser.add_argument(
+        "--launcher", choices=LAUNCHERS,
+        help="where trainings run: by Slurm as the cluster's file asks, or on this machine (default: slurm for the "
+        "paper's scale, or where --cluster or --config cluster=NAME names one; else local)",
+    )  # fmt: skip
+
+
+def choose_launcher(args: argparse.Namespace, scale: ScaleSpec) -> str:
+    """Return the launcher that the flags of this module ask for; without one as `add_launcher_argument` says."""
+    if args.launcher is not None:
+        return str(args.launcher)
+    names_cluster = args.cluster is not None or any(change.partition("=")[0] == "cluster" for change in args.config)
+    return "slurm" if names_cluster or scale.scale == "paper" else "local"

@@ -1,6 +1,7 @@
 """What trainings took so far: the speed that a plan is made from where one was measured, and the actual beside it."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +22,8 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """The hours of a training, and what says so.
 
     `basis` is `measured` (trainings of the same system on such a machine), `fraction` (the fraction of the machine's
-    rate that other trainings on it reached) or `assumed` (the fraction of `aiayn.cost`); `runs` names the trainings.
+    rate that other trainings on it reached), `assumed` (the fraction of `aiayn.cost`) or `asked` (the fraction that a
+    person named); `runs` names the trainings.
     """
 
     hours: float
@@ -31,7 +33,10 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Actual(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a row took so far, all attempts counted; `hours` is the mean of the finished ones."""
+    """What the trainings of a row took so far, all attempts counted; `hours` is the mean of the finished ones.
+
+    Finished is what was trained as the config now says; what was trained otherwise, a shorter look such, has begun.
+    """
 
     num_finished: int
     num_begun: int
@@ -56,7 +61,10 @@ def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRec
 
 
 class History:
-    """The finished trainings on such a machine; `vocabulary_size_by_corpus` is of the target side."""
+    """The finished trainings on such a machine; `vocabulary_size_by_corpus` is of the target side.
+
+    With `asked_fraction` that share of the machine's rate counts, and no training does.
+    """
 
     def __init__(
         self,
@@ -64,7 +72,10 @@ class History:
         machine: Machine,
         hardware: HardwareSpec,
         vocabulary_size_by_corpus: Mapping[str, int],
+        *,
+        asked_fraction: float | None = None,
     ) -> None:
+        self._asked_fraction = asked_fraction
         self._machine = machine
         self._size_by_corpus = vocabulary_size_by_corpus
         self._trained = [
@@ -75,11 +86,13 @@ class History:
         ]
 
     def speed_of(self, training: TrainingSpec, corpus: str) -> Speed:
-        """Return how long a training will take: by trainings of the same kind, else by others here, else assumed."""
+        """Return how long a training will take: as asked, else as its kind took, else others, else assumed."""
         same = [r for r, trained in self._trained if r.corpus == corpus and _kind_of(trained) == _kind_of(training)]
         others = [record for record, _ in self._trained]
         fraction, basis, runs = UTILISATION_FRACTION, "assumed", others
-        if same:
+        if self._asked_fraction is not None:
+            fraction, basis, runs = self._asked_fraction, "asked", []
+        elif same:
             basis, runs = "measured", same
         elif others:
             basis, runs = "fraction", others
@@ -136,26 +149,28 @@ def _kind_of(training: TrainingSpec) -> TrainingSpec:
 
 
 def actual_of(
-    scale: str, corpus: str, system: str, seeds: Sequence[int], *, results_folder: Path, runs_folder: Path
+    scale: str, corpus: str, system: str, seeds: Sequence[int], training: TrainingSpec, folders: tuple[Path, Path]
 ) -> Actual | None:
-    """Return what the trainings of a system took so far, None if none has begun.
+    """Return what the trainings of a system took so far, None if none has begun; `folders` hold results and runs.
 
     Raises:
-        RecordError: if an attempts.jsonl holds a line that is no event.
+        RecordError: if a record, or a line of an attempts.jsonl, cannot be read.
     """
+    results_folder, runs_folder = folders
     finished, total_hours, gpu_hours, num_begun = [], 0.0, 0.0, 0
     for seed in seeds:
         path = train_record(results_folder, scale, corpus, system, seed)
-        if path.exists():
-            record = read_record(path, TrainRecord)
+        record = read_record(path, TrainRecord) if path.exists() else None
+        if record is not None and _is_trained_as(record, training):
             finished.append(record.wall_seconds / 3600)
             wall_seconds, gpu_seconds = record.wall_seconds, record.gpu_seconds
-        else:
-            events = _newest_events(runs_folder, f"{corpus}-{system}-seed{seed}-")
-            if not events:
-                continue
+        elif events := _newest_events(runs_folder, f"{corpus}-{system}-seed{seed}-"):
             summary = summarise_attempts(events, until=utc_now())
             wall_seconds, gpu_seconds = summary.wall_seconds, summary.gpu_seconds
+        elif record is not None:  # of another length, its runs folder gone
+            wall_seconds, gpu_seconds = record.wall_seconds, record.gpu_seconds
+        else:
+            continue
         num_begun += 1
         total_hours, gpu_hours = total_hours + wall_seconds / 3600, gpu_hours + gpu_seconds / 3600
     if not num_begun:
@@ -167,6 +182,22 @@ def actual_of(
         total_hours=total_hours,
         gpu_hours=gpu_hours,
     )
+
+
+def _is_trained_as(record: TrainRecord, training: TrainingSpec) -> bool:
+    """Tell whether a training was of this spec; the device may have been resolved since, and is no matter."""
+    trained = _training_of(record)
+    return trained is not None and msgspec.structs.replace(trained, device=training.device) == training
+
+
+def total_actual(actuals: Iterable[Actual | None]) -> Counter[str]:
+    """Return sums over all rows: num_finished, num_begun, total_hours, gpu_hours."""
+    total: Counter[str] = Counter()
+    for actual in actuals:
+        if actual is not None:
+            values = msgspec.structs.asdict(actual)
+            total.update({key: values[key] for key in ("num_finished", "num_begun", "total_hours", "gpu_hours")})
+    return total
 
 
 def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:

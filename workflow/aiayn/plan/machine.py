@@ -1,4 +1,6 @@
-"""On what a plan's trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores."""
+"""On what a plan's trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores; and for how long."""
+
+import math
 
 import msgspec
 
@@ -8,12 +10,40 @@ from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
 
 LAUNCHERS = ("slurm", "local")
+PRICE_FLAG = "--dollars-per-gpu-hour"
+
+
+class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The Slurm jobs of one training, as its cluster's file says: each of `minutes`, `max_num_jobs` in all.
+
+    `signal_seconds` before the end of each it saves, and goes on in the next one.
+    """
+
+    cluster: str
+    minutes: int
+    signal_seconds: int
+    max_num_jobs: int
+
+    @property
+    def training_minutes(self) -> float:
+        """How long one job trains before it saves and ends."""
+        return self.minutes - self.signal_seconds / 60
+
+    @property
+    def file(self) -> str:
+        """Where these are to be changed."""
+        return f"workflow/config/clusters/{self.cluster}.yaml"
+
+    def count_jobs(self, hours: float) -> int:
+        """Return how many jobs, one after the other, train for so long; starting and saving are not counted."""
+        return max(1, math.ceil(60 * hours / self.training_minutes))
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts are of one of them.
 
     `chosen_by` says why these. Operations are single precision, as sustained by large products of matrices.
+    `job_limits` are None where no Slurm runs the trainings.
     """
 
     gpu: str
@@ -24,48 +54,96 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     dollars_per_hour: SourcedValue | None
     watts: SourcedValue | None
     chosen_by: str
+    job_limits: JobLimits | None
 
     @property
     def words(self) -> str:
         """The machine of one training, as a person says it."""
-        return f"{self.num_devices} {self.gpu or 'CPU core(s)'}"
+        return f"{self.num_devices} {self.gpu or ('CPU core' if self.num_devices == 1 else 'CPU cores')}"
+
+    @property
+    def num_ranks_of_node(self) -> int:
+        """The ranks of a training on its fullest node."""
+        return math.ceil(self.num_ranks / self.num_nodes)
 
 
 def choose_machine(
-    cluster: ClusterSpec, hardware: HardwareSpec, *, launcher: str | None, gpu: str | None, num_gpus: int | None
+    cluster: ClusterSpec,
+    hardware: HardwareSpec,
+    *,
+    launcher: str | None,
+    gpu: str | None,
+    num_gpus: int | None,
+    dollars_per_gpu_hour: float | None = None,
 ) -> Machine:
-    """Return what each training runs on.
+    """Return what each training runs on, by Slurm as the cluster's file asks or, by any other launcher, here.
 
-    Without `gpu` the cluster's `gpu_type` counts, then the paper's own; of the local launcher, this machine's. Without
-    a launcher it is slurm for a cluster with GPUs, else local.
+    With slurm and without `gpu` the cluster's `gpu_type` counts, then the paper's own. Here it is this machine's first
+    GPU, or a core; one of them, as the local launcher takes, unless `num_gpus` says more. A price that is given stands
+    for hardware.yaml's.
 
     Raises:
-        UsageError: if hardware.yaml does not know the GPU.
+        UsageError: if hardware.yaml does not know the GPU, or a number or price is of GPUs where there are none.
     """
-    launcher = launcher or ("slurm" if cluster.gpus_per_node or gpu else "local")
-    if launcher == "local" and gpu is None:
-        names = gpu_names()
-        if names:
-            return _gpus(names[0], num_gpus or 1, 1, hardware, "the first GPU of this machine")
-        return _cores(1, 1, 1, "one core of this machine, as the local launcher takes by default")
+    choose = _choose_of_cluster if launcher == "slurm" else _choose_here
+    machine = choose(cluster, hardware, gpu, num_gpus)
+    if not machine.gpu and (num_gpus, dollars_per_gpu_hour) != (None, None):
+        given = f"{PRICE_FLAG} {dollars_per_gpu_hour}" if num_gpus is None else f"--num-gpus {num_gpus}"
+        raise UsageError(f"{given}: trainings have no GPU here ({machine.chosen_by}); name the kind: --gpu NAME")
+    if dollars_per_gpu_hour is None:
+        return machine
+    price = SourcedValue(value=dollars_per_gpu_hour, kind="assumption", source=f"yours, by {PRICE_FLAG}")
+    return msgspec.structs.replace(machine, dollars_per_hour=price)
+
+
+def _choose_here(cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
+    here = gpu_names()
+    if gpu is None and not here:
+        return _cores(1, 1, 1, "the local launcher, which takes one core unless told", None)
+    chosen_by = "the local launcher, which takes one GPU unless told"
+    if num_gpus is not None:
+        chosen_by = f"the local launcher, told to take {num_gpus}: `--set-resources train:num_ranks={num_gpus}`"
+    if gpu is not None and here:
+        chosen_by += f"; {gpu} in place of this machine's {here[0]}"
+    place = "the first GPU of this machine" if gpu is None else "--gpu"
+    return _gpus(gpu or here[0], place, num_gpus or 1, 1, hardware, chosen_by, None)
+
+
+def _choose_of_cluster(cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
+    limits = JobLimits(
+        cluster=cluster.name, minutes=cluster.time_limit_minutes, signal_seconds=cluster.signal_seconds,
+        max_num_jobs=cluster.max_num_jobs,
+    )  # fmt: skip
     if cluster.gpus_per_node == 0 and gpu is None:
         cores = cluster.num_ranks * cluster.cpus_per_rank
-        source = f"cluster {cluster.name}: {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
-        return _cores(cores, cluster.num_ranks, cluster.num_nodes, source)
-    num_gpus = num_gpus or cluster.num_nodes * cluster.gpus_per_node or NUM_PAPER_GPUS
-    if gpu is not None:
-        return _gpus(gpu, num_gpus, cluster.num_nodes, hardware, "as asked for")
-    if cluster.gpu_type is not None:
-        return _gpus(cluster.gpu_type, num_gpus, cluster.num_nodes, hardware, f"gpu_type of cluster {cluster.name}")
-    source = f"cluster {cluster.name} names no gpu_type: the paper's own (section 5.2); --gpu names yours"
-    return _gpus(PAPER_GPU, num_gpus, cluster.num_nodes, hardware, source)
+        source = f"Slurm, cluster {cluster.name}: {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
+        return _cores(cores, cluster.num_ranks, cluster.num_nodes, source, limits)
+    num_of_cluster = cluster.num_nodes * cluster.gpus_per_node
+    number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
+    num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
+    source = f"Slurm, cluster {cluster.name}{_words_for_gpu(cluster, gpu)}"
+    if number != num_of_cluster:
+        source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
+    place = "--gpu" if gpu else f"gpu_type of cluster {cluster.name}"
+    return _gpus(gpu or cluster.gpu_type or PAPER_GPU, place, number, num_nodes, hardware, source, limits)
 
 
-def _gpus(name: str, num_gpus: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str) -> Machine:
+def _words_for_gpu(cluster: ClusterSpec, gpu: str | None) -> str:
+    """Say why it is this GPU; whoever took it may have done so because the cluster's own is not known."""
+    if gpu is None:
+        named = f" (gpu_type {cluster.gpu_type})"
+        return named if cluster.gpu_type else ", which names no gpu_type: the paper's own GPU (section 5.2)"
+    return f", {gpu} in place of gpu_type {cluster.gpu_type}" if cluster.gpu_type else ", which names no gpu_type"
+
+
+def _gpus(
+    name: str, place: str, num_gpus: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str,
+    limits: JobLimits | None,
+) -> Machine:  # fmt: skip
     key = hardware.find_name(name)
     if key is None:
         known = ", ".join(hardware.gpu_by_name)
-        raise UsageError(f"GPU {name!r} ({chosen_by}): config/hardware.yaml has {known}; name one, or add yours there")
+        raise UsageError(f"GPU {name!r} ({place}): config/hardware.yaml has {known}; name one, or add yours there")
     spec = hardware.gpu_by_name[key]
     return Machine(
         gpu=key,
@@ -76,10 +154,11 @@ def _gpus(name: str, num_gpus: int, num_nodes: int, hardware: HardwareSpec, chos
         dollars_per_hour=spec.dollars_per_hour,
         watts=spec.watts,
         chosen_by=chosen_by,
+        job_limits=limits,
     )
 
 
-def _cores(num_cores: int, num_ranks: int, num_nodes: int, chosen_by: str) -> Machine:
+def _cores(num_cores: int, num_ranks: int, num_nodes: int, chosen_by: str, limits: JobLimits | None) -> Machine:
     rate = SourcedValue(
         value=cpu_flops_per_second_per_core(), kind="assumption", source="a core of this machine, measured just now"
     )
@@ -92,4 +171,5 @@ def _cores(num_cores: int, num_ranks: int, num_nodes: int, chosen_by: str) -> Ma
         dollars_per_hour=None,
         watts=None,
         chosen_by=chosen_by,
+        job_limits=limits,
     )

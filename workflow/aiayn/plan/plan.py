@@ -11,14 +11,13 @@ import msgspec
 
 from aiayn.corpus_spec import CorpusSpec
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
-from aiayn.engine.fairseq_args import refuse_untrainable
-from aiayn.errors import ConfigError
 from aiayn.hardware import HardwareSpec
 from aiayn.paths import Evaluation
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
+from aiayn.plan.fitting import overrun_of, refusal_on
 from aiayn.plan.history import Actual, History, Speed, actual_of, find_records
 from aiayn.plan.machine import Machine
-from aiayn.plan.sizes import device_memory_bytes, host_memory_bytes, run_disk_bytes
+from aiayn.plan.sizes import device_memory_bytes, host_memory_bytes, node_memory_bytes, run_disk_bytes
 from aiayn.spec import ScaleSpec, SystemSpec
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
@@ -49,6 +48,7 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     """A row: the trainings of a system on a corpus. Hours, bytes and memory are of one, `total_` of all seeds.
 
     Device-hours are hours of a GPU, or of a core where the machine has no GPU; there money and watts are not known.
+    A node's memory is beside its GPUs', and without GPUs all that its ranks take.
 
     `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
     """
@@ -66,7 +66,7 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     run_bytes: int
     averages_bytes: int
     device_memory_bytes: int
-    host_memory_bytes: int
+    node_memory_bytes: int
     evaluation_hours: float
     actual: Actual | None
     refusal: str
@@ -81,7 +81,10 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole plan; bytes of text and data-bins leave out `unsized_corpora`, whose size nobody published."""
+    """The whole plan; bytes of text and data-bins leave out `unsized_corpora`, whose size nobody published.
+
+    `overrun` says which trainings take more Slurm jobs than their cluster's file allows, '' if none does.
+    """
 
     scale: str
     machine: Machine
@@ -95,6 +98,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     text_bytes: int
     data_bin_bytes: int
     unsized_corpora: list[str]
+    overrun: str
     unreadable_records: list[str]
 
     @property
@@ -138,9 +142,10 @@ def group_asked(
 
 
 def make_plan(
-    asked: AskedScale, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path
-) -> Plan:
-    """Return the plan of a scale on a machine.
+    asked: AskedScale, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path,
+    utilisation_fraction: float | None = None,
+) -> Plan:  # fmt: skip
+    """Return the plan of a scale on a machine, whose rate trainings reach as said, else as they did, else as assumed.
 
     Raises:
         RecordError: if a record of a data-bin or training of this scale is unreadable.
@@ -152,14 +157,13 @@ def make_plan(
         for name, corpus in asked.corpora.items()
     }
     records, unreadable = find_records(results_folder, runs_folder)
-    history = History(records, machine, hardware, {name: one.vocabulary_size for name, one in corpora.items()})
+    sizes = {name: one.vocabulary_size for name, one in corpora.items()}
+    history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
     trainings = [
         _plan_training(one, asked, machine, corpora[one.corpus], history, (results_folder, runs_folder))
         for one in asked.trainings
     ]
-    archives: dict[str, int] = {}
-    for corpus in corpora.values():
-        archives |= corpus.bytes_by_archive
+    archives = {name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()}
     return Plan(
         scale=scale,
         machine=machine,
@@ -173,6 +177,7 @@ def make_plan(
         text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
         data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
         unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
+        overrun=_overrun(trainings, machine),
         unreadable_records=unreadable,
     )
 
@@ -208,16 +213,16 @@ def _plan_training(
     one: AskedTraining, asked: AskedScale, machine: Machine, corpus: PlannedCorpus, history: History,
     folders: tuple[Path, Path],
 ) -> PlannedTraining:  # fmt: skip
-    training = asked.systems[one.system].training
+    system, training, scale = asked.systems[one.system], asked.systems[one.system].training, asked.scale.scale
     parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
     speed = history.speed_of(training, one.corpus)
     device_hours = speed.hours * machine.num_devices * len(one.seeds)
-    evaluations = [
-        other
-        for other in asked.evaluations
-        if (other.corpus, other.system, other.seed) == (one.corpus, one.system, one.seeds[0])
-    ]
+    key = (one.corpus, one.system, one.seeds[0])
+    evaluations = [other for other in asked.evaluations if (other.corpus, other.system, other.seed) == key]
     num_averages = len({other.average for other in evaluations})
+    num_ranks = machine.num_ranks_of_node
+    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
+    host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
     return PlannedTraining(
         corpus=one.corpus,
         system=one.system,
@@ -231,22 +236,21 @@ def _plan_training(
         total_kilowatt_hours=device_hours * machine.watts.value / 1000 if machine.watts else None,
         run_bytes=run_disk_bytes(parameters, one.num_models),
         averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
-        device_memory_bytes=device_memory_bytes(training, parameters, corpus.vocabulary_size),
-        host_memory_bytes=host_memory_bytes(parameters, corpus.num_pairs or 0, machine.num_ranks // machine.num_nodes),
-        evaluation_hours=_evaluation_hours(asked, asked.systems[one.system], corpus, evaluations),
-        actual=actual_of(
-            asked.scale.scale, one.corpus, one.system, one.seeds, results_folder=folders[0], runs_folder=folders[1]
-        ),
-        refusal=_refusal(asked.systems[one.system], machine),
+        device_memory_bytes=device_bytes,
+        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
+        evaluation_hours=_evaluation_hours(asked, system, corpus, evaluations),
+        actual=actual_of(scale, one.corpus, one.system, one.seeds, training, folders),
+        refusal=refusal_on(system, machine),
     )
 
 
-def _refusal(system: SystemSpec, machine: Machine) -> str:
-    try:
-        refuse_untrainable(system.name, system.training, num_ranks=machine.num_ranks)
-    except ConfigError as error:
-        return str(error)
-    return ""
+def _overrun(trainings: Sequence[PlannedTraining], machine: Machine) -> str:
+    """Return which systems with trainings left take too many Slurm jobs, '' if none or there is no Slurm."""
+    hours_by_system: dict[str, float] = {}
+    for one in trainings:
+        if one.actual is None or one.actual.num_finished < len(one.seeds):
+            hours_by_system[one.system] = max(one.speed.hours, hours_by_system.get(one.system, 0.0))
+    return "" if machine.job_limits is None else overrun_of(machine.job_limits, hours_by_system)
 
 
 def _evaluation_hours(
@@ -278,13 +282,3 @@ def _longest_chain(trainings: Sequence[PlannedTraining], corpora: Mapping[str, P
         ChainLink(what=f"train {last.system}", hours=last.speed.hours, basis=last.speed.basis),
         ChainLink(what="average, decode, score", hours=last.evaluation_hours, basis="assumed"),
     ]
-
-
-def total_actual(trainings: Sequence[PlannedTraining]) -> Counter[str]:
-    """Return sums over all rows: num_finished, num_begun, total_hours, gpu_hours."""
-    total: Counter[str] = Counter()
-    for one in trainings:
-        if one.actual is not None:
-            values = msgspec.structs.asdict(one.actual)
-            total.update({key: values[key] for key in ("num_finished", "num_begun", "total_hours", "gpu_hours")})
-    return total

@@ -29,6 +29,14 @@ def device_memory_bytes(training: TrainingSpec, num_parameters: int, target_voca
     return CONTEXT_BYTES + BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept)
 
 
+def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has_gpus: bool) -> int:
+    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what devices would hold.
+
+    Each rank's `CONTEXT_BYTES` are in both, and are there once.
+    """
+    return host_bytes + (0 if has_gpus else num_ranks * (device_bytes - CONTEXT_BYTES))
+
+
 def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> int:
     """Estimate a node's peak memory, without its GPUs': each rank's libraries and index, a checkpoint being saved."""
     saved_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)

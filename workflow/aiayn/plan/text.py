@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 
-from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE, UTILISATION_FRACTION
+from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.hardware import SourcedValue
 from aiayn.plan.data import (
     DOWNLOAD_BYTES_PER_SECOND,
@@ -11,80 +11,80 @@ from aiayn.plan.data import (
     NUM_TEXT_COPIES,
     PAIRS_PER_SECOND_BY_VERB,
 )
-from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining, total_actual
+from aiayn.plan.history import total_actual
+from aiayn.plan.machine import PRICE_FLAG, Machine
+from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
 
 WIDTH = 118
 UNKNOWN = "-"
-MARK_BY_BASIS = {"measured": "m", "fraction": "f", "assumed": " "}
+MARK_BY_BASIS = {"measured": "m", "fraction": "f"}
 NUM_LABELS = 2  # columns that are words
 NUM_ACTUAL = 2  # columns that stand only where trainings have begun
+GPU_COLUMNS = slice(8, 10)  # money and energy, which are not known of cores
+MINUTES_BELOW_HOURS = 0.1  # shorter ones are said in minutes
+DAYS_FROM_HOURS = 48.0  # the sum of all is said in days
 
 
 def render_plan(plan: Plan) -> str:
     """Return the whole plan, each line ended by LF."""
     num_trainings = sum(len(one.seeds) for one in plan.trainings)
     num_jobs = sum(plan.num_jobs_by_rule.values())
-    title = f"Plan of {plan.scale}: {num_trainings} trainings, each on {plan.machine.words}, {num_jobs} jobs in all"
-    rows = [*_headings(plan), *(_cells(one, plan) for one in plan.trainings), _total_cells(plan)]
-    if not total_actual(plan.trainings)["num_begun"]:
+    words = f"{num_trainings} trainings, each on {plan.machine.words}, {num_jobs} jobs of Snakemake"
+    title = f"Plan of {plan.scale}: {words}"
+    headings = _headings(plan.machine)
+    rows = [*headings, *(_cells(one, plan) for one in plan.trainings), _total_cells(plan)]
+    if not total_actual(one.actual for one in plan.trainings)["num_begun"]:
         rows = [row[:-NUM_ACTUAL] for row in rows]
+    if not plan.machine.gpu:
+        rows = [(*row[: GPU_COLUMNS.start], *row[GPU_COLUMNS.stop :]) for row in rows]
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    lines = [_aligned(row, widths) for row in rows]
+    gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH + 2 else " "
+    lines = [_aligned(row, widths, gap) for row in rows]
     rule = "-" * max(len(line) for line in lines)
-    lines = [*lines[:2], rule, *lines[2:-1], rule, lines[-1]]
+    lines = [*lines[: len(headings)], rule, *lines[len(headings) : -1], rule, lines[-1]]
     parts = [[title, "=" * len(title)], lines, _summary_lines(plan), _assumption_lines(plan), _warning_lines(plan)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _headings(plan: Plan) -> list[tuple[str, ...]]:
-    devices = "GPU-hours" if plan.machine.gpu else "core-hours"
+def _headings(machine: Machine) -> list[tuple[str, ...]]:
+    """Return each column's noun and unit, from top to bottom."""
+    of_devices, place = ("GPU-h", "GPU") if machine.gpu else ("core-h", "node")
     return [
-        ("", "", "", "", "updates", "hours", devices, "US$", "kWh", "disk GB", "GB of", "actual", "actual"),
-        (
-            "system",
-            "corpus",
-            "seeds",
-            "x10^6",
-            "a run",
-            "a run",
-            "all",
-            "all",
-            "all",
-            "all",
-            "memory",
-            "hours",
-            "GPU-h",
-        ),
-    ]
+        ("", "", "", "params", "updates", "hours", "hours", of_devices, "US$", "kWh", "disk GB", "GB of", "actual",
+         "actual"),
+        ("", "", "", "", "", "", *["all"] * 5, "a", "hours", of_devices),
+        ("system", "corpus", "seeds", "x10^6", "a run", "a run", *["seeds"] * 5, place, "a run", "so far"),
+    ]  # fmt: skip
 
 
 def _memory_bytes(one: PlannedTraining, plan: Plan) -> int:
-    """Return the memory of a GPU, or of a machine without GPUs."""
-    return one.device_memory_bytes + (0 if plan.machine.gpu else one.host_memory_bytes)
+    """Return the memory of a GPU, or of a node without GPUs."""
+    return one.device_memory_bytes if plan.machine.gpu else one.node_memory_bytes
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+def _aligned(row: Sequence[str], widths: Sequence[int], gap: str) -> str:
     cells = [
         text.ljust(width) if index < NUM_LABELS else text.rjust(width)
         for index, (text, width) in enumerate(zip(row, widths, strict=True))
     ]
-    return "  ".join(cells).rstrip()
+    return gap.join(cells).rstrip()
 
 
 def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
     actual = ("", "")
     if one.actual is not None:
         done = f" ({one.actual.num_finished}/{len(one.seeds)})" if one.actual.num_finished < len(one.seeds) else ""
-        hours = UNKNOWN if one.actual.hours is None else _number(one.actual.hours)
-        actual = (f"{hours}{done}", _number(one.actual.gpu_hours))
+        hours = UNKNOWN if one.actual.hours is None else _hours(one.actual.hours)
+        actual = (f"{hours}{done}", _hours(one.actual.gpu_hours))
     return (
         one.system,
         one.corpus,
         str(len(one.seeds)),
         f"{one.num_parameters / 1e6:.1f}",
         f"{one.updates:,}",
-        f"{_number(one.speed.hours)}{MARK_BY_BASIS[one.speed.basis]}",
-        _number(one.total_device_hours),
+        f"{_hours(one.speed.hours)}{MARK_BY_BASIS.get(one.speed.basis, ' ')}",
+        _hours(len(one.seeds) * one.speed.hours),
+        _hours(one.total_device_hours),
         _number_or_unknown(one.total_dollars),
         _number_or_unknown(one.total_kilowatt_hours),
         _gigabytes(len(one.seeds) * (one.run_bytes + one.averages_bytes)),
@@ -95,20 +95,22 @@ def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
 
 def _total_cells(plan: Plan) -> tuple[str, ...]:
     rows = plan.trainings
-    actual = total_actual(rows)
-    found = ("", "")
-    if actual["num_begun"]:
-        found = (_number(actual["total_hours"]), _number(actual["gpu_hours"]))
+    actual = total_actual(one.actual for one in rows)
     return (
-        "all", "", str(sum(len(one.seeds) for one in rows)), "", "",
-        f"{_number(sum(len(one.seeds) * one.speed.hours for one in rows))} ",
-        _number(sum(one.total_device_hours for one in rows)),
+        "all", "", str(sum(len(one.seeds) for one in rows)), "", "", "",
+        _hours(_hours_one_at_a_time(plan)),
+        _hours(sum(one.total_device_hours for one in rows)),
         _number_or_unknown(_total(one.total_dollars for one in rows)),
         _number_or_unknown(_total(one.total_kilowatt_hours for one in rows)),
         _gigabytes(plan.runs_bytes + plan.averages_bytes),
         _gigabytes(max((_memory_bytes(one, plan) for one in rows), default=0)),
-        *found,
+        _hours(actual["total_hours"]),
+        _hours(actual["gpu_hours"]),
     )  # fmt: skip
+
+
+def _hours_one_at_a_time(plan: Plan) -> float:
+    return sum(len(one.seeds) * one.speed.hours for one in plan.trainings)
 
 
 def _total(values: object) -> float | None:
@@ -123,6 +125,18 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
 
 
+def _hours(hours: float) -> str:
+    """Return hours as a number, short ones as minutes."""
+    if 0 < hours < MINUTES_BELOW_HOURS:
+        return f"{60 * hours:.0f} min" if 60 * hours >= 1 else "<1 min"
+    return f"{hours:.2f}" if 0 < hours < 1 else _number(hours)
+
+
+def _duration(hours: float) -> str:
+    """Return hours with their unit, short ones as minutes."""
+    return _hours(hours) if 0 < hours < MINUTES_BELOW_HOURS else f"{_hours(hours)} h"
+
+
 def _number_or_unknown(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}" if value >= 10 else _number(value)
 
@@ -133,21 +147,33 @@ def _gigabytes(num_bytes: int) -> str:
 
 def _summary_lines(plan: Plan) -> list[str]:
     jobs = ", ".join(f"{number} {rule}" for rule, number in plan.num_jobs_by_rule.items())
-    chain = "; ".join(f"{link.what} {_number(link.hours)}" for link in plan.longest_chain)
-    hours = sum(link.hours for link in plan.longest_chain)
-    host_bytes = max((one.host_memory_bytes for one in plan.trainings), default=0)
+    chain = "; ".join(f"{link.what} {_duration(link.hours)}" for link in plan.longest_chain)
+    hours, all_hours = sum(link.hours for link in plan.longest_chain), _hours_one_at_a_time(plan)
+    in_words = f"{all_hours / 24:,.1f} days" if all_hours >= DAYS_FROM_HOURS else _duration(all_hours)
     disk = (
         f"runs {_gigabytes(plan.runs_bytes)}, averages {_gigabytes(plan.averages_bytes)}, archives "
         f"{_gigabytes(plan.archives_bytes)}, text {_gigabytes(plan.text_bytes)}, data-bins "
-        f"{_gigabytes(plan.data_bin_bytes)} GB"
+        f"{_gigabytes(plan.data_bin_bytes)}"
     )
     entries = [
         ("jobs", jobs),
-        ("longest chain", f"{_number(hours)} hours, however many nodes there are: {chain}"),
-        ("one at a time", f"{sum(len(o.seeds) * o.speed.hours for o in plan.trainings) / 24:,.1f} days of training"),
-        ("disk", f"{_gigabytes(plan.runs_bytes + plan.results_bytes + plan.archives_bytes)} GB at most: {disk}"),
-        ("memory of a node", f"{_gigabytes(host_bytes)} GB at most, beside its GPUs'"),
+        ("longest chain", f"{_duration(hours)}, however many nodes there are: {chain}"),
+        ("one at a time", f"{in_words} of training"),
     ]
+    longest = max(plan.trainings, key=lambda one: one.speed.hours, default=None)
+    limits = plan.machine.job_limits
+    if limits is not None and longest is not None and not plan.overrun:
+        number = limits.count_jobs(longest.speed.hours)
+        entries.append((
+            "Slurm jobs",
+            f"{number} in turn for {longest.system}, each of {limits.training_minutes:,g} minutes "
+            f"(time_limit_minutes less signal_seconds); {limits.max_num_jobs} are allowed",
+        ))  # fmt: skip
+    whole = _gigabytes(plan.runs_bytes + plan.results_bytes + plan.archives_bytes)
+    entries.append(("disk", f"{whole} GB at most: {disk}"))
+    if plan.machine.gpu:
+        node_bytes = max((one.node_memory_bytes for one in plan.trainings), default=0)
+        entries.append(("memory of a node", f"{_gigabytes(node_bytes)} GB at most, beside its GPUs'"))
     return [line for name, text in entries for line in _wrapped(name, text)]
 
 
@@ -158,47 +184,72 @@ def _wrapped(name: str, text: str) -> list[str]:
 
 def _assumption_lines(plan: Plan) -> list[str]:
     machine, bases = plan.machine, {one.speed.basis for one in plan.trainings}
-    texts = [f"{machine.words} a training: {machine.chosen_by}"]
-    texts += [f"{_rate(machine.flops_per_second)} of one, single precision ({_source(machine.flops_per_second)})"]
-    texts += [text for basis, text in _basis_texts(plan).items() if basis in bases]
-    if machine.dollars_per_hour is not None:
-        texts.append(f"US$ {machine.dollars_per_hour.value:g} a GPU-hour ({_source(machine.dollars_per_hour)})")
-    if machine.watts is not None:
-        texts.append(f"{machine.watts.value:g} W a GPU all the time, the node beside it not counted "
-                     f"({_source(machine.watts)})")  # fmt: skip
-    texts += [f"vocabulary of {corpus.vocabulary_source}" for corpus in plan.corpora]
-    texts += [
-        "disk: the models that the longest average takes and two full checkpoints, with one of each being written; "
-        f"text {NUM_TEXT_COPIES} times (raw, clean, a stage at work); archives as published; logs not counted",
-        "memory: 16 bytes a parameter, and what a full batch leaves for the backward pass: an estimate by formula "
+    vocabularies = "; ".join(corpus.vocabulary_source for corpus in plan.corpora)
+    texts = [
+        f"{machine.words} a training: {machine.chosen_by}. --launcher, --cluster, --gpu, --num-gpus change it",
+        f"{_rate(machine.flops_per_second)} of one, single precision ({_source(machine.flops_per_second)})",
+        *(text for basis, text in _basis_texts(plan).items() if basis in bases),
+        f"hours fall in proportion to {'GPUs' if machine.gpu else 'cores'}: nothing is lost between them or between "
+        "nodes",
+        *_price_texts(machine),
+        f"vocabulary of {vocabularies}",
+        "disk: of each run the last models that its longest average takes and two full checkpoints (one when done), "
+        "one more of each while it is written, all kept until you delete the runs folder; text "
+        f"{NUM_TEXT_COPIES} times (raw, clean, a stage at work); archives as published; logs not counted",
+        "memory: 16 bytes a parameter and what a full batch leaves for the backward pass, by formula "
         "(aiayn.plan.sizes)",
-        f"data stages, where not measured: {DOWNLOAD_BYTES_PER_SECOND / 1e6:g} MB/s downloaded, "
-        + ", ".join(f"{verb} {rate:,} pairs/s" for verb, rate in PAIRS_PER_SECOND_BY_VERB.items())
-        + f", clean with Moses' scripts {MOSES_PAIRS_PER_SECOND:,}, one core; decoding "
-        f"{DECODING_FLOPS_PER_SECOND / 1e9:g} GFLOP/s on one core",
+        f"data stages, where not measured, on one core: {DOWNLOAD_BYTES_PER_SECOND / 1e6:g} MB/s downloaded; pairs/s: "
+        + ", ".join(f"{verb} {rate:,}" for verb, rate in PAIRS_PER_SECOND_BY_VERB.items())
+        + f" (with Moses' scripts clean {MOSES_PAIRS_PER_SECOND:,}); decoding {DECODING_FLOPS_PER_SECOND / 1e9:g} "
+        "GFLOP/s",
     ]
-    lines = ["Assumptions"]
-    for text in texts:
-        lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
-    return lines
+    return ["Assumptions", *_listed(texts)]
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    return [
+        line
+        for text in texts
+        for line in textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def _basis_texts(plan: Plan) -> dict[str, str]:
     """Return what hours are made of, by their basis."""
-    fractions = [one.speed for one in plan.trainings if one.speed.basis == "fraction"]
-    others = ", ".join(fractions[0].runs[:3]) if fractions else ""
-    share = f"{fractions[0].utilisation_fraction:.3f}" if fractions else ""
+    speed_by_basis = {one.speed.basis: one.speed for one in plan.trainings}
+    fraction_by_basis = {basis: speed.utilisation_fraction for basis, speed in speed_by_basis.items()}
+    others = ", ".join(speed_by_basis["fraction"].runs[:3]) if "fraction" in speed_by_basis else ""
     measured = sorted({run for one in plan.trainings if one.speed.basis == "measured" for run in one.speed.runs})
     more = f" and {len(measured) - 3} more" if len(measured) > 3 else ""
+    counted = f"operations of all updates (sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens, every batch full)"
     return {
         "measured": "hours marked m: as trainings of the system took on this kind of machine, in proportion to updates "
         f"and devices: {', '.join(measured[:3])}{more}",
-        "fraction": f"hours marked f: {share} of that rate, as other trainings on this kind of machine reached: "
-        f"{others}",
-        "assumed": "hours without mark: operations of all updates (sentences of "
-        f"{SOURCE_TOKENS_PER_SENTENCE:g} tokens, every batch full) at {UTILISATION_FRACTION:.0%} of that rate "
-        "(counted so, the paper's own base came to 30 % on 8 P100, its big to 44 %)",
+        "fraction": f"hours marked f: {fraction_by_basis.get('fraction', 0):.3f} of that rate, as other trainings on "
+        f"this kind of machine reached: {others}; --utilisation takes yours instead",
+        "assumed": f"hours without mark: {counted} at {100 * fraction_by_basis.get('assumed', 0):g} % of that rate: "
+        "our assumption, --utilisation takes yours (the paper's own base came to 30 % on 8 P100, its big to 44 %)",
+        "asked": f"hours: {counted} at {100 * fraction_by_basis.get('asked', 0):g} % of that rate: yours, by "
+        "--utilisation (the paper's own base came to 30 % on 8 P100, its big to 44 %)",
     }
+
+
+def _price_texts(machine: Machine) -> list[str]:
+    """Return what money and energy are made of; nothing for cores, whose are not known."""
+    if not machine.gpu:
+        return []
+    place = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
+    price = f"US$ not known: hardware.yaml has no price of a {machine.gpu}; give yours: {place}"
+    if machine.dollars_per_hour is not None:
+        advice = "" if PRICE_FLAG in machine.dollars_per_hour.source else f"; yours: {place}"
+        price = f"US$ {machine.dollars_per_hour.value:g} a GPU-hour ({_source(machine.dollars_per_hour)}){advice}"
+    watts = machine.watts
+    energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "kWh not known"
+    return [
+        price,
+        f"{energy}. US$, kWh and GPU-hours are the trainings' alone: not the nodes beside their GPUs, CPU jobs, "
+        "waiting in queues, nor updates repeated after faults",
+    ]
 
 
 def _rate(value: SourcedValue) -> str:
@@ -216,11 +267,9 @@ def _warning_lines(plan: Plan) -> list[str]:
         if reason and one.system not in systems_of.setdefault(reason, []):
             systems_of[reason].append(one.system)
     texts = [f"{', '.join(systems)}: {reason}" for reason, systems in systems_of.items()]
+    texts += [plan.overrun] if plan.overrun else []
     texts += [
         f"{name}: nobody published its size: its text and data-bin are not counted" for name in plan.unsized_corpora
     ]
     texts += [f"{path}: no record of a training that can be read; left out" for path in plan.unreadable_records]
-    lines = ["To look at"] if texts else []
-    for text in texts:
-        lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
-    return lines
+    return ["To look at", *_listed(texts)] if texts else []

@@ -120,13 +120,16 @@ def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
 
 
 def check_plan(plan: Plan) -> Check:
-    """Say whether each training can be shared by the ranks that it is to have."""
+    """Say whether each training can be shared by the ranks that it is to have, and ends within its Slurm jobs."""
     refusals = [one.refusal for one in plan.trainings if one.refusal]
-    if refusals:
-        advice = "take a cluster file, or --num-gpus, whose ranks divide batches_per_update"
+    faults = [text.partition("; ") for text in (*refusals[:1], plan.overrun) if text]
+    if faults:
         more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-        return failed("ranks", f"{refusals[0]}{more}", advice)
-    return passed("ranks", f"{plan.machine.num_ranks} a training, on {plan.machine.words}: {plan.machine.chosen_by}")
+        evidence = "; ".join([f"{faults[0][0]}{more}", *(fault for fault, _, _ in faults[1:])])
+        return failed("trainings", evidence, "; ".join(advice for _, _, advice in faults if advice))
+    machine = plan.machine
+    ranks = f"{machine.num_ranks} rank{'' if machine.num_ranks == 1 else 's'}"
+    return passed("trainings", f"{ranks} each, on {machine.words}: {machine.chosen_by}")
 
 
 def check_python(version: tuple[int, int]) -> Check:
@@ -194,10 +197,12 @@ def render_checks(checks: Sequence[Check]) -> str:
     lines = []
     for check in checks:
         begin = f"{check.outcome:<4}  {check.name:<{width}}  "
-        lines += textwrap.wrap(check.evidence, WIDTH, initial_indent=begin, subsequent_indent=indent)
-        if check.next_step:
-            lines += textwrap.wrap(
-                f"-> {check.next_step}", WIDTH, initial_indent=indent, subsequent_indent=f"{indent}   "
-            )
+        lines += _wrap(check.evidence, begin, indent)
+        lines += _wrap(f"-> {check.next_step}", indent, f"{indent}   ") if check.next_step else []
     counts = {outcome: sum(check.outcome == outcome for check in checks) for outcome in ("OK", "WARN", "FAIL")}
     return "\n".join([*lines, "", ", ".join(f"{number} {outcome}" for outcome, number in counts.items())]) + "\n"
+
+
+def _wrap(text: str, first_indent: str, indent: str) -> list[str]:
+    """Return a text's lines; keys and flags are not cut at their hyphens, as they are to be copied."""
+    return textwrap.wrap(text, WIDTH, initial_indent=first_indent, subsequent_indent=indent, break_on_hyphens=False)

@@ -41,7 +41,7 @@ def check_slurm(
         return [*profile_checks, failed("slurm", f"not on PATH: {', '.join(missing)}", advice)]
     nodes = list_nodes()
     if nodes is None:
-        advice = "ask again when `sinfo` does, or ask the administrator"
+        advice = "run this on a login node, where `sinfo` answers; what it says there is for the administrator"
         return [*profile_checks, failed("slurm", "sinfo does not answer", advice)]
     config = ask(["scontrol", "show", "config"]) or ""
     accounting = read_accounting(config)

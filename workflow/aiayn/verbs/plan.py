@@ -2,9 +2,14 @@
 
 Hours come from trainings of the same system on the same kind of machine, where records of such lie below the results or
 runs folder; else from the operations of its updates. What trainings really took stands beside, once there are any.
+
+Where trainings run, unless --launcher says: by Slurm for the paper's scale, or where --cluster or --config cluster=NAME
+names one; else on this machine. By Slurm each has the GPUs of the cluster's file; here it has one, this machine's or of
+the kind that --gpu names. --num-gpus says another number. The first assumption of the plan says what was taken.
 """
 
 import argparse
+import math
 from pathlib import Path
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
@@ -12,15 +17,26 @@ EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn plan`."""
-    from aiayn.plan.config import add_config_arguments
-    from aiayn.plan.machine import LAUNCHERS
+    from aiayn.plan.config import add_config_arguments, add_launcher_argument
+    from aiayn.plan.machine import PRICE_FLAG
 
     add_config_arguments(parser)
+    add_launcher_argument(parser)
     parser.add_argument(
-        "--launcher", choices=LAUNCHERS, help="where trainings run (default: slurm for a cluster with GPUs, else local)"
+        "--gpu", metavar="NAME",
+        help="a GPU of config/hardware.yaml, such as H100 (default: the cluster's gpu_type, else the paper's; locally "
+        "this machine's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--num-gpus", type=int, metavar="N", help="GPUs of one training (default: the cluster's; locally 1)"
     )
-    parser.add_argument("--gpu", metavar="NAME", help="a GPU of config/hardware.yaml, such as H100")
-    parser.add_argument("--num-gpus", type=int, metavar="N", help="GPUs of one training (default: the cluster's)")
+    parser.add_argument(
+        "--utilisation", type=float, metavar="FRACTION",
+        help="share of the GPUs' rate that trainings reach (default: as measured ones did, else 0.3)",
+    )  # fmt: skip
+    parser.add_argument(
+        PRICE_FLAG, type=float, metavar="PRICE", help="your price of a GPU (default: config/hardware.yaml's)"
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument(
         "--benchmarks", type=Path, default=Path("benchmarks"), metavar="FOLDER",
@@ -33,17 +49,15 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan."""
     import msgspec
 
-    from aiayn.errors import UsageError
     from aiayn.hardware import read_hardware
     from aiayn.launch.cluster_spec import read_cluster
-    from aiayn.plan.config import read_changed_scale
+    from aiayn.plan.config import choose_launcher, read_changed_scale
     from aiayn.plan.machine import choose_machine
     from aiayn.plan.plan import group_asked, make_plan
     from aiayn.plan.text import render_plan
     from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
 
-    if args.num_gpus is not None and args.num_gpus < 1:
-        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more")
+    _refuse_wrong_numbers(args)
     scale = read_changed_scale(args.configfile, args.config)
     corpora, hardware = read_corpora(scale), read_hardware()
     asked = group_asked(
@@ -54,10 +68,32 @@ def run(args: argparse.Namespace) -> None:
         num_baselines=len(expand_baselines(scale, corpora)),
     )
     cluster = read_cluster(args.cluster or scale.cluster)
-    launcher = args.launcher or ("slurm" if args.cluster else None)
-    machine = choose_machine(cluster, hardware, launcher=launcher, gpu=args.gpu, num_gpus=args.num_gpus)
-    plan = make_plan(asked, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks)
+    machine = choose_machine(
+        cluster, hardware, launcher=choose_launcher(args, scale), gpu=args.gpu, num_gpus=args.num_gpus,
+        dollars_per_gpu_hour=args.dollars_per_gpu_hour,
+    )  # fmt: skip
+    plan = make_plan(
+        asked, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
+        utilisation_fraction=args.utilisation,
+    )  # fmt: skip
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(plan), indent=1).decode("utf-8"))
         return
     print(render_plan(plan), end="")
+
+
+def _refuse_wrong_numbers(args: argparse.Namespace) -> None:
+    """Refuse numbers that nothing can have.
+
+    Raises:
+        UsageError: naming the flag, its value and what was expected.
+    """
+    from aiayn.errors import UsageError
+    from aiayn.plan.machine import PRICE_FLAG
+
+    if args.num_gpus is not None and args.num_gpus < 1:
+        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more")
+    if args.utilisation is not None and not 0 < args.utilisation <= 1:
+        raise UsageError(f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4")
+    if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
+        raise UsageError(f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1")

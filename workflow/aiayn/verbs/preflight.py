@@ -1,6 +1,7 @@
 """Check what a config needs before it is started: config, mirrors, space, GPUs or Slurm, versions, code.
 
-With `--launcher slurm` trainings are checked as the cluster's file asks for them, CPU rules as the profile does:
+Without --launcher it is Slurm for the paper's scale, or where --cluster or --config cluster=NAME names one; else this
+machine. With Slurm trainings are checked as the cluster's file asks for them, CPU rules as the profile does:
 partition, nodes, time, account, QoS and their limits.
 Each check is OK, WARN or FAIL, with what was seen and what to do next. Nothing is downloaded, written or submitted.
 Exit code 1 if any check fails.
@@ -22,16 +23,13 @@ EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher sl
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn preflight`."""
-    from aiayn.plan.config import add_config_arguments
-    from aiayn.plan.machine import LAUNCHERS
+    from aiayn.plan.config import add_config_arguments, add_launcher_argument
 
     add_config_arguments(parser)
-    parser.add_argument(
-        "--launcher", choices=LAUNCHERS, default="local", help="where trainings are to run (default: local)"
-    )
+    add_launcher_argument(parser)
     parser.add_argument(
         "--profile", type=Path, metavar="FOLDER",
-        help="with --launcher slurm: the profile that snakemake is given (default: the checkout's profiles/slurm)",
+        help="for Slurm: the profile that snakemake is given (default: the checkout's profiles/slurm)",
     )  # fmt: skip
     parser.add_argument("--offline", action="store_true", help="ask no place over the network")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
@@ -54,6 +52,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.errors import AiaynError, UsageError
     from aiayn.preflight.checks import render_checks
 
+    args.launcher = _launcher(args)
     if args.profile is not None and args.launcher != "slurm":
         raise UsageError(f"--profile {args.profile}: nothing looks at it on this machine; add `--launcher slurm`")
     checks = _gather_checks(args)
@@ -64,6 +63,17 @@ def run(args: argparse.Namespace) -> None:
     num_failed = sum(check.outcome == "FAIL" for check in checks)
     if num_failed:
         raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
+
+
+def _launcher(args: argparse.Namespace) -> str:
+    """Return where trainings are to run; of a config that cannot be read its own check says what is wrong."""
+    from aiayn.errors import AiaynError
+    from aiayn.plan.config import choose_launcher, read_changed_scale
+
+    try:
+        return choose_launcher(args, read_changed_scale(args.configfile, args.config))
+    except AiaynError:
+        return str(args.launcher or "local")
 
 
 def _gather_checks(args: argparse.Namespace) -> "list[Check]":

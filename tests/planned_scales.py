@@ -1,0 +1,67 @@
+"""Plans of the project's own scales, and records of trainings that never were, for the tests of `aiayn plan`."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aiayn.hardware import read_hardware
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.paths import train_record
+from aiayn.plan.machine import Machine, choose_machine
+from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
+from aiayn.records import TrainRecord, write_record
+from aiayn.spec import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
+from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
+from tests.records_factory import EIGHT_P100, PROVENANCE
+
+HARDWARE = read_hardware()
+PLAIN, CPU = read_cluster("plain"), read_cluster("cpu")
+P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=None)
+PAPER = read_scale(CONFIG_FOLDER / "paper.yaml")
+# Half of the machine and a twelfth of the time: 4 V100, jobs of 2 hours less 2 minutes to save.
+MINE: ClusterSpec = msgspec.structs.replace(
+    PLAIN, name="mine", gpu_type="v100", gpus_per_node=4, ranks_per_node=4, time_limit_minutes=120, signal_seconds=120,
+    max_num_jobs=20,
+)  # fmt: skip
+
+
+def asked_of(scale: ScaleSpec) -> AskedScale:
+    """Return what a scale of the project's own config asks for."""
+    corpora = read_corpora(scale)
+    return group_asked(
+        scale,
+        corpora=corpora,
+        systems=read_systems(scale),
+        evaluations=expand_evaluations(scale),
+        num_baselines=len(expand_baselines(scale, corpora)),
+    )
+
+
+def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100, *, utilisation: float | None = None) -> Plan:
+    """Return a scale's plan, with its folders below `folder`."""
+    here = msgspec.structs.replace(scale, runs_folder=str(folder / "runs"))
+    return make_plan(
+        asked_of(here), machine, HARDWARE, results_folder=folder / "results", benchmarks_folder=folder / "benchmarks",
+        utilisation_fraction=utilisation,
+    )  # fmt: skip
+
+
+def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[float, str]:
+    """Return the predicted hours of a row, and their basis."""
+    (row,) = [one for one in plan.trainings if (one.system, one.corpus) == (system, corpus)]
+    return row.speed.hours, row.speed.basis
+
+
+def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainRecord:
+    """Write and return the record of base's training with seed 1: an hour on 8 P100, unless changed."""
+    record = TrainRecord(
+        provenance=PROVENANCE, run="wmt14_en_de-base-seed1-01234567", corpus="wmt14_en_de", system="base", seed=1,
+        updates=training.updates, wall_seconds=3600.0, gpu_seconds=8 * 3600.0, hardware=EIGHT_P100, tokens=1,
+        num_attempts=1, num_parameters=1, run_folder="", log_path="", models=[], tensors_sha256="",
+        training_json=msgspec.json.encode(training).decode(),
+    )  # fmt: skip
+    record = msgspec.structs.replace(record, **changes)
+    path = train_record(folder / "results", "paper", record.corpus, record.system, record.seed)
+    write_record(record, path)
+    return record
