@@ -1,20 +1,27 @@
 """Two ranks that share each update: they train, stop together, resume, and die together."""
 
+import errno
 import os
 import re
 import signal
+import time
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 import torch
 
-from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint
+import aiayn.engine.train
+from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
+from aiayn.engine.node_check import check_node
 from aiayn.engine.task import SharedBatches
 from aiayn.errors import RunError
 from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
+from aiayn.runs.rank_errors import noted_errors
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
@@ -200,6 +207,54 @@ def test_rank_0_killed_ends_the_others_too(run_folder: Path, data: BinarizedCorp
     status_0, status_1 = train_ranks(request, {0: Signal(update=3, number=KILLED)})
     assert (status_0, os.waitstatus_to_exitcode(status_1)) == (KILLED, 1)
     assert outcomes(run_folder) == []
+
+
+ONE_UPDATE = {**TWO_BATCHES, "updates": 1, "save_interval_updates": 1}
+NO_SHARED_MEMORY = "NCCL error: ncclSystemError: System call failed. Error while creating a segment in /dev/shm"
+
+
+def test_the_first_reduction_of_all_is_the_checks_and_its_error_is_told(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NCCL makes its communicator in it. Had it no attempt and no note, three more jobs would meet it again."""
+    for name in ("all_reduce", "broadcast", "broadcast_object_list", "all_gather"):
+        monkeypatch.setattr(torch.distributed, name, mock.Mock(side_effect=RuntimeError(NO_SHARED_MEMORY)))
+    request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
+    assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
+    (ended,) = (event for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended))
+    assert ended.outcome == "failed"
+    assert f"an all-reduce: {NO_SHARED_MEMORY}; leave that node out" in ended.reason
+
+
+def test_no_rank_waits_in_the_check_for_rank_0_to_read_its_checkpoint(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gigabytes, from a file system that may be slow; the check's time-out is for sound devices."""
+    looked_path = run_folder / "looked"
+
+    def look_slowly(folder: Path) -> tuple[Path | None, list[Path]]:
+        time.sleep(0.5)
+        looked_path.touch()
+        return newest_whole_full(folder)
+
+    def check_after_it(*arguments: Any) -> None:
+        assert looked_path.exists()
+        check_node(*arguments)
+
+    monkeypatch.setattr(aiayn.engine.train, "newest_whole_full", look_slowly)
+    monkeypatch.setattr(aiayn.engine.train, "check_node", check_after_it)
+    assert train_ranks(make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)) == [0, 0]
+
+
+def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = mock.Mock(side_effect=OSError(errno.ESTALE, "Stale file handle"))
+    monkeypatch.setattr(aiayn.engine.train, "newest_whole_full", stale)
+    request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
+    assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
+    (noted,) = noted_errors(run_folder)
+    assert re.fullmatch(r"rank 0 on \S+: OSError: \[Errno \d+\] Stale file handle", noted)
 
 
 def test_no_rank_trains_a_run_that_is_done(two_ranks: TrainingRequest, undisturbed: TrainRecord) -> None:

@@ -20,10 +20,11 @@ from aiayn.__main__ import main
 from aiayn.errors import RunError
 from aiayn.launch.code_snapshot import CODE_FOLDER_NAME
 from aiayn.launch.job import TrainingRequest
+from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
 from aiayn.runs.locks import is_locked
-from tests.engine.hooked_job import Fault, KillAtBegin, Signal, Wait, hooked
+from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, record_path_of, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
 
@@ -184,6 +185,35 @@ def test_a_done_run_needs_neither_disk_nor_time(
     (tmp_path / "runs" / run_name / DONE_NAME).write_bytes(record)
     assert main(arguments(tmp_path, data)) == 0
     assert (tmp_path / "seed1.json").read_bytes() == record
+
+
+class ChangeFolder(Hook, frozen=True, kw_only=True):
+    """The job's working directory becomes another."""
+
+    def act(self) -> None:
+        """Change it."""
+        os.chdir("/")
+
+
+@pytest.mark.usefixtures("tiny_system")
+def test_a_job_in_another_working_directory_finds_its_inputs(
+    tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prologue or a container may change it; what the record names is hashed before anything is trained."""
+    binarized_path = Path(data.folder).parent / "record.json"
+    monkeypatch.chdir(binarized_path.parent)
+    named = [argument.replace(str(binarized_path), "record.json") for argument in arguments(tmp_path, data)]
+    assert "record.json" in named
+    with hooked(ChangeFolder(update=3)):
+        assert main([*named, "--updates", "4", "--launcher", "debug"]) == 0
+    inputs = read_record(tmp_path / "seed1.json", TrainRecord).provenance.input_sha256_by_path
+    assert inputs == {str(binarized_path): file_sha256(binarized_path)}
+
+
+def test_an_input_that_is_not_there_is_told_before_the_first_update(run_folder: Path, data: BinarizedCorpus) -> None:
+    with pytest.raises(RunError, match=r"/no/record.json: no such file here, an input of this training"):
+        train(make_request(run_folder, data, binarized_path="/no/record.json"))
+    assert starts(run_folder) == []
 
 
 def test_cuda_without_a_gpu_is_noted_as_a_failure(run_folder: Path, data: BinarizedCorpus) -> None:

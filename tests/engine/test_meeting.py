@@ -1,18 +1,25 @@
 """How the ranks of a job find each other, and nobody else."""
 
+import errno
+import fcntl
 import os
 import platform
 import signal
 import socket
+import threading
 from pathlib import Path
+from unittest import mock
 
+import msgspec
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 import aiayn.engine.meeting
-from aiayn.engine.meeting import NUM_PORTS_TRIED, meet, ports_of
-from aiayn.engine.rank_notes import error_noted, rank_lock
-from aiayn.engine.ranks import Rank
+import aiayn.engine.rank_notes
+import aiayn.engine.ranks
+from aiayn.engine.meeting import NUM_PORTS_TRIED, is_peer_loss, meet, ports_of
+from aiayn.engine.rank_notes import BusyRunError, error_noted, rank_lock
+from aiayn.engine.ranks import Rank, Start, StartLine
 from aiayn.engine.train import train_rank
 from aiayn.errors import LaunchError
 from aiayn.launch.job import StopFlag
@@ -129,6 +136,104 @@ def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.Monk
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert not is_locked(tmp_path / attempts.RANK_LOCK_NAME)
+
+
+ELSEWHERE = attempts.Started(
+    attempt=1, time="2026-01-01T12:00:00+00:00", job="7", host="n2", device="cpu", num_gpus=0, threads_per_rank=1,
+    commit="", update=0,
+)  # fmt: skip
+
+
+@pytest.fixture(params=["free", "held", "impossible"])
+def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
+    attempts.append_event(tmp_path, ELSEWHERE)
+    (tmp_path / attempts.RANK_LOCK_NAME).touch()
+    monkeypatch.setattr(aiayn.engine.rank_notes, "STILL_SECONDS", 0.4)
+    monkeypatch.setattr(aiayn.engine.rank_notes, "_LOOK_SECONDS", 0.01)
+    error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
+    refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))
+    if error_number:
+        monkeypatch.setattr(fcntl, "lockf", refuse)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("lock_on_n2")
+def test_an_attempt_that_beats_on_another_host_is_not_joined_by_a_second(tmp_path: Path) -> None:
+    """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no error is noted."""
+    path, rank = tmp_path / attempts.RANK_LOCK_NAME, Rank(index=0, num_ranks=1, job="8", local_index=0)
+    beat = threading.Timer(0.05, os.utime, [path])
+    beat.start()
+    with (
+        pytest.raises(BusyRunError, match=r"another process is training this run \(n2, job 7\); wait for it"),
+        error_noted(tmp_path, rank),
+        rank_lock(tmp_path),
+    ):
+        pytest.fail("trained")
+    beat.join()
+    assert noted_errors(tmp_path) == []
+
+
+def test_an_attempt_that_stands_still_on_another_host_is_dead(
+    lock_on_n2: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A host that crashed may keep its lock on an NFS server until it is back."""
+    with rank_lock(tmp_path):
+        assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(os.getpid())
+    assert "the heartbeat of the training on n2, job 7 has stood still for 0 s" in caplog.text
+    assert ("though its lock is still held" in caplog.text) == (lock_on_n2 == "held")
+
+
+def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.engine.rank_notes, "_has_beaten", lambda _: pytest.fail("watched"))
+    attempts.append_event(tmp_path, ELSEWHERE)
+    attempts.end_attempt(tmp_path, update=0, outcome="stopped", reason="asked by SIGTERM")
+    with rank_lock(tmp_path):
+        pass
+    attempts.append_event(tmp_path, msgspec.structs.replace(ELSEWHERE, host=platform.node()))
+    with rank_lock(tmp_path):
+        pass
+    monkeypatch.setattr(fcntl, "lockf", mock.Mock(side_effect=OSError(errno.EAGAIN, "held")))
+    with pytest.raises(BusyRunError, match="another process is training this run"), rank_lock(tmp_path):
+        pass
+
+
+def test_ranks_hear_from_rank_0_where_to_begin_by_the_store_alone(free_ports: list[int]) -> None:
+    store = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
+    ranks = [Rank(index=index, num_ranks=2, job="7", local_index=index) for index in (0, 1)]
+    first, second = (StartLine(rank, store) for rank in ranks)
+    for start in (Start(is_needed=True), Start(is_needed=True, full_path="full_00000010.pt")):
+        assert first.agree(start) is start
+        assert second.agree(None) == start
+
+
+def test_rank_0_holds_the_store_until_the_others_have_heard_that_nothing_is_left(free_ports: list[int]) -> None:
+    store = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
+    ranks = [Rank(index=index, num_ranks=2, job="7", local_index=index) for index in (0, 1)]
+    heard: list[Start] = []
+    late = threading.Timer(0.3, lambda: heard.append(StartLine(ranks[1], store).agree(None)))
+    late.start()
+    StartLine(ranks[0], store).agree(Start(is_needed=False))
+    late.join(1.0)
+    assert heard == [Start(is_needed=False)]
+
+
+def test_a_rank_0_that_says_nothing_is_named(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.engine.ranks, "START_SECONDS", 0.2)
+    store = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
+    with pytest.raises(LaunchError, match="job 7: no word of rank 0 within 0 s: it hangs"):
+        StartLine(Rank(index=1, num_ranks=2, job="7", local_index=1), store).agree(None)
+
+
+def test_a_system_error_of_nccl_is_of_this_node_unless_it_tells_of_another() -> None:
+    """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind it."""
+    local = "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in /dev/shm"
+    assert not is_peer_loss(RuntimeError(local))
+    remote = (
+        "ncclSystemError: System call failed.\nLast error:\nCall to recv from 10.0.0.2 failed: Connection reset by peer"
+    )
+    assert is_peer_loss(RuntimeError(remote))
+    assert is_peer_loss(RuntimeError("ncclRemoteError: A call failed possibly due to a network error"))
 
 
 def test_a_rank_notes_its_own_error_and_not_that_another_is_gone(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -64,10 +65,10 @@ def say_from_ranks(
 
 
 @contextmanager
-def planted(is_planted: bool, name: str, value: object) -> Iterator[None]:
-    """Replace a function of the check on the rank that is to be bad."""
-    with mock.patch.object(node_check, name, value) if is_planted else mock.patch.object(os, "name", os.name):
-        yield
+def planted(is_planted: bool, name: str, value: object) -> Iterator[Any]:
+    """Replace a function of the check on the rank that is to be bad, and yield what it is then."""
+    with mock.patch.object(node_check, name, value) if is_planted else mock.patch.object(os, "name", os.name) as new:
+        yield new
 
 
 def test_a_sound_node_passes_in_less_than_a_second_and_leaves_no_file(tmp_path: Path) -> None:
@@ -182,6 +183,15 @@ def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
     said = say_from_ranks(tmp_path, work)
     assert f"rank 0 of 2 on {HOST} (cpu): an all-reduce: not done within 0.4 s" in said[0]
     assert f"rank 1 of 2 on {HOST} (cpu): no word of it within 0.6 s" in said[0]
+
+
+@pytest.mark.parametrize(("device", "seconds"), [("cpu", 60.0), ("cuda", 120.0)])
+def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(
+    tmp_path: Path, device: str, seconds: float
+) -> None:
+    with planted(True, "_check_layer", mock.Mock()), planted(True, "_Ranks", mock.Mock()) as ranks:
+        check_node(ALONE, device, tmp_path)
+    assert ranks.call_args.args == (ALONE, device, seconds)
 
 
 @pytest.mark.parametrize("killed", [0, 1])

@@ -28,14 +28,14 @@ _LOWEST_PORT, _NUM_PORTS = 20000, 12000  # below those that Linux gives to outgo
 _STEP_OF_RESTART, _STEP_OF_ROW = 1009, 1511
 _LOOK_SECONDS = 3.0
 _WORD_KEY, _HERE_KEY = "aiayn/job", "aiayn/here"
-# What gloo and NCCL say when another rank's process is gone; neither has a type of error for it.
+# What gloo and NCCL say when another rank's process is gone; neither has a type of error for it. NCCL's ncclSystemError
+# is none: it is also said of a missing interface, a small /dev/shm or too little locked memory of this very node.
 _PEER_LOSS_WORDS = (
     "Connection closed by peer",
     "Connection reset by peer",
     "Connection was likely closed",
     "Broken pipe",
     "ncclRemoteError",
-    "ncclSystemError",
 )
 
 
@@ -146,3 +146,13 @@ def init_process_group(backend: str, store: TCPStore, index: int, num_ranks: int
     torch.distributed.init_process_group(
         backend, store=PrefixStore("aiayn/group", store), rank=index, world_size=num_ranks
     )
+
+
+def part_from_others(store: TCPStore, key: str, index: int, num_ranks: int, *, within_seconds: float) -> None:
+    """Let rank 0, whose process holds the store, not end before the others have heard what stands at `key`."""
+    with contextlib.suppress(RuntimeError):
+        num_heard = store.add(f"{key}/num_heard", 1)
+        deadline = time.monotonic() + within_seconds
+        while index == 0 and num_heard < num_ranks and time.monotonic() < deadline:
+            time.sleep(0.01)
+            num_heard = store.add(f"{key}/num_heard", 0)

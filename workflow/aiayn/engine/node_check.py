@@ -4,7 +4,6 @@ A bad node is found here within seconds and by its name, not after hours by a lo
 draws a random number, so that a training after it is the same bit for bit.
 """
 
-import contextlib
 import datetime
 import itertools
 import math
@@ -21,7 +20,7 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from aiayn.engine.meeting import is_peer_loss
+from aiayn.engine.meeting import is_peer_loss, part_from_others
 from aiayn.engine.ranks import Rank
 from aiayn.errors import LaunchError
 from aiayn.provenance import replace_on_success
@@ -29,6 +28,7 @@ from aiayn.provenance import replace_on_success
 # For either half of the check, as far as it needs the other ranks: a rank that starts late has its imports behind it. A
 # check that fails takes about so long at most, for the first half of a sound one is over at once.
 TIMEOUT_SECONDS = 60.0
+CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
 SUM_SHARE = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
 PARTING_SECONDS = 5.0
 LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
@@ -52,16 +52,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     is_silent: bool = False
 
 
-def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float | None = None) -> None:
     """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`; all joined before.
 
-    Each rank reports to all others after either half, so that every rank's error names every bad one.
+    `timeout_seconds` are by default the device's. Each rank reports to all others after either half, so that every
+    rank's error names every bad one.
 
     Raises:
         LaunchError: naming host, rank and device of each that is bad or silent, what was found, what was expected, and
             the next step.
         RuntimeError: one of `is_peer_loss`, if another rank's process is gone: no node is bad then, as far as is known.
     """
+    if timeout_seconds is None:
+        timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     ranks = _Ranks(rank, device, timeout_seconds)
     step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
     problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
@@ -113,7 +116,9 @@ class _Ranks:
             report_by_index |= {index: self._heard(self._store, part, index, deadline) for index in others}
             if loss is not None and any(report.is_silent for report in report_by_index.values()):
                 raise loss
-            self._part_from_others(self._store, part)
+            seconds = min(PARTING_SECONDS, self._timeout_seconds)
+            key = f"{self._prefix}/{part}"
+            part_from_others(self._store, key, self._rank.index, self._rank.num_ranks, within_seconds=seconds)
         if any(report.problem for report in report_by_index.values()):
             raise LaunchError(self._message(report_by_index))
 
@@ -157,16 +162,6 @@ class _Ranks:
                 raise
             problem = f"no word of it within {self._timeout_seconds:g} s; {NODE_ADVICE}"
         return Report(host=host, device=self._own.device.partition(":")[0], problem=problem, is_silent=True)
-
-    def _part_from_others(self, store: TCPStore, part: str) -> None:
-        """Let rank 0, whose process holds the store, not end before the others have heard it."""
-        key = f"{self._prefix}/{part}/num_heard"
-        with contextlib.suppress(RuntimeError):
-            num_heard = store.add(key, 1)
-            deadline = time.monotonic() + min(PARTING_SECONDS, self._timeout_seconds)
-            while self._rank.index == 0 and num_heard < self._rank.num_ranks and time.monotonic() < deadline:
-                time.sleep(0.01)
-                num_heard = store.add(key, 0)
 
     def _message(self, report_by_index: dict[int, Report]) -> str:
         bad = [
@@ -237,6 +232,8 @@ def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
 
 def all_reduced(summand_N: Tensor) -> Tensor:
     """Return the sum over all ranks, on the CPU: with NCCL nothing has happened before it is there."""
+    if summand_N.is_cuda:
+        torch.cuda.set_device(summand_N.device)  # of this thread: a new one has the node's first
     torch.distributed.all_reduce(summand_N)
     return summand_N.cpu()
 

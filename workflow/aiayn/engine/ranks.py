@@ -5,16 +5,25 @@ another begins anew.
 """
 
 import contextlib
+import datetime
 import os
+import platform
 import signal
 from collections.abc import Iterator
 
 import msgspec
 import torch
 import torch.distributed
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from aiayn.engine.meeting import init_process_group, meet
+from aiayn.engine.meeting import init_process_group, is_peer_loss, meet, part_from_others
+from aiayn.errors import LaunchError
 from aiayn.launch.job import StopFlag
+
+# For rank 0 to say where to begin: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
+# gigabytes, from a file system that may be slow; twice, if the newest is torn.
+START_SECONDS = 600.0
+_HEARD_SECONDS = 5.0
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,26 +43,61 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     full_path: str | None = None
 
 
+class StartLine:
+    """Where the other ranks wait for rank 0's word: the store by which they joined, which needs no device that works.
+
+    So that a device, or what joins them, fails in the job's first check, and not before it.
+    """
+
+    def __init__(self, rank: Rank, store: TCPStore | None) -> None:
+        self._rank = rank
+        self._store = store
+        self._num_calls = 0
+
+    def agree(self, start: Start | None) -> Start:
+        """Return rank 0's `start` on every rank; the others give none. Every rank calls equally often.
+
+        Raises:
+            LaunchError: if rank 0 says nothing within START_SECONDS.
+            RuntimeError: one of `is_peer_loss`, if rank 0's process is gone.
+        """
+        self._num_calls += 1
+        key = f"aiayn/start/{self._num_calls}"
+        if start is None:
+            start = self._heard(key)
+        elif self._store is not None:
+            self._store.set(key, msgspec.json.encode(start).decode())
+        if self._store is not None and not start.is_needed:
+            part_from_others(self._store, key, self._rank.index, self._rank.num_ranks, within_seconds=_HEARD_SECONDS)
+        return start
+
+    def _heard(self, key: str) -> Start:
+        assert self._store is not None, "rank 0 alone gives a start, and is never without one"
+        try:
+            self._store.wait([key], datetime.timedelta(seconds=START_SECONDS))
+        except RuntimeError as error:
+            if is_peer_loss(error):
+                raise
+            raise LaunchError(
+                f"{platform.node()}: job {self._rank.job}: no word of rank 0 within {START_SECONDS:.0f} s: it hangs, "
+                "or the file system that it reads checkpoints from; look at its log in the run's folder `submitit`"
+            ) from error
+        return msgspec.json.decode(self._store.get(key), type=Start)
+
+
 @contextlib.contextmanager
-def joined_ranks(rank: Rank, device: str) -> Iterator[None]:
+def joined_ranks(rank: Rank, device: str) -> Iterator[StartLine]:
     """Join the job's ranks in one process group; a rank that dies in the block ends the others."""
     if rank.num_ranks == 1:
-        yield
+        yield StartLine(rank, None)
         return
     os.environ.update(RANK=str(rank.index), WORLD_SIZE=str(rank.num_ranks), LOCAL_RANK=str(rank.local_index))
     if device == "cuda":
         torch.cuda.set_device(rank.local_index)
-    init_process_group(_backend(device), meet(rank.index, rank.num_ranks, rank.job), rank.index, rank.num_ranks)
-    yield
+    store = meet(rank.index, rank.num_ranks, rank.job)
+    init_process_group(_backend(device), store, rank.index, rank.num_ranks)
+    yield StartLine(rank, store)
     torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction
-
-
-def agree_on_start(rank: Rank, start: Start | None) -> Start:
-    """Return rank 0's `start` on every rank; the others give none."""
-    told = [msgspec.json.encode(start) if start else b""]
-    if rank.num_ranks > 1:
-        torch.distributed.broadcast_object_list(told, src=0)
-    return msgspec.json.decode(told[0], type=Start)
 
 
 class StopVote:
@@ -93,9 +137,12 @@ def _of_weight(weight: int) -> signal.Signals | None:
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:
-    """Return the flags by which fairseq finds its place among the ranks."""
+    """Return the flags by which fairseq finds its place among the ranks.
+
+    A rank that is alone must say so: fairseq would start a process for every GPU that it sees, each with a whole batch.
+    """
     if rank.num_ranks == 1:
-        return []
+        return ["--distributed-world-size", "1"]
     return [
         "--distributed-init-method", "env://", "--distributed-no-spawn",
         "--distributed-world-size", str(rank.num_ranks), "--distributed-rank", str(rank.index),

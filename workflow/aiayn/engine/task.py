@@ -1,6 +1,7 @@
 """Our translation task: one that remembers, computes in the wanted precision, and searches as the paper did."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,11 +15,32 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from aiayn.engine.generator import make_generator
 from aiayn.errors import ConfigError
 
+OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
+
 
 def forget_validations() -> None:
     """Set early stopping's count back: fairseq keeps it on a function, over all trainings of a process."""
     fairseq_cli.train.should_stop_early.best = None
     fairseq_cli.train.should_stop_early.num_runs = 0
+
+
+@contextmanager
+def _memory_required() -> Iterator[None]:
+    """Let a lack of memory end the training, in other words than torch's.
+
+    By those fairseq knows it, leaves the batch out and trains on: on one GPU without that batch, with accumulated
+    gradients by a wrong mean, on several ranks with reductions that are not the other ranks'.
+    """
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one; others of CUDA have only the words
+        if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
+            raise
+        raise RuntimeError(
+            f"{str(error).replace(OUT_OF_MEMORY, 'memory exhausted')}; no batch may be left out: lower "
+            "max_tokens_per_batch in the system's file and raise batches_per_update by as much, or take GPUs with more "
+            "memory, or see who else is on this one"
+        ) from error
 
 
 @dataclass
@@ -136,16 +158,23 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """
         model.train()
         model.set_num_updates(update_num)
-        with self._computing(sample["target"].device.type):
-            loss, sample_size, logging_output = criterion(model, sample)
-        if ignore_grad:
-            loss *= 0
-        optimizer.backward(loss)
+        with _memory_required():
+            with self._computing(sample["target"].device.type):
+                loss, sample_size, logging_output = criterion(model, sample)
+            if ignore_grad:
+                loss *= 0
+            optimizer.backward(loss)
         return loss, sample_size, logging_output
 
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
-        """Validate in the precision of training."""
-        with self._computing(sample["target"].device.type):
+        """Validate in the precision of training.
+
+        Where memory is short fairseq frees the gradients and validates that batch again, which changes no number; where
+        there are none left to free, it is this training's end.
+        """
+        has_gradients = any(parameter.grad is not None for parameter in model.parameters())
+        required = nullcontext() if has_gradients else _memory_required()
+        with required, self._computing(sample["target"].device.type):
             loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         return loss, sample_size, logging_output
 

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import torch
 
 from aiayn.engine import compat, plugin
@@ -18,13 +19,14 @@ from aiayn.engine.checkpoints import (
     remove_partial_files,
     update_of,
 )
+from aiayn.engine.device import available_device, require_promised_gpus, resolve_device
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import check_node
 from aiayn.engine.rank_notes import error_noted, rank_lock
-from aiayn.engine.ranks import Rank, Start, StopVote, agree_on_start, joined_ranks, rank_flags
+from aiayn.engine.ranks import Rank, Start, StartLine, StopVote, joined_ranks, rank_flags
 from aiayn.engine.task import AiaynTranslationTask, forget_validations
-from aiayn.engine.training_record import make_record
+from aiayn.engine.training_record import hash_inputs, make_record
 from aiayn.errors import LaunchError
 from aiayn.launch.job import StopFlag, TrainingRequest
 from aiayn.provenance import utc_now
@@ -40,6 +42,15 @@ class StopTraining(BaseException):
     """The training was asked to save and end; no `Exception`, so that fairseq's handlers let it pass."""
 
 
+class _Begin(msgspec.Struct, frozen=True, kw_only=True):
+    """What rank 0 has found in the run's folder, and noted of its start."""
+
+    started: attempts.Started
+    full_path: Path | None
+    torn_paths: list[Path]
+    input_sha256_by_path: dict[str, str]
+
+
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts and its record.
 
@@ -51,28 +62,21 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     run_folder = Path(request.run_folder)
     with contextlib.ExitStack() as stack:
         with error_noted(run_folder, rank):
-            _require_promised_gpu(request)
-            stack.enter_context(joined_ranks(rank, available_device(request.training.device)))
+            require_promised_gpus(request)
+            line = stack.enter_context(joined_ranks(rank, available_device(request.training.device)))
         if rank.index == 0:
-            _lead(request, rank, stop)
-        elif agree_on_start(rank, None).is_needed:
+            _lead(request, rank, stop, line)
+        else:
             with error_noted(run_folder, rank):
-                _follow(request, rank, stop)
+                _follow(request, rank, stop, line)
 
 
-def _require_promised_gpu(request: TrainingRequest) -> None:
-    """Refuse a node without the GPUs that Slurm was asked for: `device: auto` would train on its CPUs, for weeks."""
-    if request.gpus_per_node and request.training.device != "cpu" and torch.cuda.device_count() < request.gpus_per_node:
-        raise LaunchError(
-            f"{platform.node()}: torch sees {torch.cuda.device_count()} GPUs, expected {request.gpus_per_node} as in "
-            "the cluster's file (gpus_per_node); leave the node out (`sbatch_lines: {exclude: NODE}`), or set 0"
-        )
-
-
-def _follow(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
+def _follow(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine) -> None:
     """Do the part of a rank that is not the first: check its node, and train from where rank 0 says."""
+    if not line.agree(None).is_needed:
+        return
     _check_node(request, rank)
-    start = agree_on_start(rank, None)
+    start = line.agree(None)
     if start.is_needed:
         with contextlib.suppress(StopTraining):
             _train_with_fairseq(request, rank, stop, start)
@@ -82,37 +86,54 @@ def _check_node(request: TrainingRequest, rank: Rank) -> None:
     check_node(rank, available_device(request.training.device), Path(request.run_folder) / "checkpoints")
 
 
-def _lead(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Do rank 0's part: train if the run is not done, under its lock."""
+def _lead(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine) -> None:
+    """Do rank 0's part: train if the run is not done, under its lock.
+
+    Whatever may take minutes comes before the first word to the others: the check's time-outs run from there.
+    """
     run_folder = Path(request.run_folder)
-    with rank_lock(run_folder):
-        is_needed = not (run_folder / attempts.DONE_NAME).exists()
-        agree_on_start(rank, Start(is_needed=is_needed))
-        if is_needed:
-            _attempt(request, rank, stop, run_folder)
+    with contextlib.ExitStack() as stack:
+        with error_noted(run_folder, rank):
+            stack.enter_context(rank_lock(run_folder))
+            is_done = (run_folder / attempts.DONE_NAME).exists()
+            begin = None if is_done else _begin(request, rank, run_folder)
+            line.agree(Start(is_needed=begin is not None))
+        if begin is not None:
+            _attempt(request, rank, stop, line, begin)
 
 
-def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, run_folder: Path) -> None:
-    """Run one attempt on rank 0 and note its end, whichever it is."""
+def _begin(request: TrainingRequest, rank: Rank, run_folder: Path) -> _Begin:
+    """Look at what earlier attempts and the stages before have left, and note that one begins."""
     folder = run_folder / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
     remove_partial_files(run_folder)
     remove_partial_files(folder)
     forget_noted_errors(run_folder)
+    input_sha256_by_path = hash_inputs(request)
     full_path, torn_paths = newest_whole_full(folder)
     update = update_of(full_path) if full_path else 0
     attempts.close_lost_attempt(run_folder, update=update)
     started = _note_start(request, rank, run_folder, update)
+    return _Begin(
+        started=started, full_path=full_path, torn_paths=torn_paths, input_sha256_by_path=input_sha256_by_path
+    )
+
+
+def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine, begin: _Begin) -> None:
+    """Run one attempt on rank 0 and note its end, whichever it is."""
+    run_folder = Path(request.run_folder)
+    folder = run_folder / "checkpoints"
     try:
         with _log_added(run_folder / attempts.LOG_NAME):
-            for torn_path in torn_paths:
-                logger.warning(f"{torn_path}: torn, resuming from update {update} instead")
+            for torn_path in begin.torn_paths:
+                logger.warning(f"{torn_path}: torn, resuming from update {begin.started.update} instead")
             _require_another_job(request, rank)
             _check_node(request, rank)
-            _require_same_machine(request, run_folder, started)
-            _train_from(request, rank, stop, full_path)
+            _require_same_machine(request, run_folder, begin.started)
+            _train_from(request, rank, stop, line, begin.full_path)
         ended = utc_now()
-        record = make_record(request, started, num_ranks=rank.num_ranks, until=ended)
+        hashes = begin.input_sha256_by_path
+        record = make_record(request, begin.started, num_ranks=rank.num_ranks, until=ended, sha256_by_path=hashes)
     except StopTraining:
         reason = f"asked by {stop.agreed.name if stop.agreed else 'nobody'}"
         attempts.end_attempt(run_folder, update=_newest_update(folder), outcome="stopped", reason=reason)
@@ -184,18 +205,6 @@ def _require_same_machine(request: TrainingRequest, run_folder: Path, started: a
         logger.warning("resumed with another number of threads: sums are rounded in another order from here on")
 
 
-def available_device(device: str) -> str:
-    """Return `cpu` or `cuda`, whichever a training with this `device` would use here."""
-    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-
-
-def resolve_device(device: str) -> str:
-    """Return `cpu` or `cuda` for `auto`, and refuse `cuda` where there is none."""
-    if device == "cuda" and not torch.cuda.is_available():
-        raise LaunchError("device: cuda, but torch sees no GPU here; set `device: auto`, or run where one is")
-    return available_device(device)
-
-
 @contextlib.contextmanager
 def _log_added(path: Path) -> Iterator[None]:
     """Let the root logger also write to a file, in fairseq's own format; at last the error that ended the block."""
@@ -217,12 +226,12 @@ def _log_added(path: Path) -> Iterator[None]:
         handler.close()
 
 
-def _train_from(request: TrainingRequest, rank: Rank, stop: StopFlag, full_path: Path | None) -> None:
+def _train_from(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine, full_path: Path | None) -> None:
     """Train from a full checkpoint, or from nothing, unless it is the last one; tell the other ranks."""
     stop.agreed = stop.signal_number
     is_stopping = stop.agreed is not None
     is_needed = not is_stopping and not _is_finished(full_path, request)
-    start = agree_on_start(rank, Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
+    start = line.agree(Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
     if is_stopping:
         raise StopTraining
     if start.is_needed:

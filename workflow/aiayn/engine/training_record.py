@@ -16,14 +16,32 @@ from aiayn.engine.checkpoints import (
     update_of,
 )
 from aiayn.engine.task import AiaynTranslationTask
-from aiayn.errors import CheckpointError
+from aiayn.errors import CheckpointError, LaunchError
 from aiayn.launch.job import TrainingRequest
-from aiayn.provenance import gather_provenance
+from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Hardware, SavedModel, TrainRecord
 from aiayn.runs import attempts
 
 
-def make_record(request: TrainingRequest, started: attempts.Started, *, num_ranks: int, until: str) -> TrainRecord:
+def hash_inputs(request: TrainingRequest) -> dict[str, str]:
+    """Return the SHA-256 of each file that the record will name as its input, by path; before anything is trained.
+
+    Raises:
+        LaunchError: if one is not there.
+    """
+    paths = [Path(path) for path in (request.binarized_path, request.vectors_path) if path is not None]
+    for path in paths:
+        if not path.is_file():
+            raise LaunchError(
+                f"{platform.node()}: {path}: no such file here, an input of this training; make it again, or mount its "
+                "folder in the job's container"
+            )
+    return {str(path): file_sha256(path) for path in paths}
+
+
+def make_record(
+    request: TrainingRequest, started: attempts.Started, *, num_ranks: int, until: str, sha256_by_path: dict[str, str]
+) -> TrainRecord:
     """Return the record of a training whose newest attempt `started` and is over at `until` (UTC).
 
     Raises:
@@ -38,9 +56,9 @@ def make_record(request: TrainingRequest, started: attempts.Started, *, num_rank
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = attempts.summarise_attempts(attempts.read_events(run_folder), until=until)
-    input_paths = [Path(path) for path in (request.binarized_path, request.vectors_path) if path is not None]
+    provenance = gather_provenance(command=request.command)
     return TrainRecord(
-        provenance=gather_provenance(input_paths, command=request.command),
+        provenance=msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path),
         run=request.run,
         corpus=request.corpus,
         system=request.system,

@@ -7,6 +7,7 @@ imported here, in the job, alone.
 import contextlib
 import logging
 import os
+import platform
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import FrameType
 
 import msgspec
 
+import aiayn
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm_queue import requeue_job
@@ -28,7 +30,8 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     What decides its tensors is in `training`, `seed`, the data-bin and, for `embeddings: vectors`, the file of vectors
     that the embeddings start from. On Slurm `num_earlier_jobs` of this training ran before this one, and with
-    `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`.
+    `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`, and it is to run the code in
+    `code_folder`, if that is told.
     """
 
     run: str
@@ -48,6 +51,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     num_earlier_jobs: int = 0
     max_num_jobs: int | None = None
     gpus_per_node: int = 0
+    code_folder: str | None = None
 
 
 class StopFlag:
@@ -105,9 +109,13 @@ class TrainingJob:
             environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
             hosts = environment.hostnames
             os.environ["MASTER_ADDR"] = hosts[0] if len(hosts) > 1 else "127.0.0.1"  # one node needs no network
+            if not self.request.gpus_per_node:
+                os.environ["CUDA_VISIBLE_DEVICES"] = ""  # where devices are not confined it would see other people's
         elif self.visible_gpus is not None and self.request.training.device != "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
         try:
+            if is_slurm:
+                require_own_code(self.request.code_folder)
             from aiayn.engine.ranks import Rank
             from aiayn.engine.train import train_rank
         except Exception as error:  # another job would meet it again
@@ -128,6 +136,22 @@ class TrainingJob:
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
         if is_slurm and rank.index == 0 and stop.agreed == signal.SIGUSR2:
             continue_later(self.request, rank.job, rank.job_number)
+
+
+def require_own_code(code_folder: str | None) -> None:
+    """Refuse to train by other code than the copy that was taken when the job was submitted; None: it is not known.
+
+    Raises:
+        LaunchError: naming both.
+    """
+    here = Path(aiayn.__file__).resolve()
+    if code_folder is not None and not here.is_relative_to(Path(code_folder).resolve()):
+        raise LaunchError(
+            f"{platform.node()}: aiayn was imported from {here.parent}, expected from {code_folder}, the copy of the "
+            "code that this run was submitted with; let PYTHONPATH reach Python in the container (pyxis: "
+            "`srun_options: {container-env: PYTHONPATH}`, Apptainer: `--env PYTHONPATH=$PYTHONPATH`), and mount the "
+            "runs folder there"
+        )
 
 
 def _is_in_driver() -> bool:

@@ -1,0 +1,139 @@
+"""Which devices a job trains on: those that it was promised, no others, and never a CPU in place of a GPU."""
+
+import os
+import platform
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import fairseq.options
+import msgspec
+import pytest
+import submitit
+import torch
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
+
+import aiayn
+from aiayn.engine.device import require_promised_gpus
+from aiayn.engine.fairseq_args import train_flags
+from aiayn.engine.ranks import Rank, rank_flags
+from aiayn.errors import LaunchError
+from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest, require_own_code
+from aiayn.runs.rank_errors import noted_errors
+from tests.engine.tiny_spec import TRAINING
+from tests.unit.test_launch import make_request
+
+ALONE = Rank(index=0, num_ranks=1, job="7", local_index=0)
+TOO_OLD = "The NVIDIA driver on your system is too old (found version 12040)."
+
+
+def request_of_gpus(gpus_per_node: int, device: str = "auto") -> TrainingRequest:
+    """Return a request of so many GPUs a node."""
+    training = msgspec.structs.replace(TRAINING, device=device)
+    return msgspec.structs.replace(make_request(Path("run")), gpus_per_node=gpus_per_node, training=training)
+
+
+def see_gpus(monkeypatch: pytest.MonkeyPatch, num_gpus: int, *, by_nvml: int, error: Exception | None = None) -> None:
+    """Let torch see so many once CUDA has begun, or fail then; before that it counts what NVML tells."""
+    has_begun: list[bool] = []
+
+    def init() -> None:
+        if error is not None:
+            raise error
+        has_begun.append(True)
+
+    monkeypatch.setattr(torch.cuda, "init", init)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus if has_begun else by_nvml)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: error is None and num_gpus > 0)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError(TOO_OLD), AssertionError("Torch not compiled with CUDA enabled")], ids=["driver", "build"]
+)
+def test_gpus_that_torch_cannot_use_do_not_count(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """NVML counts all 8, without CUDA: the training would go to the CPUs."""
+    see_gpus(monkeypatch, 0, by_nvml=8, error=error)
+    with pytest.raises(LaunchError) as raised:
+        require_promised_gpus(request_of_gpus(8))
+    told = f"{platform.node()}: torch sees 0 GPUs, expected 8 as in the cluster's file (gpus_per_node): {error}; "
+    assert str(raised.value).startswith(told)
+    assert "TORCH_INDEX_URL" in str(raised.value)
+
+
+def test_a_rank_that_sees_its_own_gpu_alone_is_told_to_see_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    see_gpus(monkeypatch, 1, by_nvml=8)
+    with pytest.raises(LaunchError, match=r"torch sees 1 GPUs, expected 8 .*\{gpu-bind: none\}"):
+        require_promised_gpus(request_of_gpus(8))
+
+
+def test_who_was_promised_nothing_or_gets_all_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    see_gpus(monkeypatch, 8, by_nvml=8)
+    require_promised_gpus(request_of_gpus(8))
+    see_gpus(monkeypatch, 0, by_nvml=8, error=RuntimeError(TOO_OLD))
+    require_promised_gpus(request_of_gpus(0))
+    require_promised_gpus(request_of_gpus(8, device="cpu"))
+
+
+@pytest.mark.parametrize(("is_told", "num_started"), [(True, 0), (False, 8)])
+def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
+    monkeypatch: pytest.MonkeyPatch, is_told: bool, num_started: int
+) -> None:
+    """By fairseq's own decision; without our flag it starts 8, each with a whole batch."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "MASTER_")) or name in ("RANK", "WORLD_SIZE"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    flags = train_flags(TRAINING, make_request(Path("run")).data, seed=1, save_folder="checkpoints", device="cuda")
+    flags += rank_flags(ALONE, "cuda") if is_told else []
+    arguments = fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), input_args=flags)
+    main = mock.Mock()
+    with mock.patch("torch.multiprocessing.spawn") as spawn:
+        distributed_utils.call_main(convert_namespace_to_omegaconf(arguments), main)
+    assert [call.kwargs["nprocs"] for call in spawn.call_args_list] == [num_started] * (num_started > 0)
+    assert main.call_count == (0 if num_started else 1)
+
+
+@pytest.fixture
+def in_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let a job believe that it is rank 0 of one of Slurm's, on the node n1; what it sets in the environment goes."""
+    environment = SimpleNamespace(
+        name=lambda: "slurm", hostnames=["n1"], paths=SimpleNamespace(result_pickle=tmp_path / "7_0_result.pkl"),
+        global_rank=0, num_tasks=1, job_id="7", local_rank=0,
+    )  # fmt: skip
+    monkeypatch.setattr(submitit, "JobEnvironment", lambda: environment)
+    monkeypatch.setenv("MASTER_ADDR", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+
+@pytest.mark.usefixtures("in_slurm")
+@pytest.mark.parametrize(("gpus_per_node", "visible"), [(0, ""), (2, "0,1")])
+def test_a_slurm_job_sees_no_gpu_that_it_did_not_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus_per_node: int, visible: str
+) -> None:
+    """Where the site does not confine devices, `device: auto` would take other people's."""
+    seen: list[str | None] = []
+    monkeypatch.setattr("aiayn.engine.train.train_rank", lambda *_: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")))
+    request = msgspec.structs.replace(make_request(tmp_path), gpus_per_node=gpus_per_node)
+    TrainingJob(request)._train(StopFlag())
+    assert seen == [visible]
+
+
+@pytest.mark.usefixtures("in_slurm")
+def test_a_job_by_other_code_than_was_submitted_is_refused_and_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image has an aiayn of its own, and PYTHONPATH does not reach it."""
+    monkeypatch.setattr("aiayn.engine.train.train_rank", lambda *_: pytest.fail("trained"))
+    request = msgspec.structs.replace(make_request(tmp_path), code_folder=str(tmp_path / "code" / "abc"))
+    with pytest.raises(LaunchError, match="let PYTHONPATH reach Python in the container"):
+        TrainingJob(request)._train(StopFlag())
+    (noted,) = noted_errors(tmp_path)
+    imported = Path(aiayn.__file__).resolve().parent
+    assert f"aiayn was imported from {imported}, expected from {tmp_path}/code/abc, the copy of the code" in noted
+
+
+def test_the_code_as_submitted_is_taken_by_any_name(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(Path(aiayn.__file__).parents[1])
+    require_own_code(str(tmp_path / "link"))
+    require_own_code(None)  # of a request that does not say

@@ -1,0 +1,71 @@
+"""A lack of GPU memory ends a training with what to change: fairseq would leave the batch out and train on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aiayn.engine.criterion import AiaynLabelSmoothing
+from aiayn.errors import RunError
+from aiayn.records import BinarizedCorpus
+from tests.engine.tiny_spec import TWO_BATCHES
+from tests.engine.tiny_training import log_text, make_request, outcomes, train
+
+SHORT = {"updates": 4, "save_interval_updates": 4}
+TORCHS_OWN = "CUDA out of memory. Tried to allocate 20.00 MiB."
+
+
+@pytest.fixture
+def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let the loss fail at its `calls`, counted from 1, of those in training or of those in validation."""
+
+    def fail(calls: set[int], error: RuntimeError, *, in_training: bool) -> None:
+        original, count = AiaynLabelSmoothing.forward, [0]
+
+        def forward(criterion: Any, *arguments: Any, **named: Any) -> Any:
+            count[0] += criterion.training == in_training
+            if criterion.training == in_training and count[0] in calls:
+                raise error
+            return original(criterion, *arguments, **named)
+
+        monkeypatch.setattr(AiaynLabelSmoothing, "forward", forward)
+
+    return fail
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError(TORCHS_OWN), RuntimeError("CUDA error: out of memory")])
+def test_out_of_memory_in_the_second_half_of_an_update_ends_the_training(
+    run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None], error: RuntimeError
+) -> None:
+    """The update would be made of the first half's gradients, set back to nothing, over the tokens of both."""
+    fail_at({6}, error, in_training=True)
+    with pytest.raises(RunError, match=r"memory exhausted.*; no batch may be left out: lower max_tokens_per_batch"):
+        train(make_request(run_folder, data, **TWO_BATCHES, **SHORT))
+    assert outcomes(run_folder) == ["failed"]
+    assert "attempting to recover from OOM" not in log_text(run_folder)
+
+
+def test_another_error_keeps_its_words(run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]) -> None:
+    fail_at({2}, RuntimeError("CUDA error: an illegal memory access was encountered"), in_training=True)
+    with pytest.raises(RunError, match="RuntimeError: CUDA error: an illegal memory access was encountered\n"):
+        train(make_request(run_folder, data, **SHORT))
+
+
+def test_a_batch_that_validates_when_gradients_are_freed_costs_nothing(
+    tmp_path: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
+) -> None:
+    undisturbed = train(make_request(tmp_path / "undisturbed", data, **SHORT))
+    fail_at({1}, torch.OutOfMemoryError(TORCHS_OWN), in_training=False)
+    record = train(make_request(tmp_path / "short_of_memory", data, **SHORT))
+    assert "ran out of memory in validation step, retrying batch" in log_text(tmp_path / "short_of_memory")
+    assert record.tensors_sha256 == undisturbed.tensors_sha256
+
+
+def test_a_batch_that_does_not_validate_even_so_ends_the_training(
+    run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
+) -> None:
+    fail_at({1, 2}, torch.OutOfMemoryError(TORCHS_OWN), in_training=False)
+    with pytest.raises(RunError, match=r"CUDA memory exhausted\. Tried .*; no batch may be left out"):
+        train(make_request(run_folder, data, **SHORT))
