@@ -115,6 +115,15 @@ def write_done(folder: Path, *, updates: int, tokens: int, wall_seconds: float, 
     write_record(record, folder / DONE_NAME)
 
 
+def job_output(folder: Path, job: str, text: str) -> Path:
+    """Let rank 0 of a job, or the sbatch file before it, have printed so much more."""
+    path = folder / "submitit" / f"{job}_0_log.out"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8", newline="\n") as output:
+        output.write(text)
+    return path
+
+
 # What rank 0 does as far as others see: it holds the lock with its number in it; told to end, it saves first.
 _TRAINING = """
 import fcntl, os, pathlib, signal, sys

@@ -1,5 +1,6 @@
 """attempts.jsonl tells what happened to a run, through crashes, and its sums are right."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from aiayn.errors import RecordError
 from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
+    DONE_NAME,
     LOG_NAME,
     AttemptSummary,
     Ended,
@@ -17,6 +19,7 @@ from aiayn.runs.attempts import (
     append_event,
     close_lost_attempt,
     end_attempt,
+    is_done,
     log_tail,
     newest_update,
     open_attempt,
@@ -141,6 +144,27 @@ def test_seconds_are_summed_over_attempts() -> None:
 
 def test_no_attempt_sums_to_nothing() -> None:
     assert summarise_attempts([]) == AttemptSummary(num_attempts=0, wall_seconds=0, gpu_seconds=0)
+
+
+def test_a_run_is_done_once_its_folder_holds_its_record(tmp_path: Path) -> None:
+    assert not is_done(tmp_path / "no such run")
+    assert not is_done(tmp_path)
+    (tmp_path / DONE_NAME).touch()
+    assert is_done(tmp_path)
+
+
+def test_a_record_that_a_network_file_system_still_calls_absent_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client remembers that a path was not there; the folder it reads anew."""
+    (tmp_path / DONE_NAME).touch()
+
+    def remember(path: object, **_: object) -> os.stat_result:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+    monkeypatch.setattr(os, "stat", remember)
+    assert not (tmp_path / DONE_NAME).exists()
+    assert is_done(tmp_path)
 
 
 def test_seconds_between_times() -> None:

@@ -1,15 +1,22 @@
 """`aiayn cancel` ends what runs or waits, tells what was saved, and refuses everything else."""
 
+import contextlib
+import errno
+import os
 import platform
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import aiayn.runs.cancel
+import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.runs.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
 from tests.run_folders import (
     FakeSlurm,
+    at,
     make_run,
     settings_line,
     started,
@@ -17,6 +24,7 @@ from tests.run_folders import (
     training_process,
     write_done,
 )
+from tests.slurm.no_locks import no_locks
 
 RUN = "demo_en_de-base-seed1-0a1b2c3d"
 
@@ -26,6 +34,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm(tmp_path / "slurm")
     monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
     monkeypatch.setattr(aiayn.runs.cancel, "QUEUE_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.runs.cancel, "SECONDS_TO_FREE_A_LOCK", 0.05)
     return fake
 
 
@@ -41,6 +50,43 @@ def slurm_run(tmp_path: Path, slurm: FakeSlurm) -> Path:
     """Return the folder of a run whose job waits."""
     slurm.put("22", "PENDING", RUN, reason="Priority")
     return make_run(tmp_path / "runs", RUN, jobs=[submitted("slurm", "22")], saved_updates=[100])
+
+
+@pytest.fixture
+def forgotten_run(tmp_path: Path, slurm: FakeSlurm) -> Path:
+    """Return the folder of a run that began here in a Slurm job of which squeue knows nothing."""
+    begun = started(1, 0, job="22", host=platform.node())
+    jobs = [submitted("slurm", "22")]
+    return make_run(tmp_path / "runs", RUN, events=[begun], jobs=jobs, log=[settings_line(500)])
+
+
+@pytest.fixture
+def unseen_run(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder of such a run on another machine, n1, on a file system without locks."""
+    monkeypatch.setattr(aiayn.runs.status, "utc_now", lambda: at(1))
+    monkeypatch.setattr(aiayn.runs.cancel, "BEATS_SECONDS", 0.3)
+    begun = started(1, 0, job="22", host="n1")
+    jobs = [submitted("slurm", "22")]
+    with no_locks():
+        yield make_run(tmp_path / "runs", RUN, events=[begun], jobs=jobs, log=["x"], log_minutes=0)
+
+
+@contextlib.contextmanager
+def beating(run_folder: Path) -> Iterator[None]:
+    """Touch rank 0's lock over and over, as rank 0 does."""
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(0.02):
+            os.utime(run_folder / RANK_LOCK_NAME)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def cancel(run_folder: Path, *flags: str) -> int:
@@ -80,7 +126,19 @@ def test_a_run_on_another_machine_is_named_and_left_alone(tmp_path: Path, capsys
     with training_process(folder) as training:
         assert cancel(folder) == 1
         assert training.poll() is None
-    assert f"is on elsewhere, this is {platform.node()}; run `aiayn cancel {RUN}` there" in capsys.readouterr().err
+    assert f"is on elsewhere, this is {platform.node()}; run `aiayn cancel {RUN}` there, or" in capsys.readouterr().err
+
+
+def test_a_process_of_another_user_is_named_and_left_alone(
+    local_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with training_process(local_run) as training, monkeypatch.context() as patched:
+        patched.setattr(os, "kill", refuse)
+        assert cancel(local_run, "--timeout-seconds", "1") == 1
+    assert f"process {training.pid} is another user's, who can end it" in capsys.readouterr().err
 
 
 def test_a_driver_that_has_not_submitted_yet_is_not_taken_for_a_training(
@@ -125,3 +183,76 @@ def test_a_job_of_another_copy_of_the_project_is_not_cancelled_with_it(
     assert cancel(slurm_run) == 1
     assert "end this one by its number: scancel 22" in capsys.readouterr().err
     assert slurm.cancelled == ""
+
+
+def test_a_job_that_slurm_forgot_is_ended_here_as_a_local_one(
+    forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with training_process(forgotten_run) as training:
+        assert cancel(forgotten_run) == 0
+        assert training.wait(timeout=20) == 0
+    assert "saved at update 120 of 500; the same command" in capsys.readouterr().out
+    assert slurm.cancelled == ""
+
+
+def test_a_job_that_slurm_forgot_elsewhere_is_told_how_to_end(
+    forgotten_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = platform.node()
+    with training_process(forgotten_run) as training:
+        monkeypatch.setattr(platform, "node", lambda: "login")
+        assert cancel(forgotten_run) == 1
+        assert training.poll() is None
+    assert capsys.readouterr().err == (
+        f"aiayn cancel: {RUN}: squeue does not know of its job, but rank 0 lives: it is on {here}, this is login; run "
+        f"`aiayn cancel {RUN}` there, or `ssh {here} kill -TERM {training.pid}`: it saves and ends\n"
+    )
+
+
+def test_a_job_that_slurm_forgot_ends_with_the_one_that_waits_in_its_place(
+    forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.put("22", "PENDING", RUN, reason="launch failed requeued held")
+    with training_process(forgotten_run) as training:
+        assert cancel(forgotten_run) == 0
+        assert training.wait(timeout=20) == 0
+    assert f"--name={RUN}" in slurm.cancelled
+    assert "saved at update 120" in capsys.readouterr().out
+
+
+def test_a_forgotten_job_whose_lock_is_not_seen_is_told_how_to_end_if_it_beats(
+    unseen_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (unseen_run / RANK_LOCK_NAME).write_text("1234", encoding="utf-8")
+    os.utime(unseen_run / RANK_LOCK_NAME, (0, 0))
+    assert cancel(unseen_run) == 1
+    told = capsys.readouterr().err
+    assert "squeue does not know of job 22; on n1, its lock is not seen from here" in told
+    assert "no sign of life within 0 s; nothing was done" in told
+    with beating(unseen_run):
+        assert cancel(unseen_run) == 1
+    assert "but rank 0 lives: it is on n1, this is" in (told := capsys.readouterr().err)
+    assert "`ssh n1 kill -TERM 1234`: it saves and ends" in told
+
+
+def test_a_lock_file_without_a_number_is_no_process(
+    forgotten_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with training_process(forgotten_run) as training:
+        (forgotten_run / RANK_LOCK_NAME).write_text("", encoding="utf-8")
+        assert cancel(forgotten_run) == 1
+        assert "rank 0 has only just begun; nothing was done" in capsys.readouterr().err
+        assert training.poll() is None
+        monkeypatch.setattr(platform, "node", lambda: "login")
+        assert cancel(forgotten_run) == 1
+    assert f"run `aiayn cancel {RUN}` there: it saves and ends" in capsys.readouterr().err
+
+
+def test_a_silent_queue_says_that_the_job_runs(
+    forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.fall_silent()
+    with training_process(forgotten_run) as training:
+        assert cancel(forgotten_run) == 1
+        assert training.poll() is None
+    assert "squeue does not answer; nothing was done, repeat it when it does" in capsys.readouterr().err

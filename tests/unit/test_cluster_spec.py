@@ -33,6 +33,31 @@ def test_every_shipped_cluster_is_whole(name: str) -> None:
         ("poll_seconds: 15.0", "poll_seconds: 0.0", "poll_seconds is 0.0; expected a number of seconds above 0"),
         ("sbatch_lines: {}  ", "sbatch_lines: {job-name: x}", "expected no 'job-name', which is not to be set here"),
         ("sbatch_lines: {}  ", "sbatch_lines: {--exclusive: ''}", "expected no '--exclusive', which is not to"),
+        ("sbatch_lines: {}  ", "sbatch_lines: {exp: NONE}", "expected no 'exp', which is not to be set here"),
+        *(
+            ("sbatch_lines: {}  ", f"sbatch_lines: {{{name}: x}}", f"expected no '{name}', which is not to be set here")
+            for name in ("clusters", "cluster", "parsable", "quiet", "wait", "test-only", "test_only", "chdir")
+        ),
+        ("srun_options: {}  ", "srun_options: {chdir: /}", "expected no 'chdir', which is not to be set here"),
+        ("srun_options: {}  ", "srun_options: {clusters: gpu}", "expected no 'clusters', which is not to be set here"),
+        ("srun_options: {}  ", "srun_options: {kill-on-bad-exit: '0'}", "expected no 'kill-on-bad-exit', which is not"),
+        ("srun_options: {}  ", "srun_options: {cpus_per_task: '1'}", "expected no 'cpus_per_task', which is not to be"),
+        ("srun_options: {}  ", "srun_options: {export: NONE}", "expected no 'export', which is not to be set here"),
+        (
+            "srun_options: {}  ",
+            "srun_options: {container-image=a: ''}",
+            "expected no 'container-image=a', which is not",
+        ),
+        ("srun_options: {}  ", "srun_options: [pty]", "srun_options"),
+        ("python: null  ", "python: ''", "python is ''; expected null, or one command on one line, which Python's own"),
+        ("python: null  ", "python: module load x && python", "python is 'module load x && python'; expected null, or"),
+        ("python: null  ", "python: 'python3 # ours'", "python is 'python3 # ours'; expected null, or one command on"),
+        (
+            "python: null  ",
+            "python: apptainer exec 'a.sif python",
+            'python is "apptainer exec \'a.sif python"; expected',
+        ),
+        ("python: null  ", 'python: "python3\\n"', "python is 'python3\\n'; expected null, or one command on one line"),
         ("name: plain", "name: ours", "name is 'ours'; expected 'plain', as the file is called"),
     ],
 )
@@ -42,6 +67,31 @@ def test_a_fault_is_named_with_its_file_and_line(tmp_path: Path, old: str, new: 
         read_cluster("plain", edited(tmp_path, old, new))
     assert f"plain.yaml:{line}: " in str(caught.value)
     assert fault in str(caught.value)
+
+
+def test_a_cluster_file_from_before_containers_is_read(tmp_path: Path) -> None:
+    """People keep copies of the shipped files."""
+    (tmp_path / "clusters").mkdir()
+    older = [line for line in PLAIN.split("\n") if not line.startswith(("srun_options:", "python:"))]
+    (tmp_path / "clusters" / "plain.yaml").write_text("\n".join(older), encoding="utf-8")
+    assert read_cluster("plain", tmp_path) == read_cluster("plain")
+
+
+def test_the_examples_of_the_shipped_files_are_valid(tmp_path: Path) -> None:
+    """Their comments hold a whole container by pyxis, and another way to start Python."""
+    (tmp_path / "clusters").mkdir()
+    shown = [line.removeprefix("#   ") for line in PLAIN.split("\n") if line.startswith("#   ")]
+    (tmp_path / "clusters" / "plain.yaml").write_text(
+        "\n".join(
+            shown[:2] + [line for line in PLAIN.split("\n") if not line.startswith(("srun_options:", "python:"))]
+        ),
+        encoding="utf-8",
+    )
+    cluster = read_cluster("plain", tmp_path)
+    assert cluster.srun_options["container-mounts"] == "/scratch:/scratch"
+    assert cluster.python == "python3"
+    assert shown[2].startswith("python: apptainer exec --nv ")
+    assert len(shown) == 3
 
 
 def test_without_the_file_those_that_there_are_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.errors import LaunchError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
-from aiayn.launch.submit import sbatch_text, submit_to_slurm
+from aiayn.launch.submit import SubmissionError, sbatch_text, submit_to_slurm
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.text.binarize import data_bin_digest
@@ -111,20 +111,52 @@ def test_what_would_overrule_the_file_is_hidden_from_sbatch(
     foreign = {
         "SBATCH_JOB_NAME": "another", "SBATCH_PARTITION": "debug", "SBATCH_ACCOUNT": "mine", "SLURM_CPU_BIND": "cores",
         "SLURM_JOB_ID": "3", "SLURM_CONF": "/etc/slurm.conf", "MASTER_PORT": "1", "SUBMITIT_PREEMPT_SIGNAL": "USR1",
+        "SLURM_CLUSTERS": "gpu", "SLURM_JWT": "token",
     }  # fmt: skip
     for name, value in foreign.items():
         monkeypatch.setenv(name, value)
     submit_to_slurm(make_request(tmp_path / "run"), msgspec.structs.replace(plain, partition="gpu"), tmp_path / "code")
     seen = (slurm.folder / "sbatch_environment").read_text(encoding="utf-8").split()
-    assert seen == ["SBATCH_ACCOUNT=mine", "SLURM_CONF=/etc/slurm.conf"]  # of the account the file says nothing
+    # Of the account the file says nothing; of the cluster and the token, squeue and scancel make use, too.
+    assert seen == [
+        "SBATCH_ACCOUNT=mine", "SLURM_CLUSTERS=gpu", "SLURM_CONF=/etc/slurm.conf", "SLURM_JWT=token",
+    ]  # fmt: skip
     assert {name: os.environ[name] for name in foreign} == foreign
     assert "#SBATCH --signal=USR2@120" in (slurm.folder / "7.sh").read_text(encoding="utf-8")
 
 
-def test_a_refusal_carries_what_sbatch_said(tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec) -> None:
+def test_a_refusal_carries_what_sbatch_said_and_says_it_once(
+    tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, capfd: pytest.CaptureFixture[str]
+) -> None:
     slurm.set_flag("refused", "sbatch: error: invalid partition specified: gpu")
     with pytest.raises(LaunchError, match=r"run: sbatch failed: [\s\S]*invalid partition specified: gpu"):
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_passing"),
+    [
+        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", True),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", True),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates", True),
+        ("sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates acc", True),
+        ("sbatch: error: AssocGrpSubmitJobsLimit\nsbatch: error: Batch job submission failed: Job violates ac", True),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True),
+        ("sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission failed: Job violat", False),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination", False),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", False),
+        ("", False),
+    ],
+)
+def test_what_slurm_may_take_later_is_told_from_what_it_never_will(
+    words: str, is_passing: bool, tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec
+) -> None:
+    slurm.set_flag("refused", words)
+    with pytest.raises(SubmissionError) as raised:
+        submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
+    assert raised.value.is_passing is is_passing
+    assert raised.value.exit_code == 3
 
 
 def test_without_slurm_nothing_is_submitted(
@@ -156,6 +188,7 @@ def test_an_sbatch_that_hangs_is_ended(
     (slurm.commands / "sbatch").write_text("#!/bin/sh\nsleep 20\n", encoding="utf-8")
     monkeypatch.setattr("aiayn.launch.submit._SBATCH_TIMEOUT_SECONDS", 0.5)
     began = time.monotonic()
-    with pytest.raises(LaunchError, match=r"run: sbatch failed: .*no answer within 0.5 s"):
+    with pytest.raises(SubmissionError, match=r"run: sbatch failed: .*no answer within 0.5 s") as raised:
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
+    assert raised.value.is_passing
     assert time.monotonic() - began < 15

@@ -1,17 +1,30 @@
 """`aiayn logs` prints the end of a run's log and follows it, whatever becomes of the file."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import aiayn.runs.logs
 from aiayn.__main__ import main
-from aiayn.runs.attempts import LOG_NAME, append_event
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, append_event
+from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from aiayn.runs.logs import follow, in_words, last_lines, newest_log
-from tests.run_folders import ended, make_run, settings_line, started, statistics_line, write_done, write_log
+from tests.run_folders import (
+    ended,
+    job_output,
+    make_run,
+    settings_line,
+    started,
+    statistics_line,
+    submitted,
+    write_done,
+    write_log,
+)
 
 VALID = (
     '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss": "2.069", '
@@ -29,10 +42,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.runs.logs, "SECONDS_AFTER_DONE", 0.05)
 
 
+@pytest.fixture(autouse=True)
+def no_follower_outlives_its_test() -> Iterator[None]:
+    """End the run that a follower follows, and so its thread, which would look at it for ever."""
+    yield
+    while Follower.started:
+        follower = Follower.started.pop()
+        (follower.folder / DONE_NAME).touch()
+        follower.thread.join(20)
+        assert not follower.thread.is_alive()
+
+
 class Follower:
     """Follows a run in a thread; `lines` and `notes` are what it got so far."""
 
+    started: ClassVar[list["Follower"]] = []
+
     def __init__(self, folder: Path, num_lines: int) -> None:
+        self.started.append(self)
+        self.folder = folder
         self.lines: list[str] = []
         self.notes: list[str] = []
         self.thread = threading.Thread(target=self._follow, args=(folder, num_lines), daemon=True)
@@ -41,6 +69,9 @@ class Follower:
     def _follow(self, folder: Path, num_lines: int) -> None:
         for line in follow(folder, num_lines=num_lines, note=self.notes.append):
             self.lines.append(line)
+
+    def wait_for_notes(self, expected: list[str]) -> None:
+        wait_until(lambda: self.notes == expected, lambda: f"{self.notes}, expected {expected}")
 
     def wait_for(self, expected: list[str]) -> None:
         wait_until(lambda: self.lines == expected, lambda: f"{self.lines}, expected {expected}")
@@ -105,12 +136,80 @@ def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys
     where = ["--runs-folder", str(run_folder.parent)]
     assert main(["logs", "demo", *where]) == 1
     assert "no log yet; `aiayn status demo_en_de-base-seed1-0a1b2c3d` tells" in capsys.readouterr().err
-    (run_folder / "submitit").mkdir()
-    (run_folder / "submitit" / "4711_0_log.out").write_text("ImportError\n", encoding="utf-8")
+    path = job_output(run_folder, "4711", "ImportError\n")
     assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == "ImportError\n"
+    assert capsys.readouterr().out == f"== no train.log yet; its newest job printed, in {path}:\nImportError\n"
     write_log(run_folder, ["begun"])
     assert newest_log(run_folder).name == LOG_NAME
+
+
+@pytest.fixture
+def resumed_in_vain(run_folder: Path) -> Path:
+    """Return the folder of a run whose second job has printed something, and has begun no attempt."""
+    write_log(run_folder, ["of the first job"])
+    job_output(run_folder, "4711", "of the first job\n")
+    for job in (submitted("slurm", "4711"), submitted("slurm", "23", minutes=9)):
+        append_job(run_folder, job)
+    job_output(run_folder, "23", "loading modules\nbash: module: command not found\n")
+    return run_folder
+
+
+def test_what_a_job_printed_that_began_no_attempt_follows_the_log(
+    resumed_in_vain: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    where = ["--runs-folder", str(resumed_in_vain.parent), "--lines", "1"]
+    head = f"== job 23 has begun no attempt; it printed, in {resumed_in_vain / 'submitit' / '23_0_log.out'}:"
+    assert main(["logs", "demo", *where]) == 0
+    assert capsys.readouterr().out == f"of the first job\n{head}\nbash: module: command not found\n"
+    with caplog.at_level(logging.INFO):
+        assert main(["logs", "demo", *where, "--raw"]) == 0
+    assert capsys.readouterr().out == "of the first job\n"
+    assert caplog.messages == [head, "bash: module: command not found"]
+    (resumed_in_vain / "rank3.error").write_text("rank 3 on n1: ImportError: x\n\nTraceback", encoding="utf-8")
+    assert main(["logs", "demo", *where]) == 0
+    assert capsys.readouterr().out.endswith("\n== rank 3 on n1: ImportError: x\n")
+    append_event(resumed_in_vain, started(2, 10, job="23"))
+    assert main(["logs", "demo", *where]) == 0
+    assert capsys.readouterr().out == "of the first job\n"
+
+
+def test_following_tells_what_a_job_prints_until_its_attempt_begins(resumed_in_vain: Path) -> None:
+    follower = Follower(resumed_in_vain, num_lines=1)
+    path = resumed_in_vain / "submitit" / "23_0_log.out"
+    first = [f"== job 23 has begun no attempt yet; it prints, in {path}:", "bash: module: command not found"]
+    follower.wait_for_notes(first)
+    append_job(resumed_in_vain, submitted("slurm", "24", minutes=20))
+    time.sleep(0.05)
+    job_output(resumed_in_vain, "23", "of a job that is over\n")
+    second_path = job_output(resumed_in_vain, "24", "loading modules\n")
+    second = [f"== job 24 has begun no attempt yet; it prints, in {second_path}:", "loading modules"]
+    follower.wait_for_notes([*first, *second])
+    append_event(resumed_in_vain, started(2, 21, job="24", host="n2", update=0))
+    begun = "== attempt 2 began 2026-01-01T12:21:00+00:00 on n2, job 24, at update 0"
+    follower.wait_for_notes([*first, *second, begun])
+    job_output(resumed_in_vain, "24", "what is in the log as well\n")
+    add(resumed_in_vain, "2\n")
+    follower.wait_for(["of the first job", "2"])
+    time.sleep(0.05)
+    assert follower.notes == [*first, *second, begun]
+
+
+def test_following_reads_the_jobs_only_when_there_is_another(
+    resumed_in_vain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_read = 0
+
+    def counted(run_folder: Path) -> list[SubmittedJob]:
+        nonlocal num_read
+        num_read += 1
+        return read_jobs(run_folder)
+
+    monkeypatch.setattr(aiayn.runs.logs, "read_jobs", counted)
+    follower = Follower(resumed_in_vain, num_lines=1)
+    wait_until(lambda: len(follower.notes) == 2, lambda: str(follower.notes))
+    add(resumed_in_vain, "2\n")
+    follower.wait_for(["of the first job", "2"])
+    assert num_read == 1
 
 
 def test_the_verb_prints_words_or_the_file(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,41 @@ def test_a_job_that_slurm_forgot_still_runs_while_rank_0_holds_its_lock() -> Non
     assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], has_rank=True))[0] == "running"
 
 
+def test_a_job_that_slurm_forgot_and_whose_lock_is_not_seen_is_unknown_while_it_gives_signs_of_life() -> None:
+    forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_sign=at(59))
+    expected = (
+        "unknown",
+        "squeue does not know of job 22; on n1, its lock is not seen from here; last sign of life 60 s ago",
+    )
+    assert judge_state(forgotten) == expected
+    assert judge_state(msgspec.structs.replace(forgotten, has_driver=True)) == expected
+    assert judge_state(msgspec.structs.replace(forgotten, last_sign=at(30)))[0] == "lost"
+    assert judge_state(msgspec.structs.replace(forgotten, host="n1"))[0] == "lost"  # its lock would be seen
+    assert judge_state(msgspec.structs.replace(forgotten, host="n1", has_locks=False))[0] == "unknown"
+    assert judge_state(msgspec.structs.replace(forgotten, queued=[queued("NODE_FAIL")]))[0] == "lost"  # squeue knows
+
+
+def test_a_job_seconds_old_that_slurm_does_not_know_is_unknown() -> None:
+    young = known(jobs=[submitted("slurm", "22", minutes=59)], queued=[], has_driver=True)
+    assert judge_state(young) == ("unknown", "squeue does not know of job 22, which was submitted 60 s ago")
+    assert judge_state(msgspec.structs.replace(young, queued=[queued("FAILED")]))[0] == "queued"  # its driver goes on
+    assert judge_state(msgspec.structs.replace(young, jobs=[SLURM_JOB], has_driver=False))[0] == "lost"
+
+
+def test_a_rank_0_that_lives_beside_a_job_that_waits_is_told_of() -> None:
+    held = queued("PENDING", reason="launch failed requeued held")
+    state, reason = judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[held], has_rank=True))
+    assert state == "running"
+    assert reason == "though squeue shows job 22 as waiting: launch failed requeued held, waits for a person"
+
+
+def test_an_error_that_a_rank_noted_tells_a_failure_from_a_loss() -> None:
+    noted = known(events=[started(1, 0)], noted_error="rank 3 on n1: no space")
+    assert judge_state(noted) == ("failed", "rank 3 on n1: no space")
+    newer = msgspec.structs.replace(noted, jobs=[submitted("local", "99", minutes=9)])
+    assert judge_state(newer) == ("failed", "job 99, before it began an attempt: rank 3 on n1: no space")
+
+
 def test_another_machine_without_a_lock_is_unknown_while_it_gives_signs_of_life() -> None:
     there = known(events=[started(1, 0, host="there")], last_sign=at(59))
     state, reason = judge_state(there)

@@ -4,15 +4,20 @@ the test lets something happen.
 
 import contextlib
 import fcntl
+import itertools
 import os
+import pickle
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 import aiayn.launch.slurm_driver
+import aiayn.launch.unseen
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.driver import drive
@@ -28,6 +33,7 @@ from aiayn.runs.attempts import (
     end_attempt,
     read_events,
 )  # fmt: skip
+from aiayn.runs.job_output import output_path
 from aiayn.runs.jobs import read_jobs
 from aiayn.runs.rank_errors import note_error
 from tests.fake_slurm import FakeSlurm, install
@@ -58,7 +64,7 @@ def run_folder(request_: TrainingRequest) -> Path:
 @pytest.fixture
 def cluster() -> ClusterSpec:
     """Return a cluster on which a training may have three jobs."""
-    return msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3)
+    return msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
 
 
 @contextlib.contextmanager
@@ -74,7 +80,8 @@ def steps(monkeypatch: pytest.MonkeyPatch, *happenings: Step) -> Iterator[list[S
             left.pop(0)()
 
     monkeypatch.setattr(aiayn.launch.slurm_driver.SlurmDriver, "_pause", pause)
-    monkeypatch.setattr(aiayn.launch.slurm_driver.time, "monotonic", lambda: clock[0])
+    for module in (aiayn.launch.slurm_driver, aiayn.launch.unseen):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     yield left
     assert left == []
 
@@ -191,7 +198,7 @@ class TestEnds:
             drive_it(request_, cluster, tmp_path)
         assert last_end(run_folder).outcome == "failed"
 
-    @pytest.mark.parametrize("state", ["TIMEOUT", "NODE_FAIL", "PREEMPTED", "FAILED", "COMPLETED", "OUT_OF_MEMORY"])
+    @pytest.mark.parametrize("state", ["TIMEOUT", "NODE_FAIL", "PREEMPTED", "FAILED", "COMPLETED"])
     def test_whatever_else_ended_a_job_another_one_resumes(
         self, state: str, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm,
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -239,13 +246,125 @@ class TestEnds:
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:  # fmt: skip
-        def die(job: str) -> Step:
-            return lambda: slurm.set_state(job, "FAILED")
+        def die(job: str, state: str) -> Step:
+            return lambda: (start(run_folder, job), slurm.set_state(job, state))
 
         many = msgspec.structs.replace(cluster, max_num_jobs=20)
-        with steps(monkeypatch, die("7"), die("8"), die("9")):
-            with pytest.raises(RunError, match="run: died 3 times without a new checkpoint"):
+        last = "run: died 3 times without a new checkpoint, the last time in job 9 that ended as NODE_FAIL\n"
+        with steps(monkeypatch, die("7", "FAILED"), die("8", "FAILED"), die("9", "NODE_FAIL")):
+            with pytest.raises(RunError, match=last):
                 drive_it(request_, many, tmp_path)
+
+    def test_what_dies_twice_before_it_began_is_given_up_with_what_the_batch_said(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """As without Python on the node; another rank may have printed last."""
+
+        def die(job: str) -> None:
+            output_path(run_folder, job).write_text(f"srun: job {job}: python3: not found\n", encoding="utf-8")
+            (run_folder / "submitit" / f"{job}_5_log.out").write_text("rank 5\n", encoding="utf-8")
+            slurm.set_state(job, "FAILED", "NonZeroExitCode")
+
+        many = msgspec.structs.replace(cluster, max_num_jobs=20)
+        with steps(monkeypatch, lambda: die("7"), lambda: die("8")), pytest.raises(RunError) as raised:
+            drive_it(request_, many, tmp_path)
+        told = str(raised.value)
+        assert told.startswith("run: its job 8 ended as FAILED before its training began, like the one before it\n")
+        assert told.endswith("\n  srun: job 8: python3: not found")
+        assert slurm.num_submitted() == 2
+
+    def test_one_job_that_never_began_may_be_followed_by_one_that_dies_after(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        with steps(
+            monkeypatch,
+            lambda: slurm.set_state("7", "FAILED"),
+            lambda: (start(run_folder, "8"), slurm.set_state("8", "FAILED")),
+            lambda: finish(run_folder),
+        ):
+            drive_it(request_, msgspec.structs.replace(cluster, max_num_jobs=20), tmp_path)
+        assert slurm.num_submitted() == 3
+
+    def test_a_job_without_enough_memory_is_repeated_only_if_it_got_on(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def get_on() -> None:
+            start(run_folder, "7")
+            save(run_folder, 100)
+            slurm.set_state("7", "OUT_OF_MEMORY")
+
+        small = msgspec.structs.replace(cluster, memory_gb_per_node=16)
+        with steps(monkeypatch, get_on, lambda: (start(run_folder, "8"), slurm.set_state("8", "OUT_OF_MEMORY"))):
+            with pytest.raises(
+                RunError, match="run: its job 8 ended as OUT_OF_MEMORY before a new checkpoint"
+            ) as raised:
+                drive_it(request_, small, tmp_path)
+        assert "raise memory_gb_per_node in the cluster's file, now 16\n" in str(raised.value)
+        assert slurm.num_submitted() == 2
+
+
+def end_well(run_folder: Path, slurm: FakeSlurm) -> None:
+    """Train to the end and say so, all but the record."""
+    start(run_folder)
+    end_attempt(run_folder, update=3000, outcome="done", reason="")
+    slurm.set_state("7", "COMPLETED")
+
+
+def hide_record(run_folder: Path, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finish, on a file system that shows the record so many of the driver's seconds later."""
+    finish(run_folder)
+    shown_at = aiayn.launch.slurm_driver.time.monotonic() + seconds
+    list_folder = os.listdir
+
+    def list_late(folder: Path | str) -> list[str]:
+        is_shown = aiayn.launch.slurm_driver.time.monotonic() >= shown_at
+        return [name for name in list_folder(folder) if is_shown or name != DONE_NAME]
+
+    monkeypatch.setattr(aiayn.runs.attempts.os, "listdir", list_late)
+
+
+class TestRecords:
+    """A run that has told that it is done is not trained again because its record is not seen yet."""
+
+    def test_a_record_that_comes_late_is_waited_for(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def end_late() -> None:
+            end_well(run_folder, slurm)
+            hide_record(run_folder, 100, monkeypatch)
+
+        with steps(monkeypatch, end_late):
+            drive_it(request_, cluster, tmp_path)
+        assert (tmp_path / "seed1.json").read_bytes() == b"the record"
+        assert slurm.num_submitted() == 1
+
+    def test_the_next_driver_waits_for_it_too(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        end_well(run_folder, slurm)
+        with steps(monkeypatch):
+            hide_record(run_folder, 100, monkeypatch)
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 0
+
+    def test_one_that_does_not_come_ends_the_driver_and_the_next_one_has_it_written_anew(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        """Rank 0 was killed between its two last words."""
+        with steps(monkeypatch, lambda: end_well(run_folder, slurm)), pytest.raises(RunError) as raised:
+            drive_it(request_, cluster, tmp_path)
+        assert f"after 120 s there is no {run_folder / DONE_NAME}; no further job was submitted" in str(raised.value)
+        assert slurm.num_submitted() == 1
+        with caplog.at_level("INFO"), steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert "run: it is done, but its done.json is gone: a job writes it anew" in caplog.text
+        assert slurm.num_submitted() == 2
 
 
 class TestLives:
@@ -422,18 +541,39 @@ class TestLives:
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:  # fmt: skip
-        """Whoever trains, no second job is submitted."""
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            with (run_folder / RANK_LOCK_NAME).open("a") as lock:
-                fcntl.lockf(lock, fcntl.LOCK_EX)
-                os.write(writer, b"!")
-                signal.pause()
-        os.read(reader, 1)
-        with steps(monkeypatch, lambda: finish(run_folder)):
+        """Whoever trains, no second job is submitted, as long as it is touched every now and then."""
+        seconds = (int(aiayn.launch.slurm_driver.time.monotonic() // 40) for _ in itertools.count())
+        monkeypatch.setattr(aiayn.runs.attempts, "heartbeat", lambda run_folder: next(seconds))
+        with rank_lock_held(run_folder), steps(monkeypatch, lambda: None, lambda: finish(run_folder)):
             drive_it(request_, cluster, tmp_path)
         assert slurm.num_submitted() == 0
+
+    def test_a_lock_that_nobody_touches_is_of_a_machine_that_went_down(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        """NFS 3 keeps it until that machine has booted, which may be never."""
+        with rank_lock_held(run_folder), steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+            assert 60 <= aiayn.launch.slurm_driver.time.monotonic() < 100
+        assert slurm.num_submitted() == 1
+        assert f"{RANK_LOCK_NAME}: locked, but not touched for 60 s; taken for the lock of a machine" in caplog.text
+
+
+@contextlib.contextmanager
+def rank_lock_held(run_folder: Path) -> Iterator[None]:
+    """Let another process hold rank 0's lock, untouched."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with (run_folder / RANK_LOCK_NAME).open("a") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            os.write(writer, b"!")
+            signal.pause()
+    os.read(reader, 1)
+    try:
+        yield
+    finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
@@ -453,6 +593,8 @@ class TestSubmissions:
         script = (slurm.folder / "7.sh").read_text(encoding="utf-8")
         assert "export AIAYN_COMMIT=old\n" in script
         assert f"export PYTHONPATH='{code.folder}'" in script
+        job = pickle.loads((run_folder / "submitit" / "7_submitted.pkl").read_bytes()).function
+        assert job.request.code_folder == str(code.folder)
 
     def test_an_sbatch_that_was_not_answered_may_have_submitted_all_the_same(
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
@@ -463,6 +605,54 @@ class TestSubmissions:
             drive_it(request_, cluster, tmp_path)
         assert slurm.num_submitted() == 1
         assert [job.job for job in read_jobs(run_folder)] == ["7"]
+        assert (run_folder / "submitit" / "7_submitted.pkl").exists()  # without it the job would fail
+
+    def test_a_job_whose_driver_was_killed_within_sbatch_gets_what_it_is_to_run(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        (run_folder / "submitit").mkdir()
+        (run_folder / "submitit" / "0123456789abcdef.pkl").write_bytes(b"the request")
+        slurm.set_queue(f"5|PENDING||1:00|run|None|{run_folder}/submitit/.submission_file_a.sh")
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert (run_folder / "submitit" / "5_submitted.pkl").read_bytes() == b"the request"
+
+    @pytest.mark.parametrize("words", ["Socket timed out on send/recv operation", "QOSMaxSubmitJobPerUserLimit"])
+    def test_what_slurm_may_take_later_is_tried_again_and_told_once(
+        self, words: str, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm,
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        """Thirty trainings under a limit of eight jobs a user: twenty-two wait, and leave no files for each trial."""
+
+        def look(num_left: int) -> None:
+            assert len(list((run_folder / "submitit").iterdir())) == num_left
+
+        slurm.set_flag("refused", f"sbatch: error: {words}\n")
+        with (
+            caplog.at_level("INFO"),
+            steps(
+                monkeypatch,
+                lambda: look(2),
+                lambda: look(2),
+                lambda: slurm.clear_flag("refused"),
+                lambda: finish(run_folder),
+            ),
+        ):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 1
+        told = f"run: sbatch failed: sbatch: error: {words}; that may pass, so it is tried again every 60 s"
+        assert caplog.text.count(told) == 1
+
+    def test_a_run_that_is_done_while_sbatch_takes_nothing_is_done(
+        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """By a job that another machine's driver submitted."""
+        slurm.set_flag("refused", "sbatch: error: QOSMaxSubmitJobPerUserLimit\n")
+        with steps(monkeypatch, lambda: finish(run_folder)):
+            drive_it(request_, cluster, tmp_path)
+        assert slurm.num_submitted() == 0
 
     def test_what_slurm_refuses_ends_the_driver(
         self, request_: TrainingRequest, cluster: ClusterSpec, slurm: FakeSlurm, tmp_path: Path,
@@ -519,9 +709,9 @@ def test_a_signal_ends_the_driver_at_once_and_the_job_runs_on(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(
-        aiayn.launch.slurm_driver.time, "sleep", lambda seconds: os.kill(os.getpid(), number), raising=True
-    )
+    # In this module alone: another thread's sleep would end the tests.
+    sleepless = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: os.kill(os.getpid(), number))
+    monkeypatch.setattr(aiayn.launch.slurm_driver, "time", sleepless)
     handler = signal.getsignal(number)
     with caplog.at_level("INFO"), pytest.raises(error):
         drive_it(request_, cluster, tmp_path)
@@ -536,7 +726,7 @@ def test_a_pause_is_as_long_as_it_says_without_a_signal(
     request_: TrainingRequest, cluster: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(aiayn.launch.slurm_driver.time, "sleep", slept.append)
-    monkeypatch.setattr(aiayn.launch.slurm_driver.time, "monotonic", lambda: sum(slept))
+    sleepless = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(aiayn.launch.slurm_driver, "time", sleepless)
     aiayn.launch.slurm_driver.SlurmDriver(request_, cluster, Interruption())._pause(1.25)
     assert slept == [0.5, 0.5, 0.25]

@@ -43,13 +43,21 @@ def test_without_a_name_all_are_found(slurm: FakeSlurm) -> None:
     assert "--name" not in slurm.calls("squeue")[0]
 
 
-@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "CONFIGURING"])
+@pytest.mark.parametrize(
+    "state",
+    ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "CONFIGURING", "RESV_DEL_HOLD", "POWER_UP_NODE"],
+)
 def test_what_goes_on_is_alive(state: str) -> None:
+    """So is a state that this version knows nothing of: a second job would be submitted beside it."""
     assert QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
 
 
 @pytest.mark.parametrize(
-    "state", ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"]
+    "state",
+    [
+        *("BOOT_FAIL", "CANCELLED", "CANCELLED by 1000", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+        *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+    ],
 )
 def test_what_ended_is_not(state: str) -> None:
     assert not QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
@@ -62,6 +70,7 @@ def test_what_ended_is_not(state: str) -> None:
         ("PENDING", "JobHeldAdmin", True),
         ("REQUEUE_HOLD", "None", True),
         ("SPECIAL_EXIT", "None", True),
+        ("RESV_DEL_HOLD", "None", True),
         ("PENDING", "Resources", False),
         ("RUNNING", "None", False),
     ],

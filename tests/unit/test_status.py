@@ -13,7 +13,15 @@ import aiayn.launch.driver
 import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
-from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, DRIVER_LOCK_NAME, RANK_LOCK_NAME, seconds_between
+from aiayn.runs.attempts import (
+    ATTEMPTS_NAME,
+    DONE_NAME,
+    DRIVER_LOCK_NAME,
+    RANK_LOCK_NAME,
+    Event,
+    seconds_between,
+)
+from aiayn.runs.jobs import append_job
 from aiayn.runs.locks import is_locked
 from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, match_run, split_run_name
@@ -25,6 +33,7 @@ from tests.run_folders import (
     FakeSlurm,
     at,
     ended,
+    job_output,
     make_run,
     settings_line,
     started,
@@ -34,6 +43,7 @@ from tests.run_folders import (
     write_done,
     write_log,
 )
+from tests.slurm.no_locks import no_locks
 
 TRACEBACK = [
     "2026-01-01 12:10:00 | ERROR | root | Traceback (most recent call last):",
@@ -141,6 +151,68 @@ def test_another_copys_job_of_the_same_name_is_not_this_run(runs: Path, slurm: F
     assert (status_of(folder).state, status_of(folder).host) == ("running", "n2")
 
 
+def test_a_job_that_slurm_forgot_is_told_where_it_lives(runs: Path, slurm: FakeSlurm) -> None:
+    folder = make_run(runs, "a", events=[started(1, 0, job="22", host="n1")])
+    append_job(folder, submitted("slurm", "22", minutes=5))  # its driver was killed, the next one found the job
+    with training_process(folder):
+        status = status_of(folder)
+        table = render_statuses([status], runs)
+    assert (status.state, status.job, status.host) == ("running", "22", "n1")
+    assert "\nrunning, squeue does not know of its job: a\n" in table
+    slurm.put("22", "PENDING", "a", reason="launch failed requeued held")  # as a controller that lost its state does
+    with training_process(folder):
+        assert (status_of(folder).state, status_of(folder).host) == ("running", "n1")
+    assert (status_of(folder).state, status_of(folder).host) == ("queued", "")
+
+
+@pytest.mark.parametrize("outcome", ["lost", "failed"])
+def test_the_last_error_of_a_job_that_never_began_is_what_it_printed(
+    runs: Path, slurm: FakeSlurm, outcome: str
+) -> None:
+    earlier: list[Event] = [started(1, 0, job="22"), ended(1, 5, outcome, reason="no space", log_tail=["of the first"])]
+    jobs = [submitted("slurm", "22"), submitted("slurm", "23", minutes=9)]
+    folder = make_run(runs, "a", events=earlier, jobs=jobs, log=["of the first"])
+    job_output(folder, "23", "bash: module: command not found\n")
+    status = status_of(folder)
+    assert (status.state, status.last_error) == ("lost", "job 23 ended before it began an attempt")
+    assert status.log_tail == ["bash: module: command not found"]
+    (folder / "rank3.error").write_text("rank 3 on n1: ImportError: libcuda.so\n\nTraceback", encoding="utf-8")
+    assert status_of(folder).state == "failed"
+    assert status_of(folder).last_error == "job 23, before it began an attempt: rank 3 on n1: ImportError: libcuda.so"
+
+
+def test_an_attempt_that_was_lost_costs_nothing_while_the_next_job_waits(runs: Path, slurm: FakeSlurm) -> None:
+    events = [started(1, 0, **EIGHT_GPUS | {"job": "22"})]
+    jobs = [submitted("slurm", "22"), submitted("slurm", "23", minutes=40)]
+    folder = make_run(runs, "a", events=events, jobs=jobs, log=["its last word"], log_minutes=30)
+    slurm.put("23", "PENDING", "a", reason="Priority")
+    assert (status_of(folder).state, status_of(folder).gpu_hours) == ("queued", 4.0)  # 30 minutes of 8 GPUs
+
+
+def test_a_file_system_without_locks_damages_no_run(runs: Path) -> None:
+    folder = make_run(runs, "a", events=[started(1, 0)], log=["its last word"], log_minutes=59)
+    for name in (RANK_LOCK_NAME, DRIVER_LOCK_NAME):
+        (folder / name).touch()
+        os.utime(folder / name, (0, 0))
+    with no_locks():
+        status = status_of(folder)
+    assert status.state == "unknown"
+    assert status.reason == "on here, its lock is not seen from here; last sign of life 60 s ago"
+
+
+def test_the_run_that_the_table_takes_as_an_example_can_be_asked_for(runs: Path) -> None:
+    for seed in (1, 10):
+        make_run(runs, f"demo_en_de-base-seed{seed}-0a1b2c3d", events=[started(1, 0), ended(1, 1, "stopped")])
+    first, tenth = (
+        render_statuses(read_statuses(folders), runs).rstrip("\n").rpartition(", as ")[2]
+        for folders in (list_run_folders(runs), list_run_folders(runs)[1:])
+    )
+    assert (first, tenth) == ("demo_en_de-base-seed1-0a1b2c3d", "demo_en_de-base-seed10")
+    for folder in list_run_folders(runs)[1:]:
+        folder.rename(runs / "x")
+    assert render_statuses(read_statuses(list_run_folders(runs)[1:]), runs).endswith(", as x\n")
+
+
 def test_a_local_run_lives_as_long_as_rank_0_holds_its_lock(runs: Path) -> None:
     log = [settings_line(3000), statistics_line(100, 5.0, "12:01:00"), statistics_line(700, 4.0, "12:11:00")]
     folder = make_run(runs, "a", events=[started(1, 0)], log=log)
@@ -156,7 +228,7 @@ def test_a_local_run_lives_as_long_as_rank_0_holds_its_lock(runs: Path) -> None:
 
 
 def test_a_resumed_run_is_where_it_resumed_until_it_tells_more(runs: Path) -> None:
-    events = [started(1, 0), ended(1, 20, "lost", update=600), started(2, 40, update=600)]
+    events: list[Event] = [started(1, 0), ended(1, 20, "lost", update=600), started(2, 40, update=600)]
     log = [settings_line(3000), statistics_line(700, 4.0, "12:11:00")]
     folder = make_run(runs, "a", events=events, log=log, saved_updates=[500, 600])
     with training_process(folder):
@@ -168,7 +240,11 @@ def test_a_resumed_run_is_where_it_resumed_until_it_tells_more(runs: Path) -> No
 
 
 def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
-    events = [started(1, 0, **EIGHT_GPUS), ended(1, 15, "lost", reason="killed"), started(2, 30, **EIGHT_GPUS)]
+    events: list[Event] = [
+        started(1, 0, **EIGHT_GPUS),
+        ended(1, 15, "lost", reason="killed"),
+        started(2, 30, **EIGHT_GPUS),
+    ]
     folder = make_run(runs, "a", events=events)
     with training_process(folder):
         status = status_of(folder)

@@ -258,13 +258,25 @@ def test_a_second_driver_waits_for_the_first(
     os.waitpid(child, 0)
 
 
+def send_once_heeded(number: signal.Signals) -> None:
+    """Send this process a signal as soon as the driver heeds it; before, it would end the tests."""
+    unheeded = signal.getsignal(number)
+
+    def send() -> None:
+        while signal.getsignal(number) is unheeded:
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=send, daemon=True).start()
+
+
 def test_a_driver_that_waits_for_another_can_be_interrupted(
     request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_folder = Path(request_.run_folder)
     run_folder.mkdir()
     child = lock_in_another_process(run_folder / DRIVER_LOCK_NAME, 60)
-    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    send_once_heeded(signal.SIGINT)
     with submitted(monkeypatch), pytest.raises(KeyboardInterrupt):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     os.kill(child, signal.SIGKILL)
@@ -290,7 +302,7 @@ def test_a_signal_reaches_a_job_of_an_earlier_driver(
     run_folder.mkdir()
     append_job(run_folder, submitted_on(platform.node()))
     child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
-    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    send_once_heeded(signal.SIGINT)
     with submitted(monkeypatch), pytest.raises(KeyboardInterrupt):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert os.waitpid(child, 0)[1] == signal.SIGTERM
@@ -312,7 +324,7 @@ def test_no_process_is_signalled_by_a_number_that_another_machine_wrote(
     run_folder.mkdir()
     append_job(run_folder, submitted_on("elsewhere"))
     child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
-    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()
+    send_once_heeded(signal.SIGTERM)
     with submitted(monkeypatch), pytest.raises(RunError, match="its job goes on: it was started on elsewhere"):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert os.waitpid(child, os.WNOHANG) == (0, 0)

@@ -49,3 +49,8 @@ def test_the_job_that_singleton_waits_for_is_named() -> None:
     job, other = waiting("Dependency"), waiting("None", job="5", state="RUNNING")
     assert waiting_advice(job, [other, job]) == "it waits for the end of 5 (/5.sh), of the same name"
     assert waiting_advice(job, [job]) == ""
+
+
+def test_a_job_whose_reservation_was_deleted_is_told_with_the_orders_that_help() -> None:
+    advice = waiting_advice(waiting("ReservationDeleted", state="RESV_DEL_HOLD"), [])
+    assert "its reservation was deleted: `scontrol update JobId=7 ReservationName=ANOTHER` and `scontrol rel" in advice

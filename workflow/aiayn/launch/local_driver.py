@@ -21,7 +21,7 @@ from aiayn.launch.submit import submit
 from aiayn.provenance import utc_now
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
-from aiayn.runs.locks import is_locked
+from aiayn.runs.life import is_being_trained
 from aiayn.runs.rank_errors import forget_noted_errors
 
 logger = logging.getLogger(__name__)
@@ -34,12 +34,11 @@ def attend_local_job(
 ) -> None:
     """Wait for the end of the job that trains this run; submit one, of the code in a folder, if there is none."""
     run_folder = Path(request.run_folder)
-    rank_lock_path = run_folder / attempts.RANK_LOCK_NAME
-    if is_locked(rank_lock_path):
+    if is_being_trained(run_folder):
         logger.info(f"{request.run}: a job of an earlier driver is training it; waiting for that one")
         _wait(
             request,
-            lambda: not is_locked(rank_lock_path),
+            lambda: not is_being_trained(run_folder),
             lambda: _terminate_lock_owner(request, interruption),
             interruption,
         )

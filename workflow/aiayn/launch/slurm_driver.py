@@ -13,35 +13,30 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import LaunchError
+from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.launch.ends import JobEnd, has_begun
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.run_code import RunCode, choose_code
 from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, has_slurm, release_job
-from aiayn.launch.submit import submit_to_slurm
+from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
+from aiayn.launch.unseen import STEP_SECONDS, is_training_unseen
 from aiayn.launch.waiting import waiting_advice
 from aiayn.provenance import utc_now
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
-from aiayn.runs.locks import is_locked
 from aiayn.runs.rank_errors import forget_noted_errors
 
 logger = logging.getLogger(__name__)
 GRACE_SECONDS = 15.0  # for a controller that has just restarted, a heartbeat, and a file system that lags
 UNHEARD_GRACE_SECONDS = 60.0  # for a job that was still importing
 SETTLE_SECONDS = 5.0  # for the file system alone, when Slurm says that the job ended
-STEP_SECONDS = 0.5  # between looks at the signals
+RECORD_SECONDS = 120.0  # for the record of a run that has told that it is done
+RESUBMIT_SECONDS = 60.0  # until sbatch is asked again, which could not take a job
 MAX_RELEASES = 3  # of a job that Slurm holds, not a person
 REPEAT_SECONDS = 600.0  # between two lines that say the same
-
-
-class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended: Slurm's word for it, '' if Slurm knows of no such job (any more)."""
-
-    job: str
-    state: str
 
 
 class SlurmDriver:
@@ -62,6 +57,7 @@ class SlurmDriver:
 
         Raises:
             LaunchError: if there is no Slurm here, or Slurm refuses the job.
+            RunError: if the job told that the run is done, but the record does not come.
             RunError, KeyboardInterrupt: on a signal, at once; the job runs on.
         """
         if not has_slurm():
@@ -69,20 +65,42 @@ class SlurmDriver:
                 f"{self._request.run}: no squeue on PATH: this machine has no Slurm; go to one that submits jobs, or "
                 "train here: `--launcher local`"
             )
+        num_events = len(attempts.read_events(self._run_folder))
+        end = self._attend(num_earlier_jobs)
+        if len(attempts.read_events(self._run_folder)) > num_events and not self._has_its_record():
+            raise RunError(
+                f"{self._request.run}: {self._run_folder / attempts.ATTEMPTS_NAME} tells that it is done, but after "
+                f"{RECORD_SECONDS:.0f} s there is no {self._run_folder / attempts.DONE_NAME}; no further job was "
+                "submitted; repeat the command: it looks again, then a job writes the record from the last checkpoint"
+            )
+        return end
+
+    def _attend(self, num_earlier_jobs: int) -> JobEnd:
         living = self._living(self._ask_queue())
         if living:
             self._attach(living[-1])
         elif self._is_training_unseen(GRACE_SECONDS if self._has_open_attempt() else 0.0):
             self._wait_for_unseen()
-            return JobEnd(job="", state="")
         else:
-            living = self._submit(num_earlier_jobs)
-        if self._is_done():
-            return JobEnd(job="", state="")
-        return self._wait(living[-1].job)
+            if not self._has_its_record():
+                self._tell(f"it is done, but its {attempts.DONE_NAME} is gone: a job writes it anew")
+            living = [] if self._is_done() else self._submit(num_earlier_jobs)
+        return self._wait(living[-1].job) if living and not self._is_done() else JobEnd(job="", state="")
 
     def _is_done(self) -> bool:
-        return (self._run_folder / attempts.DONE_NAME).exists()
+        return attempts.is_done(self._run_folder)
+
+    def _has_its_record(self) -> bool:
+        """Return False if a run has told that it is done, and its record does not come; then it takes two minutes."""
+        deadline = time.monotonic() + RECORD_SECONDS
+        while not self._is_done():
+            last = next(reversed(attempts.read_events(self._run_folder)), None)
+            if not isinstance(last, attempts.Ended) or last.outcome != "done":
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            self._pause(STEP_SECONDS)
+        return True
 
     def _living(self, jobs: list[QueuedJob]) -> list[QueuedJob]:
         return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._run_folder)]
@@ -110,7 +128,8 @@ class SlurmDriver:
     def _attach(self, queued: QueuedJob) -> None:
         logger.info(f"{self._request.run}: attached to Slurm job {queued.job}, which was submitted before")
         if queued.job not in [known.job for known in read_jobs(self._run_folder)]:
-            self._note_job(queued.job, code_folder="", commit="")  # its driver was killed before it could
+            adopt_submission(self._run_folder, queued.job)  # its driver was killed before it could
+            self._note_job(queued.job, code_folder="", commit="")
 
     def _note_job(self, job: str, *, code_folder: str, commit: str) -> None:
         append_job(
@@ -131,22 +150,37 @@ class SlurmDriver:
             num_earlier_jobs=num_earlier_jobs,
             max_num_jobs=self._cluster.max_num_jobs,
             gpus_per_node=self._cluster.gpus_per_node,
+            code_folder=str(self._code.folder),
         )
         forget_noted_errors(self._run_folder)
-        try:
-            job = submit_to_slurm(request, self._cluster, self._code.folder)
-        except LaunchError:
-            self._pause(GRACE_SECONDS)
-            living = self._living(self._ask_queue())
-            if not living:
-                raise
-            job = living[-1].job
+        job = self._submit_until_taken(request, self._code.folder)
+        if not job:
+            return []
         self._note_job(job, code_folder=str(self._code.folder), commit=request.commit)
         logger.info(
             f"{request.run}: Slurm job {job}, {self._cluster.num_nodes} node(s) x {self._cluster.ranks_per_node} ranks"
             f", log {self._run_folder / attempts.LOG_NAME}"
         )
         return [QueuedJob(job=job, state="PENDING", reason="", node="", time_left="")]
+
+    def _submit_until_taken(self, request: TrainingRequest, code_folder: Path) -> str:
+        """Submit a job, however often Slurm says that it may take it later; '' if the run is done meanwhile."""
+        while not self._is_done():
+            try:
+                return submit_to_slurm(request, self._cluster, code_folder)
+            except SubmissionError as error:
+                if error.is_passing:
+                    reason = " ".join(str(error).partition(": ")[2].split())
+                    self._tell(f"{reason}; that may pass, so it is tried again every {RESUBMIT_SECONDS:.0f} s")
+                self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
+                living = self._living(self._ask_queue())
+                if living:
+                    adopt_submission(self._run_folder, living[-1].job)
+                    return living[-1].job
+                forget_unsubmitted(self._run_folder)
+                if not error.is_passing:
+                    raise
+        return ""
 
     def _wait(self, job: str) -> JobEnd:
         """Wait until no job of ours is alive; no answer, or one without the job, is no end yet."""
@@ -182,36 +216,15 @@ class SlurmDriver:
 
     def _grace_seconds(self, job: str) -> float:
         """Return how long to look for life in a job that squeue no longer knows of: longest if it never said a word."""
-        has_begun = any(
-            isinstance(event, attempts.Started) and event.job == job for event in attempts.read_events(self._run_folder)
-        )
-        seconds = GRACE_SECONDS if has_begun else UNHEARD_GRACE_SECONDS
-        if not has_begun or self._has_open_attempt():
+        is_unheard = not has_begun(self._run_folder, job)
+        seconds = UNHEARD_GRACE_SECONDS if is_unheard else GRACE_SECONDS
+        if is_unheard or self._has_open_attempt():
             self._tell(f"squeue no longer knows of job {job}; looking for signs of life for {seconds:.0f} s")
             return seconds
         return 0.0
 
     def _is_training_unseen(self, seconds: float) -> bool:
-        """Return whether a job trains this run of which squeue knows nothing; takes so many seconds to say no.
-
-        The controller may have lost it (killed while the job was seconds old), or it is no Slurm job. Rank 0 holds a
-        lock, and beats where locks do not reach.
-        """
-        before = attempts.heartbeat(self._run_folder)
-        deadline = time.monotonic() + seconds
-        while not self._is_done():
-            if self._has_rank_lock() or attempts.heartbeat(self._run_folder) != before:
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            self._pause(STEP_SECONDS)
-        return False
-
-    def _has_rank_lock(self) -> bool:
-        try:
-            return is_locked(self._run_folder / attempts.RANK_LOCK_NAME)
-        except OSError:  # a file system without locks
-            return False
+        return is_training_unseen(self._run_folder, seconds, self._pause)
 
     def _wait_for_unseen(self) -> None:
         self._tell("a job trains this run of which squeue knows nothing; waiting for its end")

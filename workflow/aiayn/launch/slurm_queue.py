@@ -15,13 +15,16 @@ import msgspec
 
 from aiayn.errors import LaunchError
 
-# A job in any of these is Slurm's to run on or to start again, or has processes that still end.
-LIVE_STATES = frozenset(
+# A job in any of these is over. One in any other is Slurm's to run on or to start again, or has processes that still
+# end: a state of which nothing is known here must not look like a death.
+ENDED_STATES = frozenset(
     {
-        *("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT"),
-        *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED"),
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+        *("REVOKED", "TIMEOUT"),
     }
 )
+LOST_RESERVATION = "RESV_DEL_HOLD"
+_HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", LOST_RESERVATION)
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 _TIMEOUT_SECONDS = 20.0
@@ -56,7 +59,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_alive(self) -> bool:
         """Whether it runs, or will without anybody's doing anything (or once somebody releases it)."""
-        return self.state in LIVE_STATES
+        return self.state.partition(" ")[0] not in ENDED_STATES  # `CANCELLED by 1000`
 
     @property
     def is_held_by_slurm(self) -> bool:
@@ -65,9 +68,9 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it waits for a person to release it."""
+        """Whether it waits for a person to release it, or to give it another reservation."""
         is_pending_held = self.state == "PENDING" and "held" in self.reason.lower()
-        return is_pending_held or self.state in ("REQUEUE_HOLD", "SPECIAL_EXIT")
+        return is_pending_held or self.state in _HELD_STATES
 
 
 def has_slurm() -> bool:

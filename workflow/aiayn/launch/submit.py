@@ -5,7 +5,9 @@
 """
 
 import contextlib
+import io
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -16,11 +18,12 @@ from typing import Any, Literal
 from aiayn.errors import LaunchError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
+from aiayn.launch.prologue import prologue_lines
 from aiayn.machine import gpu_names
 
 __all__ = [
-    "ALLOCATOR_ENVIRONMENT", "LAUNCHERS", "Launcher", "StopFlag", "TrainingJob", "TrainingRequest", "sbatch_text",
-    "submit", "submit_to_slurm",
+    "ALLOCATOR_ENVIRONMENT", "LAUNCHERS", "Launcher", "StopFlag", "SubmissionError", "TrainingJob", "TrainingRequest",
+    "sbatch_text", "submit", "submit_to_slurm",
 ]  # fmt: skip
 Launcher = Literal["local", "debug", "slurm"]
 LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
@@ -30,11 +33,29 @@ ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(
 _NO_LIMIT_MINUTES = 60 * 24 * 365
 # Signals wait while sbatch runs, so it must not hang for ever; it may ask a busy controller for two minutes itself.
 _SBATCH_TIMEOUT_SECONDS = 300.0
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by `timeout`, which then ends likewise
+# What sbatch says when the same job may be taken later: nobody answers, or as many jobs wait as the user may have. A
+# limit that the job itself is over has other words.
+_PASSING_WORDS = re.compile(
+    "unable to contact slurm controller|socket timed out|connection (refused|reset|timed out)|zero bytes were trans"
+    r"|temporarily un|in standby mode|\b(assoc|qos)\w*submitjob",
+    re.IGNORECASE,
+)
 _MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
 # A driver may itself run in a job, or in a shell where somebody set what sbatch reads before the file: whatever the
 # cluster's file says must hold. Where it says nothing, the user's own default does.
 _FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
 _FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+# Which Slurm is asked, and as whom: squeue, scontrol and scancel see these, so that sbatch must, too.
+_SLURMS_OWN_NAMES = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"})
+
+
+class SubmissionError(LaunchError):
+    """sbatch told of no job; `is_passing` if it may take the same one later."""
+
+    def __init__(self, message: str, *, is_passing: bool) -> None:
+        super().__init__(message)
+        self.is_passing = is_passing
 
 
 def submit(request: TrainingRequest, launcher: str, code_folder: Path | None = None) -> Any:
@@ -101,18 +122,45 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
     """Submit a training to Slurm and return its job's number; a signal that comes meanwhile waits until it is known.
 
     Raises:
-        LaunchError: if sbatch fails, which may mean that it had no answer: look in the queue before submitting again.
+        SubmissionError: if sbatch fails, which may mean that it had no answer: look in the queue before submitting
+            again.
     """
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
-        with _without_foreign_variables(cluster):
+        with _without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):  # the error has its words
             return str(_make_slurm_executor(request, cluster, code_folder).submit(TrainingJob(request)).job_id)
     except (OSError, RuntimeError) as error:
         reason = str(error) or f"ended without a word, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
-        raise LaunchError(f"{request.run}: sbatch failed: {reason}") from error
+        has_hung = getattr(error.__cause__, "returncode", 0) in _KILLED
+        is_passing = has_hung or _PASSING_WORDS.search(reason) is not None
+        raise SubmissionError(f"{request.run}: sbatch failed: {reason}", is_passing=is_passing) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
+
+
+def adopt_submission(run_folder: Path, job: str) -> None:
+    """Give a job that sbatch took without telling so what it is to run: submitit names that by the job's number.
+
+    It is the newest that has no number; a job waits a minute for it, then fails.
+    """
+    named_path = run_folder / "submitit" / f"{job}_submitted.pkl"
+    newest_path = max(_unnumbered_pickles(run_folder), key=lambda path: path.stat().st_mtime_ns, default=None)
+    if newest_path is not None and not named_path.exists():
+        newest_path.rename(named_path)
+
+
+def forget_unsubmitted(run_folder: Path) -> None:
+    """Remove what submissions have left that came to nothing: a driver may try for days."""
+    for path in _unnumbered_pickles(run_folder):
+        path.unlink()
+    for path in (run_folder / "submitit").glob(".submission_file_*.sh"):
+        if not path.is_symlink():  # which leads to a job's own
+            path.unlink()
+
+
+def _unnumbered_pickles(run_folder: Path) -> list[Path]:
+    return [path for path in (run_folder / "submitit").glob("*.pkl") if "_" not in path.name]
 
 
 def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
@@ -125,7 +173,8 @@ def _make_slurm_executor(
     request: TrainingRequest, cluster: ClusterSpec, code_folder: Path, *, needs_slurm: bool = True
 ) -> Any:
     kind = _executor_class(needs_slurm=needs_slurm)
-    executor = kind(folder=Path(request.run_folder) / "submitit", max_num_timeout=_MANY_TIMEOUTS)
+    folder = Path(request.run_folder) / "submitit"
+    executor = kind(folder=folder, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python)
     executor.update_parameters(
         job_name=request.run,
         partition=cluster.partition,
@@ -145,6 +194,10 @@ def _make_slurm_executor(
             "--kill-on-bad-exit=1",  # a rank that dies ends the others
             f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not take it from sbatch since Slurm 22.05
             "--open-mode=append",
+            *(
+                f"--{name.replace('_', '-')}{'=' if value else ''}{value}"
+                for name, value in cluster.srun_options.items()
+            ),
         ],
         additional_parameters=_further_options(cluster),
     )
@@ -191,13 +244,13 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
     variables = _job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
-    return [*cluster.prologue, *exports, path_line]
+    return [*prologue_lines(cluster, Path(request.run_folder)), *exports, path_line]
 
 
 @contextlib.contextmanager
 def _without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
     """Hide from sbatch what would overrule the file, or belong to a job in which this driver runs."""
-    kept = {"SLURM_CONF"} | {
+    kept = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
     }
     names = [

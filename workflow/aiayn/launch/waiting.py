@@ -6,7 +6,7 @@ The words are those of squeue's field %r (Slurm's manual of squeue, "job reason 
 import re
 from collections.abc import Sequence
 
-from aiayn.launch.slurm_queue import QueuedJob
+from aiayn.launch.slurm_queue import LOST_RESERVATION, QueuedJob
 
 _CLUSTER_FILE = "in the cluster's file"
 # The first that fits counts. A limit per job never passes; one of many jobs together does, if they are others' too.
@@ -36,6 +36,9 @@ def waiting_advice(queued: QueuedJob, living: Sequence[QueuedJob]) -> str:
 
     `living` are the jobs of its name, from whichever folder: Slurm runs one of them at a time (singleton).
     """
+    if queued.state == LOST_RESERVATION:
+        orders = f"`scontrol update JobId={queued.job} ReservationName=ANOTHER` and `scontrol release {queued.job}`"
+        return f"its reservation was deleted: {orders} (sbatch_lines {_CLUSTER_FILE} name it still)"
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
     if queued.state != "PENDING":

@@ -78,6 +78,18 @@ def append_event(run_folder: Path, event: Event) -> None:
     append_json_line(run_folder / ATTEMPTS_NAME, event)
 
 
+def is_done(run_folder: Path) -> bool:
+    """Return whether the run's record is there, which ends the training.
+
+    The folder is listed, and no path looked up: a network file system goes on saying for a minute or so that a file is
+    absent for which it was asked before, but it asks its server when a folder is opened.
+    """
+    try:
+        return DONE_NAME in os.listdir(run_folder)
+    except FileNotFoundError:
+        return False
+
+
 def open_attempt(events: list[Event]) -> Started | None:
     """Return the newest start if nothing ended it."""
     last = events[-1] if events else None

@@ -1,23 +1,25 @@
 """Ends a run on a person's wish: its job saves at once and ends, and nothing starts it again by itself."""
 
-import contextlib
 import os
 import platform
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from aiayn.errors import RunError, StateError
 from aiayn.launch.slurm_queue import cancel_jobs, find_jobs
-from aiayn.runs.attempts import DONE_NAME, RANK_LOCK_NAME, newest_update
+from aiayn.runs.attempts import RANK_LOCK_NAME, is_done, newest_update
 from aiayn.runs.jobs import read_jobs
-from aiayn.runs.locks import is_locked
+from aiayn.runs.life import BEATS_SECONDS, is_beating, rank_process
+from aiayn.runs.locks import is_held
 from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
 
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
+SECONDS_TO_FREE_A_LOCK = 5.0  # which a shared file system may take after its owner's end
 DEFAULT_TIMEOUT_SECONDS = 180.0  # Slurm waits 30 s after TERM by default, then kills
 
 
@@ -31,31 +33,67 @@ def cancel_run(run_folder: Path, *, timeout_seconds: float = DEFAULT_TIMEOUT_SEC
     """
     (status,) = read_statuses([run_folder])
     if status.state == "unknown":
-        raise StateError(f"{status.run}: {status.reason}; nothing was done, repeat it when that is known")
+        _refuse_unknown(run_folder, status)
     if not status.is_alive:
         reason = f", {status.reason}" if status.reason else ""
         raise StateError(f"{status.run}: nothing to end, it neither runs nor waits; it is {status.state}{reason}")
     if status.launcher == "slurm":
-        _require_own_jobs(run_folder, status)
-        cancel_jobs(status.run)
-        _wait(lambda: _is_gone_from_slurm(status.run), status.run, timeout_seconds, QUEUE_POLL_SECONDS)
+        is_in_queue = _has_own_jobs(run_folder, status)
+        if is_in_queue:
+            cancel_jobs(status.run)
+            _wait(lambda: _is_gone_from_slurm(status.run), status.run, timeout_seconds, QUEUE_POLL_SECONDS)
+        if _outlives_the_queue(run_folder):
+            _terminate_until_gone(run_folder, status, timeout_seconds)
+        elif not is_in_queue:
+            raise StateError(
+                f"{status.run}: {status.reason or 'has no Slurm job just now'}; nothing was done, repeat it"
+            )
     else:
         _terminate_until_gone(run_folder, status, timeout_seconds)
     return _outcome(run_folder, status)
 
 
-def _require_own_jobs(run_folder: Path, status: RunStatus) -> None:
-    """Refuse to cancel by a name that is also of a job of another copy of the project, or of no job."""
-    alive = [job for job in find_jobs(status.run) or [] if job.is_alive]
-    if not alive:
-        raise StateError(f"{status.run}: {status.reason or 'has no Slurm job just now'}; nothing was done, repeat it")
+def _refuse_unknown(run_folder: Path, status: RunStatus) -> NoReturn:
+    """Say how a run can be ended whose lock is not seen from here, if it lives; nobody knows of any other."""
+    known_queue = status.launcher != "slurm" or find_jobs(status.run) is not None
+    if not known_queue or not any(attempt.outcome == "" for attempt in status.attempts):
+        raise StateError(f"{status.run}: {status.reason}; nothing was done, repeat it when that is known")
+    if is_beating(run_folder, BEATS_SECONDS):
+        raise StateError(f"{status.run}: {status.reason}, but rank 0 lives: {_how_to_end(run_folder, status)}")
+    raise StateError(
+        f"{status.run}: {status.reason}, but no sign of life within {BEATS_SECONDS:.0f} s; nothing was done, "
+        f"repeat it if `aiayn status {status.run}` still knows no better in a few minutes"
+    )
+
+
+def _how_to_end(run_folder: Path, status: RunStatus) -> str:
+    """Return where a run lives, and the command that ends it there."""
+    here, process = platform.node(), rank_process(run_folder)
+    host = status.host or "a machine that it does not tell"
+    if host == here:
+        return f"it is on this machine; `kill -TERM {process or 'PROCESS'}` of rank 0: it saves and ends"
+    by_hand = f", or `ssh {host} kill -TERM {process}`" if process and status.host else ""
+    return f"it is on {host}, this is {here}; run `aiayn cancel {status.run}` there{by_hand}: it saves and ends"
+
+
+def _has_own_jobs(run_folder: Path, status: RunStatus) -> bool:
+    """Return whether squeue knows of a living job of this run.
+
+    Raises:
+        StateError: if it does not answer, or if a job of another copy of the project has the same name.
+    """
+    jobs = find_jobs(status.run)
+    if jobs is None:
+        raise StateError(f"{status.run}: squeue does not answer; nothing was done, repeat it when it does")
+    alive = [job for job in jobs if job.is_alive]
     own = [job.job for job in alive if job.trains_in(run_folder)]
-    if len(own) < len(alive):
+    if own and len(own) < len(alive):
         others = ", ".join(f"{job.job} ({job.script})" for job in alive if job.job not in own)
         raise StateError(
             f"{status.run}: Slurm jobs {others} have the same name, but train in another folder; end this one by its "
             f"number: scancel {' '.join(own)}"
         )
+    return bool(own)
 
 
 def _is_gone_from_slurm(run: str) -> bool:
@@ -63,29 +101,47 @@ def _is_gone_from_slurm(run: str) -> bool:
     return jobs is not None and not any(job.is_alive for job in jobs)
 
 
+def _outlives_the_queue(run_folder: Path) -> bool:
+    """Return whether rank 0 lives on, of whose job squeue knows nothing: a controller that is killed may forget one."""
+    deadline = time.monotonic() + SECONDS_TO_FREE_A_LOCK
+    while is_held(run_folder / RANK_LOCK_NAME):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(min(POLL_SECONDS, SECONDS_TO_FREE_A_LOCK))
+    return False
+
+
 def _terminate_until_gone(run_folder: Path, status: RunStatus, timeout_seconds: float) -> None:
     lock_path = run_folder / RANK_LOCK_NAME
     if status.host != platform.node():
-        raise StateError(
-            f"{status.run}: is on {status.host or 'a machine that it does not tell'}, this is {platform.node()}; "
-            f"run `aiayn cancel {status.run}` there"
-        )
+        why = "" if status.launcher != "slurm" else "squeue does not know of its job, but rank 0 lives: "
+        raise StateError(f"{status.run}: {why}{_how_to_end(run_folder, status)}")
     signalled_at = -SECONDS_BETWEEN_SIGNALS
 
     def is_gone() -> bool:
         nonlocal signalled_at
         process = _owner(run_folder)
         if process is None:
-            return not is_locked(lock_path)
+            return not is_held(lock_path)
         if time.monotonic() - signalled_at >= SECONDS_BETWEEN_SIGNALS:
             signalled_at = time.monotonic()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGTERM)
+            _terminate(process, status.run)
         return False
 
     if _owner(run_folder) is None:
+        if is_held(lock_path):
+            raise StateError(f"{status.run}: rank 0 has only just begun; nothing was done, repeat it")
         raise StateError(f"{status.run}: its driver is about to submit it, nothing runs yet; end that with Ctrl-C")
     _wait(is_gone, status.run, timeout_seconds, POLL_SECONDS)
+
+
+def _terminate(process: int, run: str) -> None:
+    try:
+        os.kill(process, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise StateError(f"{run}: process {process} is another user's, who can end it; nothing was done") from error
 
 
 def _owner(run_folder: Path) -> int | None:
@@ -93,10 +149,8 @@ def _owner(run_folder: Path) -> int | None:
 
     Rank 0 writes its number into the lock that it holds; a lock that nobody holds names a process of the past.
     """
-    lock_path = run_folder / RANK_LOCK_NAME
-    if is_locked(lock_path):
-        text = lock_path.read_text(encoding="utf-8")
-        return int(text) if text.isdecimal() else None
+    if is_held(run_folder / RANK_LOCK_NAME):
+        return rank_process(run_folder)
     jobs = read_jobs(run_folder)
     return int(jobs[-1].job) if jobs and is_local_job_alive(jobs[-1]) else None
 
@@ -113,7 +167,7 @@ def _wait(is_gone: Callable[[], bool], run: str, timeout_seconds: float, poll_se
 
 
 def _outcome(run_folder: Path, before: RunStatus) -> str:
-    if (run_folder / DONE_NAME).exists():
+    if is_done(run_folder):
         return f"{before.run}: made its last update before it could be ended; it is done"
     saved = newest_update(run_folder)
     of_all = f" of {before.updates:,}" if before.updates else ""

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from aiayn.errors import RecordError
-from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
+from aiayn.runs.job_output import newest_output, output_path, unbegun_job
+from aiayn.runs.jobs import JOBS_NAME, SubmittedJob, read_jobs
 from aiayn.runs.log import LogLine, read_statistics, split_line
+from aiayn.runs.rank_errors import noted_errors
 
 POLL_SECONDS = 0.5
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
@@ -26,10 +29,36 @@ def newest_log(run_folder: Path) -> Path:
     path = run_folder / LOG_NAME
     if path.exists():
         return path
-    outputs = sorted((run_folder / "submitit").glob("*_log.out"), key=lambda output: output.stat().st_mtime)
-    if not outputs:
+    output = newest_output(run_folder)
+    if output is None:
         raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` tells what it waits for")
-    return outputs[-1]
+    return output
+
+
+def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
+    """Yield the last lines of a run's log; before its training has one, of what the newest job printed.
+
+    `note` gets the name of any other file than the log. A job that was submitted since and has begun no attempt, as
+    its prologue or an import broke, has left nothing in the log: `note` gets the last lines of what it printed.
+
+    Raises:
+        RecordError: if there is nothing to print, or a file that tells of jobs or attempts is damaged.
+    """
+    path = newest_log(run_folder)
+    has_log = path.name == LOG_NAME
+    if not has_log:
+        note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
+    yield from last_lines(path, num_lines)[0]
+    job = unbegun_job(read_events(run_folder), read_jobs(run_folder))
+    if job is None or is_done(run_folder):
+        return
+    path = output_path(run_folder, job.job)
+    if has_log and path.exists():
+        note(f"== job {job.job} has begun no attempt; it printed, in {path}:")
+        for line in last_lines(path, num_lines)[0]:
+            note(line)
+    for error in noted_errors(run_folder):
+        note(f"== {error}")
 
 
 def last_lines(path: Path, num_lines: int) -> tuple[list[str], int]:
@@ -110,18 +139,19 @@ def describe_event(event: Event) -> str:
 def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
-    `note` gets what attempts.jsonl tells meanwhile. A log that is not there yet is waited for; one that is replaced or
-    cut is read on from its new beginning.
+    `note` gets what attempts.jsonl tells meanwhile, and what a new job prints until it begins its attempt. A log that
+    is not there yet is waited for; one that is replaced or cut is read on from its new beginning.
 
     Raises:
-        RecordError: if attempts.jsonl is damaged.
+        RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
     growing = _GrowingFile(run_folder / LOG_NAME, num_lines)
-    num_events = len(read_events(run_folder))
-    events_size = _size_of(run_folder / ATTEMPTS_NAME)
+    printed = _UnbegunOutput(run_folder, num_lines)
+    events = read_events(run_folder)
+    num_events, events_size = len(events), _size_of(run_folder / ATTEMPTS_NAME)
     while True:
-        is_done = (run_folder / DONE_NAME).exists()
-        if is_done:
+        has_ended = is_done(run_folder)
+        if has_ended:
             time.sleep(SECONDS_AFTER_DONE)
         yield from growing.new_lines()
         if _size_of(run_folder / ATTEMPTS_NAME) != events_size:
@@ -129,9 +159,41 @@ def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = la
             for event in events[num_events if num_events <= len(events) else 0 :]:
                 note(describe_event(event))
             num_events = len(events)
-        if is_done:
+        if has_ended:
             return
+        for line in printed.new_lines(events):
+            note(line)
         time.sleep(POLL_SECONDS)
+
+
+class _UnbegunOutput:
+    """What the newest job prints as long as it has begun no attempt."""
+
+    def __init__(self, run_folder: Path, num_lines: int) -> None:
+        self._run_folder = run_folder
+        self._num_lines = num_lines
+        self._jobs: list[SubmittedJob] = []
+        self._jobs_size = 0
+        self._job = ""
+        self._growing: _GrowingFile | None = None
+
+    def new_lines(self, events: list[Event]) -> Iterator[str]:
+        """Yield the lines that were completed since the last call, before a job's first one where they stand."""
+        size = _size_of(self._run_folder / JOBS_NAME)  # reading it all each time would cost, on a shared file system
+        if size != self._jobs_size:
+            self._jobs_size, self._jobs = size, read_jobs(self._run_folder)
+        job = unbegun_job(events, self._jobs)
+        path = output_path(self._run_folder, job.job) if job else None
+        if path is None or job is None:
+            self._growing = None
+            return
+        if self._growing is None or self._growing.path != path:
+            self._growing = _GrowingFile(path, self._num_lines)
+        for line in self._growing.new_lines():
+            if job.job != self._job:
+                self._job = job.job
+                yield f"== job {job.job} has begun no attempt yet; it prints, in {path}:"
+            yield line
 
 
 class _GrowingFile:

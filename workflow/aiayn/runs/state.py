@@ -6,11 +6,12 @@ import msgspec
 
 from aiayn.launch.slurm_queue import QueuedJob
 from aiayn.runs.attempts import Event, Started, seconds_between
+from aiayn.runs.job_output import unbegun_job
 from aiayn.runs.jobs import SubmittedJob
 
 State = Literal["queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
-_WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING")
+_WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD")
 _FRESH_SECONDS = 300.0  # rank 0 touches its lock far more often, but the clocks of two machines differ
 
 
@@ -20,7 +21,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `queued` are the jobs of its name, oldest first, None if the queue did not answer or was not asked.
     `has_rank` and `has_driver`: a living process holds rank 0's lock, the driver's. `has_local_job`: a job that was
     started on this machine is alive, though it may not have got as far as the lock. `last_sign` is when rank 0 last
-    touched its lock or wrote to its log (UTC, by the file system's clock).
+    touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on a file system
+    without locks, where nobody seems to hold one. `noted_error` is what a rank of the newest job has met.
     """
 
     events: list[Event]
@@ -32,6 +34,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     now: str
     last_sign: str | None
+    has_locks: bool = True
+    noted_error: str = ""
 
 
 def is_slurm_run(jobs: list[SubmittedJob]) -> bool:
@@ -55,10 +59,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
 
 def has_newer_job(known: Evidence) -> bool:
     """Return whether a job was submitted after all that attempts.jsonl tells of."""
-    if not known.jobs:
-        return False
-    started = [event for event in known.events if isinstance(event, Started)]
-    return not started or (known.jobs[-1].job != started[-1].job and known.jobs[-1].time >= started[-1].time)
+    return unbegun_job(known.events, known.jobs) is not None
 
 
 def _has_ended(known: Evidence) -> bool:
@@ -77,7 +78,10 @@ def _judge_queue(known: Evidence) -> tuple[State, str] | None:
         if shown.state not in _WAITING:
             return "running", "" if shown.state == "RUNNING" else shown.state
         reason = shown.reason if shown.state == "PENDING" else shown.state
-        return "queued", f"{reason}, waits for a person" if shown.is_stuck else reason
+        reason += ", waits for a person" if shown.is_stuck else ""
+        if known.has_rank:  # of a job that a controller lost, and that it started again, or of an earlier one
+            return "running", f"though squeue shows job {shown.job} as waiting: {reason}"
+        return "queued", reason
     return _judge_absence(known, job)
 
 
@@ -87,9 +91,27 @@ def _judge_absence(known: Evidence, job: str) -> tuple[State, str] | None:
         return "running", "squeue does not know of its job"
     if _has_failed(known):
         return None
-    if any(one.job == job and one.state.startswith("CANCELLED") for one in known.queued or []):
+    ends = [one.state for one in known.queued or [] if one.job == job]
+    if any(state.startswith("CANCELLED") for state in ends):
         return "cancelled", f"job {job} was cancelled"
+    if not ends and (unseen := _judge_forgotten(known, job)):
+        return unseen
     return ("queued", "its driver is about to submit a job") if known.has_driver else None
+
+
+def _judge_forgotten(known: Evidence, job: str) -> tuple[State, str] | None:
+    """Return that nothing is known of a job of which squeue shows neither life nor end, if that ought to be there.
+
+    A controller that is killed forgets the jobs of its last seconds, which run on.
+    """
+    forgotten = f"squeue does not know of job {job}"
+    if has_newer_job(known):
+        age_seconds = seconds_between(known.jobs[-1].time, known.now)
+        if age_seconds > _FRESH_SECONDS:
+            return None
+        return "unknown", f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
+    unseen = _judge_other_host(known)
+    return ("unknown", f"{forgotten}; {unseen[1]}") if unseen else None
 
 
 def _judge_silence(known: Evidence, job: str) -> tuple[State, str] | None:
@@ -108,10 +130,10 @@ def _has_failed(known: Evidence) -> bool:
 def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
     """Return that nothing is known of an attempt on another machine that still gives signs of life.
 
-    Its lock cannot be seen from here where the file system does not carry locks.
+    Its lock cannot be seen from here where the file system does not carry locks, not even on its own where it has none.
     """
     last = known.events[-1] if known.events else None
-    if not isinstance(last, Started) or last.host == known.host or known.last_sign is None:
+    if not isinstance(last, Started) or (last.host == known.host and known.has_locks) or known.last_sign is None:
         return None
     age_seconds = seconds_between(known.last_sign, known.now)
     if age_seconds > _FRESH_SECONDS:
@@ -122,10 +144,15 @@ def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
 def _judge_events(known: Evidence) -> tuple[State, str]:
     """Return how the newest attempt ended, now that nothing of the run is alive."""
     if has_newer_job(known):
-        return "lost", f"job {known.jobs[-1].job} ended before it began an attempt"
+        job = known.jobs[-1].job
+        if known.noted_error:
+            return "failed", f"job {job}, before it began an attempt: {known.noted_error}"
+        return "lost", f"job {job} ended before it began an attempt"
     if not known.events:
         return "lost", "its driver ended before it submitted a job"
     last = known.events[-1]
     if isinstance(last, Started):
+        if known.noted_error:  # rank 0 did not live to tell it
+            return "failed", known.noted_error
         return "lost", "ended without a word (killed, or the machine went down)"
     return last.outcome, last.reason

@@ -3,8 +3,8 @@
 It reads the ends of logs only, writes nothing, and takes no lock; a damaged run is told of, and the others are too.
 """
 
-import datetime
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,15 +21,19 @@ from aiayn.runs.attempts import (
     Ended,
     Event,
     Started,
-    heartbeat,
+    is_done,
     newest_update,
     read_events,
     summarise_attempts,
 )
+from aiayn.runs.job_output import output_path, unbegun_job
 from aiayn.runs.jobs import SubmittedJob, read_jobs
-from aiayn.runs.locks import is_locked
+from aiayn.runs.life import last_beat
+from aiayn.runs.locks import is_held
 from aiayn.runs.log import LogTail, read_log_tail, read_max_update
+from aiayn.runs.logs import last_lines
 from aiayn.runs.names import match_run
+from aiayn.runs.rank_errors import noted_errors
 from aiayn.runs.state import ALIVE_STATES, Evidence, State, is_slurm_run, judge_state
 
 KEPT_LOG_LINES = 15
@@ -146,40 +150,37 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
     """
     events = read_events(folder)
     log = read_log_tail(folder)
-    done = read_record(folder / DONE_NAME, TrainRecord) if (folder / DONE_NAME).exists() else None
-    has_driver = is_locked(folder / DRIVER_LOCK_NAME)
+    done = read_record(folder / DONE_NAME, TrainRecord) if is_done(folder) else None
+    has_driver, has_rank = is_held(folder / DRIVER_LOCK_NAME), is_held(folder / RANK_LOCK_NAME)
     if not (events or jobs or done or has_driver or (folder / DRIVER_LOCK_NAME).exists()):
         raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it away")
     now = utc_now()
+    is_told = bool(events) and isinstance(events[-1], Ended) and not unbegun_job(events, jobs)
     known = Evidence(
         events=events,
         jobs=jobs,
         queued=queued,
-        has_rank=is_locked(folder / RANK_LOCK_NAME),
-        has_driver=has_driver,
+        has_rank=bool(has_rank),
+        has_driver=bool(has_driver),
         has_local_job=bool(jobs) and is_local_job_alive(jobs[-1]),
         host=platform.node(),
         now=now,
-        last_sign=max((sign for sign in (log and log.modified, _lock_touched(folder)) if sign), default=None),
+        last_sign=max((sign for sign in (log and log.modified, last_beat(folder)) if sign), default=None),
+        has_locks=has_rank is not None,
+        noted_error="" if done or is_told else next(iter(noted_errors(folder)), ""),
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
-    status = RunStatus(run=folder.name, state=state, reason=reason, is_attended=has_driver, run_folder=str(folder))
+    status = RunStatus(
+        run=folder.name, state=state, reason=reason, is_attended=bool(has_driver), run_folder=str(folder)
+    )
     return msgspec.structs.replace(
         status,
         **_where(events, jobs, queued or [], state),
         **_progress(folder, events, log, done, state),
-        **_costs(events, now if state in (*ALIVE_STATES, "unknown") else known.last_sign),
-        **_last_error(events, log, state, reason),
+        **_costs(events, now if state == "running" else known.last_sign),
+        **_last_error(events, state, reason, lambda: _last_words(folder, unbegun_job(events, jobs), log)),
     )
-
-
-def _lock_touched(folder: Path) -> str | None:
-    """Return when rank 0 last touched its lock (UTC)."""
-    beat_ns = heartbeat(folder)
-    if beat_ns is None:
-        return None
-    return datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat(timespec="seconds")
 
 
 def is_local_job_alive(job: SubmittedJob) -> bool:
@@ -196,13 +197,12 @@ def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob
     """Return who runs it and where: by the queue if that knows of a living job, else by its files."""
     started = [event for event in events if isinstance(event, Started)]
     launcher = jobs[-1].launcher if jobs else ""
-    alive = [job for job in queued if job.is_alive]
+    alive = [job for job in queued if job.is_alive and (job.node or state != "running")]  # else it is not what runs
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
-    if jobs and (not started or jobs[-1].time > started[-1].time):
-        host = jobs[-1].host if launcher != "slurm" else ""
-        return {"launcher": launcher, "job": jobs[-1].job, "host": host}
+    if unbegun := unbegun_job(events, jobs):
+        return {"launcher": launcher, "job": unbegun.job, "host": unbegun.host if launcher != "slurm" else ""}
     if started:
         return {"launcher": launcher, "job": started[-1].job, "host": started[-1].host}
     return {"launcher": launcher}
@@ -261,11 +261,22 @@ def _costs(events: list[Event], until: str | None) -> dict[str, object]:
     }
 
 
-def _last_error(events: list[Event], log: LogTail | None, state: State, reason: str) -> dict[str, object]:
+def _last_error(
+    events: list[Event], state: State, reason: str, last_words: Callable[[], list[str]]
+) -> dict[str, object]:
     """Return the newest failure with its log: of this run as it stands, else of its newest attempt that failed."""
     ended = [event for event in events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
-    if state in ERROR_STATES and not (ended and events[-1] is ended[-1]):
-        return {"last_error": reason, "log_tail": log.lines[-KEPT_LOG_LINES:] if log else []}
+    is_noted = bool(ended) and events[-1] is ended[-1] and reason == ended[-1].reason
+    if state in ERROR_STATES and not is_noted:
+        return {"last_error": reason, "log_tail": last_words()}
     if not ended:
         return {}
     return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]}
+
+
+def _last_words(folder: Path, unbegun: SubmittedJob | None, log: LogTail | None) -> list[str]:
+    """Return the last lines of what the newest job printed before it could begin, else of the log."""
+    if unbegun is None:
+        return log.lines[-KEPT_LOG_LINES:] if log else []
+    path = output_path(folder, unbegun.job)
+    return last_lines(path, KEPT_LOG_LINES)[0] if path.exists() else []

@@ -17,10 +17,11 @@ HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job
 IS_RIGHT_ALIGNED = (False, False, True, True, True, True, True, True, True, False)
 NUM_TAIL_LINES = 3
 MIN_NODE_WIDTH = 8
-STATES_WITH_REASON = ("queued", "unknown", "stopped", "cancelled")
+STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
 UNKNOWN = "-"
 _LEGEND = (
-    "loss: bits, as fairseq prints it (label-smoothed, base 2). tok/s: target tokens. try: attempts.",
+    "update: done/asked for, k: thousands. loss: bits, as fairseq prints it (label-smoothed, base 2).",
+    "tok/s: target tokens a second. ETA: at its newest speed. GPU-h: GPU-hours. try: attempts.",
     "All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
 )
 
@@ -41,9 +42,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     lines += _reason_lines(statuses)
     for status in statuses:
         lines += _error_lines(status)
-    return (
-        "\n".join([*lines, "", *(line.format(example=statuses[0].run[: -len("-0a1b2c3d")]) for line in _LEGEND)]) + "\n"
-    )
+    return "\n".join([*lines, "", *(line.format(example=_example(statuses)) for line in _LEGEND)]) + "\n"
 
 
 def render_status(status: RunStatus) -> str:
@@ -56,7 +55,7 @@ def render_status(status: RunStatus) -> str:
         ("loss", "" if status.loss_bits is None else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"),
         ("speed", status.target_tokens_per_second and f"{status.target_tokens_per_second:,.0f} target tokens/s"),
         ("ETA", status.eta_seconds and format_duration(status.eta_seconds)),
-        ("cost", f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours, {num_attempts}"),
+        ("cost", f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time, {num_attempts}"),
         ("job", " ".join(part for part in (status.launcher, status.job) if part)),
         ("node", status.host),
         ("time left", status.time_left),
@@ -106,6 +105,14 @@ def _label(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
     short = f"{parts.system}-seed{parts.seed}"
     twins = [other for other in statuses if other.run.startswith(f"{parts.corpus}-{short}-")]
     return short if len(twins) == 1 else f"{short}-{parts.digest8}"
+
+
+def _example(statuses: Sequence[RunStatus]) -> str:
+    """Return the first run's name, without its digest if that is the beginning of no other."""
+    parts = split_run_name(statuses[0].run)
+    short = statuses[0].run.removesuffix(f"-{parts.digest8}") if parts else statuses[0].run
+    is_unique = sum(other.run.startswith(short) for other in statuses) == 1
+    return short if is_unique else statuses[0].run
 
 
 def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:

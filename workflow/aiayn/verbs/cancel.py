@@ -1,6 +1,7 @@
 """End a run that trains or waits for its turn: it saves, ends, and is not started again by itself.
 
-Its driver, if one waits for it, ends with exit code 3. Exit codes: 0 it has ended, 1 nothing of it runs or it runs on
+A job that Slurm has forgotten is ended too, on its own machine; on another one you are told its host and process. Its
+driver, if one waits for it, ends with exit code 3. Exit codes: 0 it has ended, 1 nothing of it runs or it runs on
 another machine, 3 it could not be ended.
 """
 
@@ -15,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS
 
     parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+    parser.add_argument(
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs lie (default: runs)"
+    )
     parser.add_argument(
         "--timeout-seconds", type=float, default=DEFAULT_TIMEOUT_SECONDS, metavar="S",
         help=f"wait so long for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",

@@ -1,6 +1,8 @@
 """Print the end of a run's log, or follow it: updates and validations in words, everything else as it stands.
 
---follow goes on through stops and new attempts, and ends when the run is done, or with Ctrl-C.
+What a job prints before its attempt begins is shown, too, with the name of its file: all there is of one that died of
+its prologue or of an import. --follow goes on through stops and new attempts, and ends when the run is done, or with
+Ctrl-C.
 """
 
 import argparse
@@ -30,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"so many lines from the end (default: {DEFAULT_NUM_LINES})",
     )  # fmt: skip
     parser.add_argument("--raw", action="store_true", help="lines as they stand in the file")
-    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+    parser.add_argument(
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs lie (default: runs)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,15 +43,19 @@ def run(args: argparse.Namespace) -> None:
     import os
     import sys
 
-    from aiayn.runs.logs import follow, in_words, last_lines, newest_log
+    from aiayn.runs.logs import follow, in_words, show_end
     from aiayn.runs.status import find_run_folder
 
     run_folder = find_run_folder(args.runs_folder, args.run)
-    if args.follow:
-        note = logging.getLogger(__name__).info if args.raw else print  # standard output holds the file alone
-        lines = follow(run_folder, num_lines=args.lines, note=note)
-    else:
-        lines = iter(last_lines(newest_log(run_folder), args.lines)[0])
+    logger = logging.getLogger(__name__)
+
+    def note(text: str) -> None:
+        if args.raw:  # standard output holds the file alone
+            logger.info(text)
+        else:
+            print(in_words(text), flush=args.follow)
+
+    lines = (follow if args.follow else show_end)(run_folder, num_lines=args.lines, note=note)
     try:
         for line in lines:
             print(line if args.raw else in_words(line), flush=args.follow)

@@ -1,7 +1,8 @@
 """List the runs: state, update, loss, speed, time left, cost, job and node; or, with RUN, all that is known of one.
 
 States: queued (with the reason), running, stopped (saved, the same command resumes it), failed, lost (ended without a
-word), cancelled, done, unknown (squeue does not answer), damaged (its files cannot be read).
+word), cancelled, done, unknown (squeue does not answer, or has forgotten a job that may live), damaged (its files
+cannot be read).
 """
 
 import argparse
@@ -13,7 +14,9 @@ EXAMPLE = "aiayn status"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn status`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+    parser.add_argument(
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs lie (default: runs)"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of objects; one object for RUN")
 
 

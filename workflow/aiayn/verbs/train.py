@@ -168,9 +168,9 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None
 def _check(args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus") -> None:
     """Say what the run will take, unless it is done; on a cluster only the disk is known from here."""
     from aiayn.launch.feasibility import check_feasible, check_space
-    from aiayn.runs.attempts import DONE_NAME
+    from aiayn.runs.attempts import is_done
 
-    if not args.fresh and Path(request.run_folder, DONE_NAME).exists():
+    if not args.fresh and is_done(Path(request.run_folder)):
         return
     if args.launcher == "slurm":
         check_space(request, data)
@@ -244,7 +244,7 @@ def _make_request(
         seed=args.seed,
         training=system.training,
         data=training_data(data) if data else _promised_data(args.corpus),
-        binarized_path=str(args.binarized),
+        binarized_path=str(args.binarized.absolute()),
         num_models=args.num_models,
         num_ranks=num_ranks,
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,

@@ -1,0 +1,331 @@
+"""What a cluster's file puts around Python in a job, prologue and container: the bash is run, Slurm is a stand-in."""
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.errors import RunError
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.job import TrainingRequest, continue_later
+from aiayn.launch.prologue import PROLOGUE_EXIT_CODE, prologue_failure, prologue_lines
+from aiayn.launch.submit import sbatch_text
+from aiayn.runs.attempts import end_attempt
+from aiayn.runs.jobs import read_jobs
+from tests.fake_slurm import FakeSlurm, install
+from tests.golden_files import check_golden
+from tests.unit.test_launch import make_request
+from tests.unit.test_launch_slurm import text_of
+from tests.unit.test_slurm_driver import drive_it, finish, last_end, save, start, steps
+
+PYXIS = {
+    "prologue": ["module purge", "module load slurm", 'if [ -d /raid ]; then\n    export TMPDIR=/raid/tmp\nfi\n'],
+    "srun_options": {
+        "container-image": "/images/attention.sqsh", "container-mounts": "/scratch:/scratch,/home/my data:/data",
+        "container_workdir": "/scratch/attention", "container-env": "PYTHONPATH", "no-container-mount-home": "",
+    },
+    "python": "python3",
+}  # fmt: skip
+APPTAINER = {
+    "prologue": [],
+    "python": 'apptainer exec --nv --bind /scratch --env "PYTHONPATH=$PYTHONPATH" /images/attention.sif python3',
+}
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """Return a run's folder, with a name that a shell would split."""
+    folder = tmp_path / "my runs" / "run"
+    (folder / "submitit").mkdir(parents=True)
+    (folder / "checkpoints").mkdir()
+    return folder
+
+
+@pytest.fixture
+def request_(run_folder: Path) -> TrainingRequest:
+    """Return a request to train there."""
+    return msgspec.structs.replace(make_request(run_folder), command="aiayn train --seed 1")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return a fake Slurm that is first on PATH; the first job is 7."""
+    return install(tmp_path / "slurm", monkeypatch)
+
+
+def cluster_with(*prologue: str) -> ClusterSpec:
+    """Return the shipped cluster of CPUs with a prologue."""
+    return msgspec.structs.replace(read_cluster("cpu"), prologue=list(prologue))
+
+
+def script_of(run_folder: Path, prologue: Sequence[str], *further: str) -> Path:
+    """Write the prologue of job 7, and lines after it, as a script."""
+    path = run_folder / "script.sh"
+    lines = ["#!/bin/bash", *prologue_lines(cluster_with(*prologue), run_folder), *further, "echo trains", ""]
+    path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+    return path
+
+
+def run_bash(run_folder: Path, prologue: Sequence[str], *further: str) -> subprocess.CompletedProcess[str]:
+    """Run a prologue by bash, and lines after it, as job 7."""
+    return subprocess.run(
+        ["bash", script_of(run_folder, prologue, *further)], capture_output=True, text=True, check=False, timeout=60,
+        env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"},
+    )  # fmt: skip
+
+
+MODULE = "module() { true; if [ $2 = bad ]; then echo 'no such module: bad' >&2; return 1; fi; }"
+
+
+class TestPrologue:
+    """A prologue as bash runs it."""
+
+    @pytest.mark.parametrize(
+        ("line", "code"),
+        [
+            ("false", 1),
+            ("module load bad", 1),
+            ("module load bad  # the newest", 1),
+            ("module load good && command -v no_such_compiler", 1),
+            ("module load bad; true", 1),
+            ("module load good\nmodule load bad\nmodule load good", 1),
+            ("if true; then\n    module load bad\n    true\nfi", 1),
+            ("no_such_command", 127),
+            ("A=$(exit 3)", 3),
+            ("echo 'it''s' | grep --quiet x", 1),
+            ("(exit 5)", 5),
+            ("source /no/such/file.sh", 1),
+            ('export A="${NO_SUCH_VARIABLE:?is not set}"', 1),
+            ("set -e\nfalse", 1),
+            ("set -u\necho $NO_SUCH_VARIABLE", 1),
+            ("exit 4", 4),
+            ("exit 0", 0),
+            ("if true; then", 2),
+            ("echo 'open", 2),
+        ],
+    )
+    def test_a_line_that_fails_ends_the_job_and_is_named(self, run_folder: Path, line: str, code: int) -> None:
+        ended = run_bash(run_folder, [MODULE, line, "echo next"])
+        assert ended.returncode == PROLOGUE_EXIT_CODE
+        assert "next" not in ended.stdout
+        assert "trains" not in ended.stdout
+        told = prologue_failure(run_folder, "7")
+        assert told.startswith("prologue of cluster cpu, on ")
+        assert told.endswith(
+            f"with exit code {code}; correct it in the cluster's file, or add '|| true' if it may fail: {line}"
+        )
+        assert ended.stderr.endswith(f"{told}\n")
+        assert ended.stderr.count("prologue of cluster") == 1
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "true",
+            "module load good",
+            "module load bad || true",
+            "if module load bad; then\n    exit 1\nelse\n    echo without\nfi",
+            "if [ -d /no/such/folder ]; then\n    export TMPDIR=/no/such/folder\nfi",
+            "for name in a b; do\n    echo $name\ndone\n",
+            "cat <<END\nsome text\nEND",
+            "! false",
+            "# a remark",
+            "export A=$(false)",  # bash does not tell
+        ],
+    )
+    def test_after_a_good_line_the_job_goes_on(self, run_folder: Path, line: str) -> None:
+        ended = run_bash(run_folder, [MODULE, line])
+        assert (ended.returncode, ended.stdout.split("\n")[-2]) == (0, "trains")
+        assert prologue_failure(run_folder, "7") == ""
+
+    def test_what_a_line_sets_and_defines_stays(self, run_folder: Path) -> None:
+        lines = ["export A='a  b'", "declare -x B=2", "cd /", "greet() { echo hello; }", "umask 077"]
+        ended = run_bash(run_folder, lines, 'echo "$A|$B|$PWD|$(umask)"', "greet", "env | grep ^B=")
+        assert ended.stdout == "a  b|2|/|0077\nhello\nB=2\ntrains\n"
+
+    def test_a_sourced_file_counts_by_what_it_returns(self, run_folder: Path) -> None:
+        """A site's own files are full of commands that fail on purpose."""
+        (run_folder / "site.sh").write_text(
+            "false\n[ -e /no/such/file ] && exit 1\nexport SITE=ours\n", encoding="utf-8"
+        )
+        good = run_bash(run_folder, [f"source {shlex.quote(str(run_folder / 'site.sh'))}"], "echo $SITE")
+        assert (good.returncode, good.stdout) == (0, "ours\ntrains\n")
+        (run_folder / "site.sh").write_text("true\nfalse\n", encoding="utf-8")
+        assert run_bash(run_folder, [f"source '{run_folder}/site.sh'"]).returncode == PROLOGUE_EXIT_CODE
+
+    def test_nothing_of_it_is_left_for_the_rest_of_the_job(self, run_folder: Path) -> None:
+        ended = run_bash(run_folder, ["true"], "false", "trap -p", "set | grep ^aiayn", "(exit 9)", "echo $-")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout == "hB\ntrains\n"
+
+    def test_a_trap_that_a_line_sets_stays(self, run_folder: Path) -> None:
+        ended = run_bash(run_folder, ["trap 'echo swept' EXIT"])
+        assert (ended.returncode, ended.stdout) == (0, "trains\nswept\n")
+        ended = run_bash(run_folder, ["trap 'echo swept' EXIT", "false"])
+        assert (ended.returncode, ended.stdout) == (PROLOGUE_EXIT_CODE, "swept\n")
+        assert prologue_failure(run_folder, "7") != ""
+
+    def test_a_job_that_slurm_ends_meanwhile_blames_no_line(self, run_folder: Path) -> None:
+        """A scancel, or a preemption: TERM goes to all of the job's processes."""
+        path = script_of(run_folder, ["echo begun > begun", "sleep 20", "echo next"])
+        process = subprocess.Popen(
+            ["bash", path], cwd=run_folder, start_new_session=True, stdout=subprocess.PIPE, text=True,
+            env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"},
+        )  # fmt: skip
+        deadline = time.monotonic() + 20
+        while not (run_folder / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.communicate(timeout=15)[0] == ""
+        assert process.returncode in (143, -signal.SIGTERM)
+        assert prologue_failure(run_folder, "7") == ""
+
+    def test_a_requeued_job_forgets_what_it_said_before(self, run_folder: Path) -> None:
+        flag = run_folder / "mounted"
+        lines = [f"test -e {shlex.quote(str(flag))}"]
+        assert run_bash(run_folder, lines).returncode == PROLOGUE_EXIT_CODE
+        assert prologue_failure(run_folder, "7") != ""
+        flag.touch()
+        assert run_bash(run_folder, lines).returncode == 0
+        assert prologue_failure(run_folder, "7") == ""
+
+    def test_without_a_prologue_there_is_nothing(self, run_folder: Path) -> None:
+        assert prologue_lines(cluster_with(), run_folder) == []
+
+    def test_a_note_that_cannot_be_written_does_not_hide_the_line(self, run_folder: Path) -> None:
+        (run_folder / "submitit").rmdir()
+        ended = run_bash(run_folder, ["false"])
+        assert ended.returncode == PROLOGUE_EXIT_CODE
+        assert (
+            "with exit code 1; correct it in the cluster's file, or add '|| true' if it may fail: false" in ended.stderr
+        )
+
+
+class TestDriver:
+    """What the driver makes of it."""
+
+    def run_job(self, slurm: FakeSlurm, run_folder: Path, job: str) -> int:
+        """Run the file that sbatch was given, as Slurm does."""
+        with (run_folder / "submitit" / f"{job}_0_log.out").open("a", encoding="utf-8") as log:
+            return subprocess.run(
+                ["bash", slurm.folder / f"{job}.sh"], check=False, stdout=log, stderr=log, timeout=60,
+                env={**os.environ, "SLURM_JOB_ID": job},
+            ).returncode  # fmt: skip
+
+    def test_a_broken_prologue_ends_the_rule_at_once(
+        self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def fail() -> None:
+            assert self.run_job(slurm, run_folder, "7") == PROLOGUE_EXIT_CODE
+            slurm.set_state("7", "FAILED", "NonZeroExitCode")
+
+        cluster = cluster_with(MODULE, "module load bad")
+        with steps(monkeypatch, fail), pytest.raises(RunError) as raised:
+            drive_it(request_, cluster, tmp_path)
+        assert raised.value.exit_code == 3
+        told = prologue_failure(run_folder, "7")
+        assert str(raised.value) == (
+            f"run: {told}\n  last lines, more in {run_folder}:\n  no such module: bad\n  {told}"
+        )
+        assert told.endswith(
+            "with exit code 1; correct it in the cluster's file, or add '|| true' if it may fail: module load bad"
+        )
+        assert slurm.calls("srun") == []
+        assert slurm.num_submitted() == 1
+
+    def test_the_next_start_submits_again_and_the_corrected_prologue_trains(
+        self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        (run_folder / "submitit" / "6_prologue.txt").write_text("prologue of cluster cpu: of another job\n")
+
+        def train() -> None:
+            assert self.run_job(slurm, run_folder, "7") == 0
+            finish(run_folder)
+
+        with steps(monkeypatch, train):
+            drive_it(request_, cluster_with(MODULE, "module load good"), tmp_path)
+        (call,) = slurm.calls("srun")
+        assert call.endswith(f"-u -m submitit.core._submit {run_folder}/submitit")
+        assert (tmp_path / "seed1.json").exists()
+
+    def test_a_prologue_that_fails_before_a_further_job_of_a_run_ends_the_rule_too(
+        self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """The first node was lost, and Slurm starts the job on another, which lacks the module."""
+
+        def fail() -> None:
+            start(run_folder)
+            save(run_folder, 30)
+            self.run_job(slurm, run_folder, "7")
+            slurm.set_state("7", "FAILED", "NonZeroExitCode")
+
+        with steps(monkeypatch, fail), pytest.raises(RunError, match=r"run: prologue of cluster cpu, on .*: false\n"):
+            drive_it(request_, cluster_with("false"), tmp_path)
+        assert slurm.num_submitted() == 1
+
+    def test_a_cancelled_prologue_is_a_persons_wish(
+        self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        def cancel() -> None:
+            assert self.run_job(slurm, run_folder, "7") == 143
+            slurm.set_state("7", "CANCELLED")
+
+        with (
+            steps(monkeypatch, cancel),
+            pytest.raises(RunError, match="run: its Slurm job 7 was cancelled at update 0"),
+        ):
+            drive_it(request_, cluster_with("kill -TERM $$"), tmp_path)
+
+    def test_in_an_image_without_scontrol_a_job_saves_and_its_driver_submits_the_next(
+        self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        def stop() -> None:
+            start(run_folder)
+            save(run_folder, 100)
+            end_attempt(run_folder, update=100, outcome="stopped", reason="asked by SIGUSR2")
+            with monkeypatch.context() as inside:
+                inside.setenv("PATH", str(tmp_path / "an image"))
+                continue_later(msgspec.structs.replace(request_, max_num_jobs=20), "7", 1)
+            slurm.set_state("7", "COMPLETED")
+
+        with steps(monkeypatch, stop, lambda: finish(run_folder)):
+            drive_it(request_, cluster_with(), tmp_path)
+        assert "run: saved, but job 7: `scontrol requeue 7` failed: not found, or no answer" in caplog.text
+        assert slurm.calls("scontrol") == []
+        assert [(job.job, job.update) for job in read_jobs(run_folder)] == [("7", 0), ("8", 100)]
+        assert last_end(run_folder).outcome == "stopped"
+
+
+@pytest.mark.parametrize(("name", "changes"), [("modules_and_pyxis", PYXIS), ("apptainer", APPTAINER)])
+def test_the_golden_file_of_a_container(name: str, changes: dict[str, object], tmp_path: Path) -> None:
+    cluster = msgspec.structs.replace(read_cluster("plain"), **changes)
+    check_golden(f"sbatch/{name}.sh", text_of(cluster, tmp_path))
+
+
+def test_the_jobs_copy_of_the_code_reaches_python_in_a_container(
+    run_folder: Path, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    """The whole file by bash; a stand-in for srun runs its command, one for Apptainer shows what it was given."""
+    srun = '#!/bin/sh\nwhile [ "$1" != apptainer ]; do echo "$1"; shift; done\nexec "$@"\n'
+    (slurm.commands / "srun").write_text(srun, encoding="utf-8")
+    (slurm.commands / "apptainer").write_text('#!/bin/sh\nprintf "<%s>\\n" "$@"\n', encoding="utf-8")
+    (slurm.commands / "apptainer").chmod(0o755)
+    cluster = msgspec.structs.replace(read_cluster("plain"), **PYXIS | APPTAINER)
+    (tmp_path / "job.sh").write_text(sbatch_text(make_request(run_folder), cluster, Path("/runs/my code/abc")))
+    environment = {**os.environ, "PYTHONPATH": "/host", "SLURM_JOB_ID": "7"}
+    answer = subprocess.run(["bash", tmp_path / "job.sh"], capture_output=True, text=True, check=True, env=environment)
+    lines = answer.stdout.split("\n")
+    assert "--container-mounts=/scratch:/scratch,/home/my data:/data" in lines
+    assert "--no-container-mount-home" in lines
+    assert "<PYTHONPATH=/runs/my code/abc:/host>" in lines
+    assert lines[-6:] == ["<python3>", "<-u>", "<-m>", "<submitit.core._submit>", f"<{run_folder}/submitit>", ""]

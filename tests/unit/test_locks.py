@@ -1,0 +1,99 @@
+"""Who trains a run, on a file system with locks and on one whose locks fail."""
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import aiayn.runs.life
+import aiayn.runs.locks
+from aiayn.errors import LaunchError
+from aiayn.launch.driver import drive
+from aiayn.launch.job import TrainingRequest
+from aiayn.runs.attempts import RANK_LOCK_NAME
+from aiayn.runs.life import is_being_trained
+from aiayn.runs.locks import is_locked
+from tests.slurm.no_locks import no_locks
+from tests.unit.test_launch import make_request
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a run whose rank 0 touches its lock so often that half a second tells."""
+    monkeypatch.setattr(aiayn.runs.life, "BEATS_SECONDS", 0.5)
+    monkeypatch.setattr(aiayn.runs.life, "_POLL_SECONDS", 0.02)
+    folder = tmp_path / "runs" / "run"
+    folder.mkdir(parents=True)
+    (folder / RANK_LOCK_NAME).touch()
+    return folder
+
+
+@contextlib.contextmanager
+def beating(run_folder: Path) -> Iterator[None]:
+    """Touch rank 0's lock again and again, as it does itself while it lives."""
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(0.05):
+            os.utime(run_folder / RANK_LOCK_NAME)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_where_locks_fail_rank_0_is_known_by_its_beat(run_folder: Path) -> None:
+    with no_locks():
+        assert not is_being_trained(run_folder)
+        with beating(run_folder):
+            assert is_being_trained(run_folder)
+
+
+def test_where_locks_work_a_beat_is_no_sign_of_life(run_folder: Path) -> None:
+    """The file may be touched by anybody; its lock is not taken by anybody."""
+    with beating(run_folder):
+        assert not is_being_trained(run_folder)
+
+
+def test_a_file_that_cannot_be_read_is_no_file_system_without_locks(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(aiayn.runs.locks, "is_locked", refuse)
+    with pytest.raises(PermissionError):
+        is_being_trained(run_folder)
+
+
+def test_where_locks_fail_a_run_is_begun_anew_unless_it_is_being_trained(run_folder: Path, tmp_path: Path) -> None:
+    """A launcher that there is not is refused once the earlier run is set aside."""
+    request: TrainingRequest = msgspec.structs.replace(make_request(run_folder), command="aiayn train")
+    with no_locks():
+        with beating(run_folder), pytest.raises(LaunchError, match="is being trained; end that job before `--fresh`"):
+            drive(request, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
+        assert not (run_folder / "aside-1").exists()
+        with pytest.raises(LaunchError, match="launcher 'none'"):
+            drive(request, launcher="none", record_path=tmp_path / "seed1.json", fresh=True)
+    assert (run_folder / "aside-1" / RANK_LOCK_NAME).exists()
+
+
+def test_without_locks_none_is_taken_and_nobody_is_told_who_has_one(run_folder: Path) -> None:
+    path = run_folder / RANK_LOCK_NAME
+    with path.open("r+") as lock, no_locks():
+        for take in (fcntl.lockf, fcntl.flock):
+            with pytest.raises(OSError, match="No locks available"):
+                take(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(OSError, match="No locks available"):
+            is_locked(path)
+        assert fcntl.fcntl(lock, fcntl.F_GETFD) == fcntl.FD_CLOEXEC  # all else is as ever
+    assert not is_locked(path)
