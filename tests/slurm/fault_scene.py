@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Ended, Started, newest_update, read_events
 from aiayn.spec import TrainingSpec
@@ -21,6 +21,7 @@ from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
 from tests.engine.tiny_training import state_sha256
 from tests.slurm.cluster import Cluster
 from tests.slurm.cluster_processes import POLL_SECONDS, birth_of, wait_until
+from tests.slurm.driver_process import Driver
 from tests.slurm.snakemake_run import HEEDING_INTERRUPTS
 from tests.slurm.train_command import Settings
 
@@ -30,28 +31,15 @@ UPDATES = 60
 TRAINING_OF_FAULTS: TrainingSpec = msgspec.structs.replace(
     TRAINING, **TWO_BATCHES, updates=UPDATES, save_interval_updates=20
 )
+CLUSTER_OF_FAULTS: ClusterSpec = msgspec.structs.replace(
+    read_cluster("cpu"), name="tests", ranks_per_node=NUM_RANKS, time_limit_minutes=30, signal_seconds=15,
+    max_num_jobs=10, poll_seconds=1.0,
+)  # fmt: skip
 EXIT_DONE, EXIT_INPUT_OR_RUN = 0, 3
+ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 LONGEST_WAIT_SECONDS = 420.0  # most faults need 60 to 120 s of it
 Comparison = Literal["undisturbed", "own", "none"]
 LOGGED_UPDATE = re.compile(r'\| train_inner \| .*"num_updates": "(\d+)"')
-
-
-@dataclass
-class Driver:
-    """One `aiayn train`, in a process group of its own as a terminal starts it."""
-
-    process: "subprocess.Popen[bytes]"
-    log_path: Path
-    record_path: Path
-
-    @property
-    def told(self) -> str:
-        """What it has printed so far."""
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
-
-    def signal(self, number: signal.Signals) -> None:
-        """Signal it and all that it has started itself, as a terminal does."""
-        os.killpg(self.process.pid, number)
 
 
 @dataclass
@@ -59,23 +47,17 @@ class Scene:
     """A folder of its own for one training of a tiny system, whose run and Slurm job have a name of their own.
 
     `compared_with` says what its tensors must be: the undisturbed training's, something that the scene itself has
-    compared them with, or none at all, as the training must not begin. `whole_cluster` is a cluster's file taken as it
-    is, in place of the fields here.
+    compared them with, or none at all, as the training must not begin. `asked` stands in place of a cluster's file.
+    Without `has_locks` drivers and ranks live on a file system whose locks fail.
     """
 
     name: str
     cluster: Cluster
     folder: Path
     data: BinarizedCorpus
-    partition: str | None = None
-    time_limit_minutes: int = 30
-    signal_seconds: int = 15
-    max_num_jobs: int = 10
+    asked: ClusterSpec = CLUSTER_OF_FAULTS
     seconds_per_update: float = 0.15
-    num_nodes: int = 1
-    ranks_per_node: int = NUM_RANKS
-    gpus_per_node: int = 0
-    whole_cluster: ClusterSpec | None = None
+    has_locks: bool = True
     training: TrainingSpec = TRAINING_OF_FAULTS
     compared_with: Comparison = "undisturbed"
     runs_folder: Path = Path()
@@ -89,23 +71,30 @@ class Scene:
     def __post_init__(self) -> None:
         self.runs_folder = self.folder / "runs"
 
+    def ask(self, **changes: object) -> None:
+        """Ask the cluster for something else, by the keys of its file."""
+        self.asked = msgspec.structs.replace(self.asked, **changes)
+
     def write_settings(self) -> Path:
         """Write what stands in place of the system's and the cluster's files, and return its path."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        cluster = self.whole_cluster or self._cluster_spec()
-        settings = Settings(training=self.training, cluster=cluster, seconds_per_update=self.seconds_per_update)
+        settings = Settings(
+            training=self.training, cluster=self.asked, seconds_per_update=self.seconds_per_update,
+            has_locks=self.has_locks,
+        )  # fmt: skip
         path = self.folder / "settings.json"
         path.write_bytes(msgspec.json.encode(settings))
         return path
 
-    def start(self, *launcher_flags: str) -> Driver:
-        """Start a driver, by default of a Slurm job."""
-        settings_path = self.write_settings()
+    def start(self, *launcher_flags: str, first_on_path: Path | None = None, is_elsewhere: bool = False) -> Driver:
+        """Start a driver, by default of a Slurm job; commands of a folder may stand before Slurm's own.
+
+        One that is elsewhere sees none of this machine's processes.
+        """
         number = len(self.drivers) + 1
         record_path, log_path = self.folder / f"record{number}.json", self.folder / f"driver{number}.log"
         command = [
-            *HEEDING_INTERRUPTS, sys.executable, "-m", "tests.slurm.train_command", str(settings_path), "--",
-            "train", "--scale", "demo",
+            *HEEDING_INTERRUPTS, *(ELSEWHERE if is_elsewhere else ()), *self._aiayn(), "train", "--scale", "demo",
             "--corpus", f"tiny_{self.name}", "--system", "tiny", "--seed", "1", "--num-models", "3",
             "--binarized", str(Path(self.data.folder).parent / "record.json"),
             "--runs-folder", str(self.runs_folder), "--record", str(record_path),
@@ -113,26 +102,33 @@ class Scene:
         ]  # fmt: skip
         with log_path.open("wb") as log:
             process = subprocess.Popen(
-                command, cwd=CHECKOUT, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log,
+                command, cwd=CHECKOUT, env=self._environment(first_on_path), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         driver = Driver(process, log_path, record_path)
         self.drivers.append(driver)
         return driver
 
-    def _cluster_spec(self) -> ClusterSpec:
-        return ClusterSpec(
-            name="tests", description="for these tests", partition=self.partition, account=None, qos=None,
-            constraint=None, gpu_type=None, num_nodes=self.num_nodes, gpus_per_node=self.gpus_per_node,
-            ranks_per_node=self.ranks_per_node, cpus_per_rank=1, memory_gb_per_node=None,
-            time_limit_minutes=self.time_limit_minutes, signal_seconds=self.signal_seconds,
-            max_num_jobs=self.max_num_jobs, prologue=[], sbatch_lines={}, poll_seconds=1.0,
+    def call(self, verb: str, *arguments: str) -> str:
+        """Run a verb of `aiayn` about this scene's runs, which must succeed, and return what it prints."""
+        finished = subprocess.run(
+            [*self._aiayn(), verb, *arguments, "--runs-folder", str(self.runs_folder)], cwd=CHECKOUT,
+            env=self._environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            timeout=LONGEST_WAIT_SECONDS,
         )  # fmt: skip
+        assert finished.returncode == EXIT_DONE, f"aiayn {verb}: {finished.returncode}\n{finished.stderr}"
+        return finished.stdout
 
-    def _environment(self) -> dict[str, str]:
+    def _aiayn(self) -> list[str]:
+        return [sys.executable, "-m", "tests.slurm.train_command", str(self.write_settings()), "--"]
+
+    def _environment(self, first_on_path: Path | None = None) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
         paths = os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)])
-        return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths} | self.cluster.layout.environment()
+        variables = kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths} | self.cluster.layout.environment()
+        if first_on_path:
+            variables["PATH"] = f"{first_on_path}{os.pathsep}{variables['PATH']}"
+        return variables
 
     @property
     def run_folder(self) -> Path:

@@ -20,14 +20,26 @@ from pathlib import Path
 import msgspec
 
 from aiayn.records import BinarizedCorpus
-from tests.slurm import faults_of_daemons, faults_of_drivers, faults_of_jobs, faults_of_nodes, faults_of_snakemake
+from tests.slurm import (
+    faults_of_crowds,
+    faults_of_daemons,
+    faults_of_drivers,
+    faults_of_environments,
+    faults_of_file_systems,
+    faults_of_jobs,
+    faults_of_nodes,
+    faults_of_snakemake,
+)
 from tests.slurm.cluster import Cluster
 from tests.slurm.fault_scene import NUM_RANKS, UPDATES, Comparison, Scene
 from tests.slurm.own_cluster import own_cluster
 from tests.slurm.tiny_data import make_tiny_data
 
 Fault = Callable[[Scene], None]
-MODULES = (faults_of_jobs, faults_of_daemons, faults_of_drivers, faults_of_snakemake, faults_of_nodes)
+MODULES = (
+    faults_of_jobs, faults_of_daemons, faults_of_drivers, faults_of_file_systems, faults_of_snakemake, faults_of_crowds,
+    faults_of_environments, faults_of_nodes,
+)  # fmt: skip
 HEADER = ("fault", "what was done", "attempts", "s to recovery", "updates lost", "tensors", "s in all", "verdict")
 SHOWN_DIGEST = 12  # hexadecimal digits
 WELL, NOT_WELL = "as it must be", "NOT"

@@ -69,14 +69,14 @@ def _preempted(scene: Scene) -> None:
 
 def preempted_and_requeued(scene: Scene) -> None:
     """Slurm starts the same job again when it has room."""
-    scene.partition = REQUEUED_PARTITION
+    scene.ask(partition=REQUEUED_PARTITION)
     _preempted(scene)
     scene.require_jobs(1)
 
 
 def preempted_and_gone(scene: Scene) -> None:
     """Slurm throws the job away, and the driver submits the next."""
-    scene.partition = CANCELLED_PARTITION
+    scene.ask(partition=CANCELLED_PARTITION)
     _preempted(scene)
     scene.require_jobs(2)
 
@@ -100,7 +100,8 @@ def time_limit(scene: Scene) -> None:
     """
     # Slurm tells the job at its first look, one each 30 s, after which the next might be too late: 20 to 50 s after the
     # job's begin. 48 s of work and the imports do not fit into one job.
-    scene.time_limit_minutes, scene.signal_seconds, scene.seconds_per_update = 1, 10, 0.8
+    scene.ask(time_limit_minutes=1, signal_seconds=10)
+    scene.seconds_per_update = 0.8
     driver = scene.start()
     scene.wait_for_update(1)
     scene.disturbed("a limit of 1 minute, of which the imports take a part, for 48 s of work")
@@ -113,14 +114,15 @@ def time_limit(scene: Scene) -> None:
 
 def last_time_limit(scene: Scene) -> None:
     """No more jobs than allowed: the rule ends, and goes on when somebody wants it to."""
-    scene.time_limit_minutes, scene.seconds_per_update, scene.max_num_jobs = 1, 0.8, 1
+    scene.ask(time_limit_minutes=1, max_num_jobs=1)
+    scene.seconds_per_update = 0.8
     driver = scene.start()
     scene.wait_for_update(1)
     scene.disturbed("a limit of 1 minute and of 1 job")
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
     scene.require_no_job()
     assert "max_num_jobs" in driver.told
-    scene.max_num_jobs, scene.time_limit_minutes = 10, 30
+    scene.ask(time_limit_minutes=30, max_num_jobs=10)
     again = scene.start()
     scene.disturbed("started again with more time")
     scene.must_end(again, EXIT_DONE)

@@ -17,7 +17,7 @@ PROMISED_GPUS = 2
 def eight_ranks(scene: Scene) -> None:
     """The cluster's file `cpu` as it is: 8 tasks of Slurm train what 8 processes of this machine do without it."""
     scene.compared_with = "own"
-    scene.whole_cluster = read_cluster("cpu")
+    scene.asked = read_cluster("cpu")
     scene.training = msgspec.structs.replace(
         scene.training, updates=UPDATES_OF_MANY, save_interval_updates=UPDATES_OF_MANY
     )
@@ -37,7 +37,7 @@ def eight_ranks(scene: Scene) -> None:
 
 def two_nodes(scene: Scene) -> None:
     """One rank on each of two nodes: they meet at the first one's name, and train what two of one node do."""
-    scene.num_nodes, scene.ranks_per_node = 2, 1
+    scene.ask(num_nodes=2, ranks_per_node=1)
     scene.must_end(scene.start(), EXIT_DONE)
     scene.what = "one rank on each of two nodes"
     scene.require_jobs(1)
@@ -52,7 +52,7 @@ def two_nodes(scene: Scene) -> None:
 def promised_gpus(scene: Scene) -> None:
     """Slurm gives two GPUs, torch sees none: the job does not train on the node's CPUs, and names the node."""
     scene.compared_with = "none"
-    scene.ranks_per_node = scene.gpus_per_node = PROMISED_GPUS
+    scene.ask(ranks_per_node=PROMISED_GPUS, gpus_per_node=PROMISED_GPUS)
     scene.training = msgspec.structs.replace(scene.training, device="auto")
     driver = scene.start()
     scene.must_end(driver, EXIT_INPUT_OR_RUN)

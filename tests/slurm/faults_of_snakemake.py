@@ -1,22 +1,17 @@
-"""What may happen to the snakemake that drives a training and waits for a CPU job; both are Slurm's.
-
-The training is real and its driver is the rule's own; everything else that a rule calls is a fake.
-"""
+"""What may happen to the snakemake that drives a training and waits for a CPU job; both are Slurm's."""
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-from tests.pipeline_copy import FAKE_AIAYN, Pipeline
+from tests.pipeline_copy import Pipeline
 from tests.slurm.cluster_processes import wait_until
-from tests.slurm.fault_scene import CHECKOUT, LONGEST_WAIT_SECONDS, Scene
-from tests.slurm.snakemake_run import SnakemakeRun, make_slurm_pipeline
+from tests.slurm.fault_scene import LONGEST_WAIT_SECONDS, Scene
+from tests.slurm.snakemake_run import SnakemakeRun
+from tests.slurm.training_pipeline import make_training_pipeline, trained_record
 
-TRAINED = "results/demo/train/demo_en_de/base/seed1.json"
-BINARIZED = "results/demo/binarize/demo_en_de/record.json"
+TRAINED = trained_record(1)
 MEASURED = "results/demo/measure/record.json"  # of a CPU rule that needs nothing of the others
 LONGEST_END_SECONDS = 60.0
 
@@ -65,7 +60,7 @@ def snakemake_killed(scene: Scene) -> None:
 def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, SnakemakeRun, str]:
     """Start snakemake; return when the training and the CPU job are at work, with the training's Slurm job."""
     scene.seconds_per_update = seconds_per_update
-    pipeline = _make_pipeline(scene)
+    pipeline = make_training_pipeline(scene)
     run = SnakemakeRun.start(pipeline, TRAINED, MEASURED, FAKE_AIAYN_WAITS="measure")
     run.wait_for_job("measure")
     wait_until(lambda: 15 in scene.logged_updates or run.process.poll() is not None, LONGEST_WAIT_SECONDS, "update 15")
@@ -73,31 +68,6 @@ def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, Sna
     (job,) = scene.live_jobs()
     assert _cpu_jobs(scene)
     return pipeline, run, job
-
-
-def _make_pipeline(scene: Scene) -> Pipeline:
-    """Make a copy of the checkout in which all is made that the training needs."""
-    settings_path = scene.write_settings()
-    pipeline = make_slurm_pipeline(scene.folder / "pipeline")
-    scene.runs_folder = pipeline.checkout / "runs"
-    ready_path = pipeline.fake_folder / "ready" / BINARIZED
-    ready_path.parent.mkdir(parents=True)
-    ready_path.write_bytes((Path(scene.data.folder).parent / "record.json").read_bytes())
-    python, fake = shlex.quote(sys.executable), shlex.quote(str(FAKE_AIAYN))
-    path = shlex.quote(os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)]))
-    (pipeline.fake_folder / "bin" / "aiayn").write_text(
-        "#!/bin/sh\n"
-        f'[ "$1" = train ] || exec {python} -IS {fake} "$@"\n'
-        f"export PYTHONPATH={path} OMP_NUM_THREADS=1\n"
-        f'exec {python} -m tests.slurm.train_command {shlex.quote(str(settings_path))} -- "$@"\n'
-    )
-    prepared = subprocess.run(
-        [sys.executable, "-m", "snakemake", BINARIZED, "--cores", "2", *pipeline.arguments], cwd=pipeline.checkout,
-        env=pipeline.variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        timeout=LONGEST_WAIT_SECONDS,
-    )  # fmt: skip
-    assert prepared.returncode == 0, prepared.stdout
-    return pipeline
 
 
 def _clean_up(pipeline: Pipeline) -> None:

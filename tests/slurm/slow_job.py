@@ -12,18 +12,20 @@ from typing import Any
 from unittest import mock
 
 from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
+from tests.slurm.no_locks import no_locks
 
 
 class SlowJob(TrainingJob):
-    """A job that sleeps after each update."""
+    """A job that sleeps after each update, maybe on a file system whose locks fail."""
 
-    def __init__(self, request: TrainingRequest, seconds_per_update: float) -> None:
+    def __init__(self, request: TrainingRequest, seconds_per_update: float, *, has_locks: bool = True) -> None:
         super().__init__(request)
         self.seconds_per_update = seconds_per_update
+        self.has_locks = has_locks
 
     def _train(self, stop: StopFlag) -> None:
         """Train slowly; the imports come after the signals are taken over, as in any job."""
-        with _slowed(self.seconds_per_update):
+        with _slowed(self.seconds_per_update), contextlib.nullcontext() if self.has_locks else no_locks():
             super()._train(stop)
         print(f"ranks met at {os.environ.get('MASTER_ADDR')}", flush=True)
 

@@ -1,10 +1,11 @@
-"""`aiayn train` of a tiny, slow system, on a cluster of the tests' own.
+"""`aiayn train`, or another verb, of a tiny, slow system, on a cluster of the tests' own.
 
-    python -m tests.slurm.train_command SETTINGS -- train ...
+    python -m tests.slurm.train_command SETTINGS -- VERB ...
 
 SETTINGS is the path of a JSON file of `Settings`.
 """
 
+import contextlib
 import functools
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from aiayn.__main__ import main
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.spec import CONFIG_FOLDER, SystemSpec, TrainingSpec
 from tests.engine.tiny_spec import DECODING
+from tests.slurm.no_locks import no_locks
 from tests.slurm.slow_job import SlowJob
 
 
@@ -27,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     training: TrainingSpec
     cluster: ClusterSpec
     seconds_per_update: float
+    has_locks: bool = True
 
 
 def run(settings: Settings, arguments: list[str]) -> int:
@@ -38,8 +41,9 @@ def run(settings: Settings, arguments: list[str]) -> int:
     def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
         return settings.cluster
 
-    make_job = functools.partial(SlowJob, seconds_per_update=settings.seconds_per_update)
+    make_job = functools.partial(SlowJob, seconds_per_update=settings.seconds_per_update, has_locks=settings.has_locks)
     with (
+        contextlib.nullcontext() if settings.has_locks else no_locks(),
         mock.patch.object(aiayn.spec, "read_system", read_system),
         mock.patch.object(aiayn.launch.cluster_spec, "read_cluster", read_cluster),
         mock.patch("aiayn.launch.submit.TrainingJob", make_job),
