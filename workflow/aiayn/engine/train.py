@@ -95,7 +95,7 @@ def _lead(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine)
     with contextlib.ExitStack() as stack:
         with error_noted(run_folder, rank):
             stack.enter_context(rank_lock(run_folder))
-            is_done = (run_folder / attempts.DONE_NAME).exists()
+            is_done = attempts.is_done(run_folder)
             begin = None if is_done else _begin(request, rank, run_folder)
             line.agree(Start(is_needed=begin is not None))
         if begin is not None:
