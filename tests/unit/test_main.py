@@ -32,9 +32,9 @@ def test_a_reader_that_has_left_ends_the_command_without_a_word(arguments: tuple
 
 
 def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
-    """argparse prints it and ends the program; what breaks there it forgives itself."""
+    """argparse prints it and ends the program; unbuffered it forgives itself what breaks there, from Python 3.11.4 on."""
     assert end_unread(("plan", "--help")) == (EXIT_UNREAD, "")
-    assert end_unread(("plan", "--help"), unbuffered="1") == (0, "")
+    assert end_unread(("plan", "--help"), unbuffered="1") in [(0, ""), (EXIT_UNREAD, "")]
 
 
 def test_a_failure_keeps_its_exit_code_where_nobody_reads() -> None:
