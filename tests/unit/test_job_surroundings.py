@@ -159,7 +159,9 @@ class TestPrologue:
         assert run_bash(run_folder, [f"source '{run_folder}/site.sh'"]).returncode == PROLOGUE_EXIT_CODE
 
     def test_nothing_of_it_is_left_for_the_rest_of_the_job(self, run_folder: Path) -> None:
-        ended = run_bash(run_folder, ["true"], "false", "trap -p ERR EXIT TERM", "set | grep ^aiayn", "(exit 9)", "echo $-")
+        ended = run_bash(
+            run_folder, ["true"], "false", "trap -p ERR EXIT TERM", "set | grep ^aiayn", "(exit 9)", "echo $-"
+        )
         assert (ended.returncode, ended.stderr) == (0, "")
         assert ended.stdout == "hB\ntrains\n"
 

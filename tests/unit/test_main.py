@@ -32,7 +32,7 @@ def test_a_reader_that_has_left_ends_the_command_without_a_word(arguments: tuple
 
 
 def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
-    """argparse prints it and ends the program; unbuffered it forgives itself what breaks there, from Python 3.11.4 on."""
+    """argparse prints it and ends the program; unbuffered, newer Pythons forgive themselves what breaks there."""
     assert end_unread(("plan", "--help")) == (EXIT_UNREAD, "")
     assert end_unread(("plan", "--help"), unbuffered="1") in [(0, ""), (EXIT_UNREAD, "")]
 
