@@ -33,7 +33,9 @@ def append_json_line(path: Path, value: object) -> None:
     """Append a value and bring it to the disk; a torn line before it is dropped. One writer at a time."""
     with path.open("a+b") as lines:
         lines.seek(0)
-        lines.truncate(lines.read().rfind(b"\n") + 1)
+        text = lines.read()
+        if text and not text.endswith(b"\n"):
+            lines.truncate(text.rfind(b"\n") + 1)
         lines.write(msgspec.json.encode(value) + b"\n")
         lines.flush()
         os.fsync(lines.fileno())
