@@ -17,7 +17,7 @@ from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
 
 WIDTH = 118
 UNKNOWN = "-"
-MARK_BY_BASIS = {"measured": "m", "fraction": "f"}
+MARK_BY_BASIS = {"measured": " m", "fraction": " f"}
 NUM_LABELS = 2  # columns that are words
 NUM_ACTUAL = 2  # columns that stand only where trainings have begun
 GPU_COLUMNS = slice(8, 10)  # money and energy, which are not known of cores
@@ -48,11 +48,11 @@ def render_plan(plan: Plan) -> str:
 
 def _headings(machine: Machine) -> list[tuple[str, ...]]:
     """Return each column's noun and unit, from top to bottom."""
-    of_devices, place = ("GPU-h", "GPU") if machine.gpu else ("core-h", "node")
+    of_devices, place, spent = ("GPU-h", "GPU", "GPU-h") if machine.gpu else ("core-h", "node", "hours")
     return [
         ("", "", "", "params", "updates", "hours", "hours", of_devices, "US$", "kWh", "disk GB", "GB of", "actual",
          "actual"),
-        ("", "", "", "", "", "", *["all"] * 5, "a", "hours", of_devices),
+        ("", "", "", "", "", "", *["all"] * 5, "a", "hours", spent),
         ("system", "corpus", "seeds", "x10^6", "a run", "a run", *["seeds"] * 5, place, "a run", "so far"),
     ]  # fmt: skip
 
@@ -75,14 +75,14 @@ def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
     if one.actual is not None:
         done = f" ({one.actual.num_finished}/{len(one.seeds)})" if one.actual.num_finished < len(one.seeds) else ""
         hours = UNKNOWN if one.actual.hours is None else _hours(one.actual.hours)
-        actual = (f"{hours}{done}", _hours(one.actual.gpu_hours))
+        actual = (f"{hours}{done}", _hours(one.actual.gpu_hours if plan.machine.gpu else one.actual.total_hours))
     return (
         one.system,
         one.corpus,
         str(len(one.seeds)),
         f"{one.num_parameters / 1e6:.1f}",
         f"{one.updates:,}",
-        f"{_hours(one.speed.hours)}{MARK_BY_BASIS.get(one.speed.basis, ' ')}",
+        f"{_hours(one.speed.hours)}{MARK_BY_BASIS.get(one.speed.basis, '  ')}",
         _hours(len(one.seeds) * one.speed.hours),
         _hours(one.total_device_hours),
         _number_or_unknown(one.total_dollars),
@@ -104,8 +104,8 @@ def _total_cells(plan: Plan) -> tuple[str, ...]:
         _number_or_unknown(_total(one.total_kilowatt_hours for one in rows)),
         _gigabytes(plan.runs_bytes + plan.averages_bytes),
         _gigabytes(max((_memory_bytes(one, plan) for one in rows), default=0)),
-        _hours(actual["total_hours"]),
-        _hours(actual["gpu_hours"]),
+        _hours(actual["total_hours"]) if plan.machine.gpu else "",
+        _hours(actual["gpu_hours"] if plan.machine.gpu else actual["total_hours"]),
     )  # fmt: skip
 
 
