@@ -162,7 +162,7 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None
         )
     request = _make_request(args, None if missing else _read_data(args), cluster)
     code = foresee_code(request, fresh=args.fresh)
-    print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder))
+    print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
 
 
 def _check(args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus") -> None:
