@@ -17,6 +17,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 import aiayn.engine.meeting
 import aiayn.engine.rank_notes
 import aiayn.engine.ranks
+import aiayn.runs.life
 from aiayn.engine.meeting import NUM_PORTS_TRIED, is_peer_loss, meet, ports_of
 from aiayn.engine.rank_notes import BusyRunError, error_noted, rank_lock
 from aiayn.engine.ranks import Rank, Start, StartLine
@@ -149,8 +150,8 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
     attempts.append_event(tmp_path, ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
-    monkeypatch.setattr(aiayn.engine.rank_notes, "STILL_SECONDS", 0.4)
-    monkeypatch.setattr(aiayn.engine.rank_notes, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.engine.rank_notes, "SILENT_SECONDS", 0.4)
+    monkeypatch.setattr(aiayn.runs.life, "_POLL_SECONDS", 0.01)
     error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
     refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))
     if error_number:
@@ -185,7 +186,7 @@ def test_an_attempt_that_stands_still_on_another_host_is_dead(
 
 
 def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.rank_notes, "_has_beaten", lambda _: pytest.fail("watched"))
+    monkeypatch.setattr(aiayn.engine.rank_notes, "is_beating", lambda *_: pytest.fail("watched"))
     attempts.append_event(tmp_path, ELSEWHERE)
     attempts.end_attempt(tmp_path, update=0, outcome="stopped", reason="asked by SIGTERM")
     with rank_lock(tmp_path):

@@ -1,10 +1,8 @@
 """`aiayn cancel` ends what runs or waits, tells what was saved, and refuses everything else."""
 
-import contextlib
 import errno
 import os
 import platform
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from aiayn.runs.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
 from tests.run_folders import (
     FakeSlurm,
     at,
+    beating,
     make_run,
     settings_line,
     started,
@@ -69,24 +68,6 @@ def unseen_run(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
     jobs = [submitted("slurm", "22")]
     with no_locks():
         yield make_run(tmp_path / "runs", RUN, events=[begun], jobs=jobs, log=["x"], log_minutes=0)
-
-
-@contextlib.contextmanager
-def beating(run_folder: Path) -> Iterator[None]:
-    """Touch rank 0's lock over and over, as rank 0 does."""
-    is_over = threading.Event()
-
-    def beat() -> None:
-        while not is_over.wait(0.02):
-            os.utime(run_folder / RANK_LOCK_NAME)
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def cancel(run_folder: Path, *flags: str) -> int:

@@ -1,10 +1,6 @@
 """Who trains a run, on a file system with locks and on one whose locks fail."""
 
-import contextlib
 import fcntl
-import os
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,6 +14,7 @@ from aiayn.launch.job import TrainingRequest
 from aiayn.runs.attempts import RANK_LOCK_NAME
 from aiayn.runs.life import is_being_trained
 from aiayn.runs.locks import is_locked
+from tests.run_folders import beating
 from tests.slurm.no_locks import no_locks
 from tests.unit.test_launch import make_request
 
@@ -31,24 +28,6 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True)
     (folder / RANK_LOCK_NAME).touch()
     return folder
-
-
-@contextlib.contextmanager
-def beating(run_folder: Path) -> Iterator[None]:
-    """Touch rank 0's lock again and again, as it does itself while it lives."""
-    is_over = threading.Event()
-
-    def beat() -> None:
-        while not is_over.wait(0.05):
-            os.utime(run_folder / RANK_LOCK_NAME)
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def test_where_locks_fail_rank_0_is_known_by_its_beat(run_folder: Path) -> None:

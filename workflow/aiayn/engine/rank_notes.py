@@ -7,7 +7,6 @@ import logging
 import os
 import platform
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +14,10 @@ from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.ranks import Rank
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
+from aiayn.runs.life import SILENT_SECONDS, is_beating
 from aiayn.runs.rank_errors import note_error
 
 logger = logging.getLogger(__name__)
-# How long the heartbeat of an attempt on another host must stand still: fifteen beats, so that neither a slow file
-# system nor a file's attributes out of a client's memory are taken for its end.
-STILL_SECONDS = 60.0
-_LOOK_SECONDS = 0.5
 
 
 class BusyRunError(LaunchError):
@@ -44,7 +40,7 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
     """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see the lock itself.
 
     The lock alone does not decide between hosts: of a host that crashed an NFS server may keep it until that host is
-    back, and a lock of one host's own keeps nobody else out. There the heartbeat decides, within STILL_SECONDS.
+    back, and a lock of one host's own keeps nobody else out. There the heartbeat decides, within SILENT_SECONDS.
 
     Raises:
         BusyRunError: if another process trains this run.
@@ -85,25 +81,15 @@ def _refuse_living(run_folder: Path, *, is_refused: bool) -> None:
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
-    if is_here or _has_beaten(run_folder):
+    if is_here or is_beating(run_folder, SILENT_SECONDS):
         raise BusyRunError(
             f"{run_folder}: another process is training this run ({where}); wait for it, or end it: "
             f"`aiayn cancel {run_folder.name}`"
         )
     logger.warning(
-        f"{run_folder}: the heartbeat of the training on {where} has stood still for {STILL_SECONDS:.0f} s: going on "
+        f"{run_folder}: the heartbeat of the training on {where} has stood still for {SILENT_SECONDS:.0f} s: going on "
         f"as if it were dead{', though its lock is still held' if is_refused else ''}"
     )
-
-
-def _has_beaten(run_folder: Path) -> bool:
-    """Return whether the heartbeat moves; takes STILL_SECONDS to say no."""
-    before, deadline = attempts.heartbeat(run_folder), time.monotonic() + STILL_SECONDS
-    while time.monotonic() < deadline:
-        if attempts.heartbeat(run_folder) != before:
-            return True
-        time.sleep(_LOOK_SECONDS)
-    return False
 
 
 def _beat(path: Path, is_over: threading.Event) -> None:

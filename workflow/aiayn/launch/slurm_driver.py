@@ -150,7 +150,6 @@ class SlurmDriver:
             num_earlier_jobs=num_earlier_jobs,
             max_num_jobs=self._cluster.max_num_jobs,
             gpus_per_node=self._cluster.gpus_per_node,
-            code_folder=str(self._code.folder),
         )
         forget_noted_errors(self._run_folder)
         job = self._submit_until_taken(request, self._code.folder)

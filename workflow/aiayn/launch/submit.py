@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from aiayn.errors import LaunchError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
@@ -129,7 +131,8 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         with _without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):  # the error has its words
-            return str(_make_slurm_executor(request, cluster, code_folder).submit(TrainingJob(request)).job_id)
+            job = TrainingJob(msgspec.structs.replace(request, code_folder=str(code_folder)))
+            return str(_make_slurm_executor(request, cluster, code_folder).submit(job).job_id)
     except (OSError, RuntimeError) as error:
         reason = str(error) or f"ended without a word, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
         has_hung = getattr(error.__cause__, "returncode", 0) in _KILLED

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiayn.runs import attempts
+from aiayn.runs.life import SILENT_SECONDS
 from aiayn.runs.locks import is_held
 
 logger = logging.getLogger(__name__)
 STEP_SECONDS = 0.5  # between looks
-SILENT_SECONDS = 60.0  # after which nobody lives who holds the lock: it would have beaten fifteen times
 
 
 def is_training_unseen(run_folder: Path, seconds: float, pause: Callable[[float], None]) -> bool:

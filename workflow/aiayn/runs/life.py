@@ -8,6 +8,9 @@ from aiayn.runs.attempts import HEARTBEAT_SECONDS, RANK_LOCK_NAME, heartbeat
 from aiayn.runs.locks import is_held
 
 BEATS_SECONDS = 3 * HEARTBEAT_SECONDS  # after which one who lives has been seen
+# After so long a silence nobody lives who holds the lock, or whose lock does not tell: fifteen beats, so that neither a
+# slow file system nor a file's attributes out of a client's memory are taken for an end.
+SILENT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
