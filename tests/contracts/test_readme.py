@@ -1,4 +1,4 @@
-"""What the READMEs tell a reader to type and to look at: commands parse, paths exist, make targets are there."""
+"""What README.md and docs/ tell a reader to type and to look at: commands parse; paths, targets and links exist."""
 
 import re
 import shlex
@@ -10,10 +10,13 @@ import pytest
 from aiayn.__main__ import SUMMARY_BY_VERB, build_parser
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-README_NAMES = ("README.md", "workflow/README.md", "workflow/SLURM.md")
+PAGE_NAMES = ("README.md", "workflow/README.md", *sorted(f"docs/{path.name}" for path in CHECKOUT.glob("docs/*.md")))
+TREE_PAGE = "workflow/README.md"
+MAX_README_LINES = 110  # two screens
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
 MAKE_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 REDIRECTIONS = ("<", ">", ">>", "2>", "<<<")
 
@@ -94,6 +97,24 @@ def expand_braces(name: str) -> list[str]:
     ]
 
 
+def anchors(text: str) -> set[str]:
+    """Return what a link may name behind `#` in a Markdown text: its headings as GitHub writes them."""
+    headings = HEADING.findall(FENCE.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(text: str, path: Path) -> list[str]:
+    """Return the relative links of a Markdown text at a path that lead to no file or to no heading."""
+    dead = []
+    for link, anchor in LINK.findall(FENCE.sub("", text)):
+        target = path.parent / link if link else path
+        if "://" not in link and not target.exists():
+            dead.append(link)
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8")):
+            dead.append(f"{link}#{anchor}")
+    return dead
+
+
 def tree_paths(text: str) -> list[str]:
     """Return every path of the annotated tree: the fenced block with a line that begins with `Snakefile`.
 
@@ -123,8 +144,8 @@ def is_there(path: str) -> bool:
     return Path(path).parts[0] in made or any(CHECKOUT.glob(path.rstrip("/")))
 
 
-@pytest.mark.parametrize("name", README_NAMES)
-def test_every_command_of_a_readme_parses(name: str) -> None:
+@pytest.mark.parametrize("name", PAGE_NAMES)
+def test_every_command_of_a_page_parses(name: str) -> None:
     text = read(name)
     faults = [fault_of_command(words) for words in typed_commands(text, "aiayn")]
     faults += [fault_of_mention(words) for words in mentions(text, "aiayn")]
@@ -149,32 +170,43 @@ def test_every_verb_has_help_with_an_example_that_parses(verb: str) -> None:
 
 
 def test_every_path_of_the_annotated_tree_exists() -> None:
-    paths = tree_paths(read("README.md"))
+    paths = tree_paths(read(TREE_PAGE))
     assert len(paths) > 10
     assert [path for path in paths if not is_there(path)] == []
 
 
 def test_the_annotated_tree_names_every_package_and_folder_of_the_project() -> None:
-    firsts = {path.split("/")[0] for path in tree_paths(read("README.md"))}
+    firsts = {path.split("/")[0] for path in tree_paths(read(TREE_PAGE))}
     assert {"Snakefile", "workflow", "analysis", "paper_tables", "tests", "profiles"} <= firsts
 
 
-@pytest.mark.parametrize("name", README_NAMES)
-def test_every_link_of_a_readme_leads_somewhere(name: str) -> None:
-    links = [link for link in LINK.findall(read(name)) if "://" not in link]
-    assert [link for link in links if not ((CHECKOUT / name).parent / link).exists()] == []
+@pytest.mark.parametrize("name", PAGE_NAMES)
+def test_every_link_of_a_page_leads_somewhere(name: str) -> None:
+    assert dead_links(read(name), CHECKOUT / name) == []
 
 
-def test_the_readmes_make_targets_exist() -> None:
-    text = read("README.md")
+def test_every_page_of_docs_is_linked_from_the_readme() -> None:
+    linked = {path for path, _ in LINK.findall(read("README.md"))}
+    assert len(PAGE_NAMES) > 2
+    assert [name for name in PAGE_NAMES if name != "README.md" and name not in linked] == []
+
+
+def test_the_readme_fits_on_two_screens() -> None:
+    lines = read("README.md").splitlines()
+    assert len(lines) <= MAX_README_LINES
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_the_make_targets_of_the_pages_exist() -> None:
+    text = "\n".join(read(name) for name in PAGE_NAMES)
     used = {word for words in typed_commands(text, "make") + mentions(text, "make") for word in words[1:]}
     targets = {word for word in used if "=" not in word and not word.startswith("-")}
     assert {"demo", "test"} <= targets
     assert targets <= set(MAKE_TARGET.findall(read("Makefile")))
 
 
-def test_the_readmes_config_files_exist() -> None:
-    commands = [words for name in README_NAMES for words in typed_commands(read(name), "snakemake")]
+def test_the_config_files_of_the_pages_exist() -> None:
+    commands = [words for name in PAGE_NAMES for words in typed_commands(read(name), "snakemake")]
     assert commands != []
     paths = [words[words.index(flag) + 1] for words in commands for flag in ("--configfile",) if flag in words]
     assert [path for path in paths if not (CHECKOUT / path).exists()] == []
@@ -211,3 +243,9 @@ def test_a_tree_is_read_with_its_folders_and_braces() -> None:
 def test_a_path_that_does_not_exist_is_noticed() -> None:
     assert [path for path in ("Snakefile", "workflow/", "workflow/rules/*.smk", "results/", "workflow/x", "y/*.z")
             if not is_there(path)] == ["workflow/x", "y/*.z"]  # fmt: skip
+
+
+def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One *page*, yes\n[a](page.md#one-page-yes) [b](page.md#two) [c](gone.md) [d](https://x/y#z)\n")
+    assert dead_links(page.read_text(), page) == ["page.md#two", "gone.md"]

@@ -38,7 +38,7 @@ def require_promised_gpus(request: TrainingRequest) -> None:
     except (RuntimeError, AssertionError) as error:  # AssertionError: a build of torch without CUDA
         raise LaunchError(
             f"{_expected(0, request)}: {error}; a torch without CUDA, or one too new for the node's driver, is to be "
-            "installed anew (TORCH_INDEX_URL: README, 'With a GPU'); a node that is broken is to be left out "
+            "installed anew (TORCH_INDEX_URL: docs/install.md, 'Which torch'); a node that is broken is to be left out "
             "(`sbatch_lines: {exclude: NODE}`); to train on CPUs set gpus_per_node to 0"
         ) from error
     num_gpus = torch.cuda.device_count()
