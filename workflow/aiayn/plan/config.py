@@ -38,17 +38,17 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags by which a config is chosen, the same for whatever looks ahead."""
     parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
     parser.add_argument(
-        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="keys of it to be replaced, as for snakemake"
+        "--config", nargs="+", default=[], metavar="KEY=VALUE", help="replace values of the config, as for snakemake"
     )
-    parser.add_argument("--cluster", metavar="NAME", help="a file of config/clusters (default: the config's)")
+    parser.add_argument("--cluster", metavar="NAME", help="a file of workflow/config/clusters (default: the config's)")
 
 
 def add_launcher_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the flag that says where trainings run, for whoever then asks `choose_launcher`."""
     parser.add_argument(
         "--launcher", choices=LAUNCHERS,
-        help="where trainings run: by Slurm as the cluster's file asks, or on this machine (default: slurm for the "
-        "paper's scale, or where --cluster or --config cluster=NAME names one; else local)",
+        help="where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a cluster "
+        "is named; else local)",
     )  # fmt: skip
 
 

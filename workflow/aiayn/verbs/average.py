@@ -1,4 +1,4 @@
-"""Average the last n model-only checkpoints of a finished training (section 6.1: base 5, big 20) into one."""
+"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big 20) into one."""
 
 import argparse
 from pathlib import Path
@@ -8,10 +8,10 @@ EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn average`."""
-    parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the training's record")
-    parser.add_argument("--last", type=int, required=True, metavar="N", help="how many of the newest checkpoints")
+    parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the record that train wrote")
+    parser.add_argument("--last", type=int, required=True, metavar="N", help="number of newest checkpoints to average")
     parser.add_argument(
-        "--record", type=Path, required=True, help="where to write; the checkpoint goes beside it as .pt"
+        "--record", type=Path, required=True, help="the record to write; the checkpoint goes beside it (.pt)"
     )
 
 

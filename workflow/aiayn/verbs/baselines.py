@@ -1,7 +1,7 @@
-"""Score what needs no training: what a trained system must beat.
+"""Score translations that need no training; a trained system must beat them.
 
-These are the source copied, a word-by-word dictionary, the nearest training sentence, and base before its first update.
-The nearest sentence is looked for among all training pairs, held in memory: more than 1,000,000 are refused.
+These are: a copy of the source, a word-by-word dictionary, the translation of the nearest training sentence, and base
+before its first update. All training pairs are held in memory to find the nearest: more than 1,000,000 are refused.
 """
 
 import argparse
@@ -21,11 +21,11 @@ UNTRAINED_SEED = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn baselines`."""
-    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: whose base is left untrained")
+    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: the scale whose base is used")
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--raw", type=Path, required=True, metavar="RECORD", help="record of fetch")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help="where to write")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """Turn text into fairseq's data-bin, the folder `data-bin/` beside the record.
 
-Text in words needs the subword models (--segmented); text that comes in pieces goes straight from fetch.
+Text in words needs the record of its subword models (--segmented). Text that others have segmented already (`segmented`
+in the corpus file) does not: give the record of fetch as --text.
 """
 
 import argparse
@@ -16,12 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn binarize`."""
     parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
     parser.add_argument(
-        "--text", type=Path, required=True, metavar="RECORD", help="what clean wrote (fetch, for text in pieces)"
+        "--text", type=Path, required=True, metavar="RECORD", help="what clean wrote (fetch, for segmented text)"
     )
-    parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; none for text in pieces")
-    parser.add_argument("--record", type=Path, required=True, help="where to write; data-bin/ goes beside it")
+    parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; not for segmented text")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; data-bin/ goes beside it")
     parser.add_argument(
-        "--num-processes", type=int, default=1, metavar="N", help="processes that split and number text (default: 1)"
+        "--num-processes", type=int, default=1, metavar="N", help="processes that segment and encode text (default: 1)"
     )
 
 

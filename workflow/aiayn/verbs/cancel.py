@@ -1,8 +1,9 @@
-"""End a run that trains or waits for its turn: it saves, ends, and is not started again by itself.
+"""End a run that is training or queued: it saves a checkpoint, ends, and is not started again by itself.
 
-A job that Slurm has forgotten is ended too, on its own machine; on another one you are told its host and process. Its
-driver, if one waits for it, ends with exit code 3. Exit codes: 0 it has ended, 1 nothing of it runs or it runs on
-another machine, 3 it could not be ended.
+A job that is still running but no longer known to Slurm can be ended only on its own machine; elsewhere you are told
+its host and process. A driver that waits for the run ends with exit code 3.
+
+Exit code 0: the run has ended. 1: nothing of it is running here. 3: it could not be ended.
 """
 
 import argparse
@@ -17,11 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs lie (default: runs)"
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
     )
     parser.add_argument(
         "--timeout-seconds", type=float, default=DEFAULT_TIMEOUT_SECONDS, metavar="S",
-        help=f"wait so long for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",
+        help=f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""Compare two systems on the same sentences: tell whether they differ by more than the choice of sentences explains.
+"""Test whether two systems differ on the same sentences by more than the choice of sentences explains.
 
-Each side is a file (detokenised translations, one a line) or a run, by its name or a unique beginning of it. The tests
-are sacreBLEU's: paired bootstrap resampling, or approximate randomisation.
+Each system is given as a file (detokenised translations, one a line) or as a run (its name or any unique beginning of
+it). The tests are sacreBLEU's: paired bootstrap resampling, or approximate randomisation.
 """
 
 import argparse
@@ -13,22 +13,22 @@ METRIC = "bleu_sacre_13a"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn compare`."""
-    parser.add_argument("--baseline", required=True, metavar="FILE|RUN", help="what is compared with")
-    parser.add_argument("--system", required=True, metavar="FILE|RUN", help="what is compared")
+    parser.add_argument("--baseline", required=True, metavar="FILE|RUN", help="the system to compare with")
+    parser.add_argument("--system", required=True, metavar="FILE|RUN", help="the system in question")
     parser.add_argument(
-        "--references", type=Path, metavar="FILE", help="references; of runs, by default their corpus's"
+        "--references", type=Path, metavar="FILE", help="references (default: for runs, those of their corpus)"
     )
-    parser.add_argument("--testset", help="of runs decoded on several; of files without --references, a public one")
-    parser.add_argument("--average", help="of runs decoded with several averages (default: the longest)")
+    parser.add_argument("--testset", help="test set: which one of a run, or a public one for files")
+    parser.add_argument("--average", help="last1, last5, ... of a run (default: the average of most checkpoints)")
     parser.add_argument("--language-pair", choices=("en-de", "en-fr"), default="en-de", help="of files; default: en-de")
     parser.add_argument("--metric", help=f"a definition, as `aiayn score` names it (default: {METRIC})")
     parser.add_argument(
-        "--method", choices=("bootstrap", "randomisation"), default="bootstrap", help="default: bootstrap"
+        "--method", choices=("bootstrap", "randomisation"), default="bootstrap", help="the test (default: bootstrap)"
     )
     parser.add_argument("--resamples", type=int, metavar="N", help="default: bootstrap 1000, randomisation 10000")
-    parser.add_argument("--seed", type=int, default=12345, help="of the resampling, 1 or more (default: 12345)")
+    parser.add_argument("--seed", type=int, default=12345, help="seed of the resampling, 1 or more (default: 12345)")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> None:

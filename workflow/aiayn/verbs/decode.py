@@ -1,6 +1,6 @@
-"""Translate a test set with an averaged checkpoint: beam search as the system's `decoding` says (section 6.1).
+"""Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding` (section 6.1).
 
-Writes, beside the record, the detokenised lines (.txt), the pieces as they left the model (.pieces.txt) and the
+Writes beside the record: detokenised translations (.txt), the same as subword pieces (.pieces.txt), and the
 log-probability of each line (.logprob.txt).
 """
 
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help="where to write; the lines go beside it")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; translations go beside it")
     parser.add_argument(
         "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
     )

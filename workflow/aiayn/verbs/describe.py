@@ -1,8 +1,8 @@
-"""Say what a system is and costs, from its file alone: no data, no run, no GPU.
+"""Show what a system is and what it costs to train. Needs its file alone: no data, no run, no GPU.
 
-Prints the parsed spec, what differs from the system that it inherits from and from the paper's own, the number of
-parameters, the operations of a token and of the whole training, and the command line of fairseq-train. V, the size of
-the vocabulary, is 37,000 for the paper's En-De systems (section 5.1), at other scales that of the corpus's file.
+Prints all keys; what differs from the system that it inherits from, and from the paper; the number of parameters; the
+floating-point operations of a token and of the whole training; and the command line of fairseq-train. V, the size of
+the vocabulary, is by default that of the corpus file (37,000 for the paper's En-De, section 5.1).
 """
 
 import argparse
@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of workflow/config/systems/SCALE"
     )
     parser.add_argument("--scale", default=SCALE, help=f"demo, multi30k or paper (default: {SCALE})")
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help="entries, special symbols included")
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--vocabulary-size", type=int, metavar="V", help="entries, with special symbols")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,11 +1,11 @@
-"""Find out why BLEU is missing: a run's log, data-bin and translations beside the spec of the system it claims to be.
+"""Find out why a BLEU is too low: compare a run's log, data-bin and translations with what its system should have.
 
-WHAT is RUN (a run's name or a unique beginning of it, below the results folder; without it the newest finished), or a
-FOLDER of anybody's: fairseq's log, a data-bin, the output of fairseq-generate or plain hypotheses and references.
-Checks are made, and findings ranked, in the order of the ranked causes of failed replications; each finding has its
-evidence (file, line, value against expected), its cost in BLEU with the source, and the fix.
+WHAT is RUN, a run's name or any unique beginning of it (default: the newest finished run), or FOLDER, a folder of
+anybody's training: fairseq's log, a data-bin, the output of fairseq-generate, or plain hypotheses and references.
+Checks and findings are in the order of the known causes of failed replications, from data to scoring. Each finding has
+its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix.
 
-Exit code 0: nothing was found. 1: something was (or an input is at fault). 2: usage.
+Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
 
 import argparse
@@ -23,15 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn doctor`."""
     parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--scale", help="of FOLDER: demo, multi30k or paper (default: paper)")
-    parser.add_argument("--system", help="of FOLDER: the system that it claims to be, such as base")
-    parser.add_argument("--corpus", help="of FOLDER: the corpus that it was trained on, such as wmt14_en_de")
-    parser.add_argument("--hypotheses", type=Path, metavar="FILE", help="of FOLDER: translations of the test set")
-    parser.add_argument("--references", type=Path, metavar="FILE", help="of FOLDER: what they were scored against")
+    parser.add_argument("--scale", help="for FOLDER: demo, multi30k or paper (default: paper)")
+    parser.add_argument("--system", help="for FOLDER: the system that it should be, such as base")
+    parser.add_argument("--corpus", help="for FOLDER: the corpus that it was trained on, such as wmt14_en_de")
+    parser.add_argument("--hypotheses", type=Path, metavar="FILE", help="for FOLDER: translations of the test set")
+    parser.add_argument("--references", type=Path, metavar="FILE", help="for FOLDER: references of the test set")
     parser.add_argument(
-        "--configfile", type=Path, metavar="FILE", help="the scale's config file, if its `updates` replace the systems'"
+        "--configfile", type=Path, metavar="FILE", help="the scale's config file, needed if it sets `updates`"
     )
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
-"""Explain a BLEU with no run at all: how the paper's number reads in its definition, who lies near, what to check next.
+"""Explain a BLEU without any run: the paper's number in its definition, published numbers near it, what to check.
 
-From published gaps, replications and causes alone, each with its source. No number is converted: the printed one keeps
-its definition, and beside it stands the range in which it reads in the other.
+The answer comes from published numbers alone, each with its source: differences between definitions of BLEU,
+replications, and causes of lost BLEU. No number is converted: the paper's is given as a range in your definition.
 """
 
 import argparse
@@ -14,14 +14,14 @@ LANGUAGE_PAIR = "en-de"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn explain`."""
-    parser.add_argument("--bleu", type=float, required=True, metavar="PERCENT", help="the number, such as 26.9")
+    parser.add_argument("--bleu", type=float, required=True, metavar="PERCENT", help="your number, such as 26.9")
     parser.add_argument("--system", required=True, help="base, big, or a row of Table 3")
     parser.add_argument(
         "--metric", default=METRIC, help=f"its definition, as `aiayn score` names it (default: {METRIC})"
     )
     parser.add_argument("--testset", default=TESTSET, help=f"its test set (default: {TESTSET}, all 3,003 lines)")
     parser.add_argument("--language-pair", default=LANGUAGE_PAIR, help=f"en-de or en-fr (default: {LANGUAGE_PAIR})")
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,17 +1,17 @@
-"""Export a run's averaged model for programs that know nothing of fairseq.
+"""Export a run's averaged model for use without fairseq.
 
-RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. FOLDER
-is made by this command. It holds the tensors, the vocabularies in order of id, the subword models and a JSON file with
-the system, its search, special symbols, ties, run and provenance.
+RUN is a run's name or any unique beginning of it (default: the newest finished run). The command creates FOLDER. It
+holds the tensors, the vocabularies in order of id, the subword models, and a JSON file with the system, its search,
+special symbols, tied matrices, run and provenance.
 
 --format safetensors: model.safetensors and config.json, for every system. Tied matrices are stored once; `tied` in
-config.json names the others. `aiayn.engine.export.load_exported(FOLDER)` makes our model of it again.
+config.json names the others. `aiayn.engine.export.load_exported(FOLDER)` loads it as our model.
 
---format ctranslate2: model.bin and CTranslate2's config.json, with ours as aiayn.json. What CTranslate2 cannot express
-is refused, with the reason. It searches with the length penalty n^alpha and ends a sentence when beam_size hypotheses
-have ended: a system that searches otherwise is exported only if --length-penalty-form and --stop say that the change
-is meant, and aiayn.json then says so too. Its translations are ours, if translate_batch is given the system's
-beam_size, alpha as length_penalty, and room for the longest translation that our search allows.
+--format ctranslate2: model.bin and CTranslate2's config.json, with ours as aiayn.json. A system that CTranslate2 cannot
+express is refused, with the reason. CTranslate2 uses the length penalty n^alpha and ends a sentence when beam_size
+hypotheses have ended. A system with another search is exported only if you accept that change with
+--length-penalty-form len and --stop fairseq; aiayn.json then records it. To get our translations, give translate_batch
+the system's beam_size, alpha as length_penalty, and the maximum length that our search allows.
 """
 
 import argparse
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn export`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ...; default: the longest that was made")
-    parser.add_argument("--format", required=True, choices=("safetensors", "ctranslate2"), help="what is to read it")
+    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
+    parser.add_argument("--format", required=True, choices=("safetensors", "ctranslate2"), help="format of the export")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a folder that does not exist yet")
     parser.add_argument(
         "--length-penalty-form", choices=("len", "gnmt"), help="export with this form; default: the system's own"

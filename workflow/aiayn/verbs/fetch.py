@@ -1,7 +1,7 @@
-"""Get a corpus's text, `<split>.<language>` beside the record: generate it, or download it and verify its checksum.
+"""Get the text of a corpus: generate it, or download it and verify its checksum.
 
-Environment: http_proxy, https_proxy and no_proxy name a proxy, as elsewhere. SACREBLEU names the folder of public test
-sets (default: ~/.sacrebleu): archives that lie in it, as sacreBLEU puts them there, are used offline.
+Writes `<split>.<language>` beside the record. Environment: http_proxy, https_proxy and no_proxy name a proxy. SACREBLEU
+names the folder in which sacreBLEU keeps public test sets (default: ~/.sacrebleu); archives there are used offline.
 """
 
 import argparse
@@ -20,16 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mirror",
         metavar="BASE",
-        help="file:// or http(s):// base of a copy (default: AIAYN_MIRROR, else the public place)",
+        help="file:// or http(s):// address of a mirror (default: AIAYN_MIRROR, else the public source)",
     )
     parser.add_argument(
         "--archives-folder",
         type=Path,
         metavar="FOLDER",
-        help="where archives lie under their public names: those there are used (so it works offline), missing ones "
-        f"are downloaded into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
+        help="folder of archives under their public names: those there are used (also offline), missing ones are "
+        f"downloaded into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
     )
-    parser.add_argument("--record", type=Path, required=True, help="where to write; the text goes beside it")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; the text goes beside it")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,8 +1,8 @@
-"""Print the end of a run's log, or follow it: updates and validations in words, everything else as it stands.
+"""Print the end of a run's log, or follow it. Updates and validations are put into words; other lines are unchanged.
 
-What a job prints before its attempt begins is shown, too, with the name of its file: all there is of one that died of
-its prologue or of an import. --follow goes on through stops and new attempts, and ends when the run is done, or with
-Ctrl-C.
+What a Slurm job printed before the training began is shown too, with the name of its file: a job that failed in its
+prologue or at an import leaves nothing else. --follow continues through stops and new attempts, and ends when the run
+is done, or with Ctrl-C.
 """
 
 import argparse
@@ -26,14 +26,14 @@ def line_count(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn logs`."""
     parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument("--follow", action="store_true", help="go on as the log grows")
+    parser.add_argument("--follow", action="store_true", help="continue to print as the log grows")
     parser.add_argument(
         "--lines", type=line_count, default=DEFAULT_NUM_LINES, metavar="N",
-        help=f"so many lines from the end (default: {DEFAULT_NUM_LINES})",
+        help=f"number of lines, from the end (default: {DEFAULT_NUM_LINES})",
     )  # fmt: skip
-    parser.add_argument("--raw", action="store_true", help="lines as they stand in the file")
+    parser.add_argument("--raw", action="store_true", help="print the lines of the file unchanged")
     parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs lie (default: runs)"
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
     )
 
 

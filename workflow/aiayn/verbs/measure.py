@@ -1,6 +1,7 @@
-"""Measure what readers of the paper claim of attention, norms and initial weights: no corpus, no training, seconds.
+"""Measure properties of attention, norms and initial weights that readers of the paper make claims about.
 
-What is expected of each number stands in paper_tables/published/claims.csv; the table `claims` judges it.
+Needs no corpus and no training, and takes seconds. paper_tables/published/claims.csv has the value that each claim
+expects; the table `claims` compares them.
 """
 
 import argparse
@@ -11,8 +12,8 @@ EXAMPLE = "aiayn measure --seed 1 --record results/demo/measure/record.json"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn measure`."""
-    parser.add_argument("--seed", type=int, required=True, help="of all random vectors")
-    parser.add_argument("--record", type=Path, required=True, help="where to write")
+    parser.add_argument("--seed", type=int, required=True, help="seed of all random vectors")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Measure perplexity a subword on a test set (Table 3): no dropout, no smoothing, end of sentence counted."""
+"""Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of sentence counted."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help="where to write")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write")
     parser.add_argument(
         "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
     )

@@ -1,11 +1,12 @@
-"""Say what a config will take before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory.
+"""Predict what a config will take, before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory.
 
-Hours come from trainings of the same system on the same kind of machine, where records of such lie below the results or
-runs folder; else from the operations of its updates. What trainings really took stands beside, once there are any.
+Hours are those of finished trainings of the same system on the same kind of machine, if the results or runs folder has
+any; otherwise they are computed from the operations of all updates. What finished trainings took is shown beside.
 
-Where trainings run, unless --launcher says: by Slurm for the paper's scale, or where --cluster or --config cluster=NAME
-names one; else on this machine. By Slurm each has the GPUs of the cluster's file; here it has one, this machine's or of
-the kind that --gpu names. --num-gpus says another number. The first assumption of the plan says what was taken.
+Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster, --config
+cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster file; on this machine it has
+one, the machine's own or the kind that --gpu names. --num-gpus changes the number. The first assumption of the plan
+says what was taken.
 """
 
 import argparse
@@ -24,25 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_launcher_argument(parser)
     parser.add_argument(
         "--gpu", metavar="NAME",
-        help="a GPU of config/hardware.yaml, such as H100 (default: the cluster's gpu_type, else the paper's; locally "
-        "this machine's)",
+        help="a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's gpu_type, else the "
+        "paper's; on this machine its own)",
     )  # fmt: skip
     parser.add_argument(
-        "--num-gpus", type=int, metavar="N", help="GPUs of one training (default: the cluster's; locally 1)"
+        "--num-gpus", type=int, metavar="N", help="GPUs of a training (default: the cluster file's; on this machine 1)"
     )
     parser.add_argument(
         "--utilisation", type=float, metavar="FRACTION",
-        help="share of the GPUs' rate that trainings reach (default: as measured ones did, else 0.3)",
+        help="fraction of the GPUs' rate that trainings reach (default: that of finished ones, else 0.3)",
     )  # fmt: skip
     parser.add_argument(
-        PRICE_FLAG, type=float, metavar="PRICE", help="your price of a GPU (default: config/hardware.yaml's)"
+        PRICE_FLAG, type=float, metavar="PRICE", help="your price (default: that of workflow/config/hardware.yaml)"
     )
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument(
         "--benchmarks", type=Path, default=Path("benchmarks"), metavar="FOLDER",
-        help="where Snakemake noted what stages took (default: benchmarks)",
+        help="where Snakemake wrote the times of stages (default: benchmarks)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> None:

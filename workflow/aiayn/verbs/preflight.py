@@ -1,8 +1,9 @@
-"""Check what a config needs before it is started: config, mirrors, space, GPUs or Slurm, versions, code.
+"""Check what a config needs before it is started: config, mirrors, disk space, GPUs or Slurm, versions, code.
 
-Without --launcher it is Slurm for the paper's scale, or where --cluster or --config cluster=NAME names one; else this
-machine. With Slurm trainings are checked as the cluster's file asks for them, CPU rules as the profile does:
-partition, nodes, time, account, QoS and their limits.
+Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster, --config cluster=NAME),
+and otherwise this machine. For Slurm, what the cluster file asks for trainings, and the profile for CPU rules, is
+compared with partition, nodes, time limits, account, QoS and their limits.
+
 Each check is OK, WARN or FAIL, with what was seen and what to do next. Nothing is downloaded, written or submitted.
 Exit code 1 if any check fails.
 """
@@ -29,15 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_launcher_argument(parser)
     parser.add_argument(
         "--profile", type=Path, metavar="FOLDER",
-        help="for Slurm: the profile that snakemake is given (default: the checkout's profiles/slurm)",
+        help="for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
     )  # fmt: skip
-    parser.add_argument("--offline", action="store_true", help="ask no place over the network")
+    parser.add_argument("--offline", action="store_true", help="do not use the network")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument(
         "--archives-folder", type=Path, metavar="FOLDER",
         help="where archives are kept (default: AIAYN_ARCHIVES, else results/archives)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print a list of objects")
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
 
 
 def run(args: argparse.Namespace) -> None:

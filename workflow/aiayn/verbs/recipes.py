@@ -8,8 +8,8 @@ EXAMPLE = "aiayn recipes wmt14_en_de wmt16_en_de_google --differing"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn recipes`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="recipes to compare (default: all)")
-    parser.add_argument("--differing", action="store_true", help="leave out what they have in common")
-    parser.add_argument("--json", action="store_true", help="print a mapping of recipe to what it says")
+    parser.add_argument("--differing", action="store_true", help="only what differs")
+    parser.add_argument("--json", action="store_true", help="print a JSON object: for each recipe its values")
 
 
 def run(args: argparse.Namespace) -> None:

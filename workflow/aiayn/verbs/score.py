@@ -1,7 +1,7 @@
-"""Score translations under every definition that applies, each number with its signature.
+"""Score translations under every definition of BLEU that applies, and chrF; each number has its signature.
 
-In the pipeline: --decoded, --raw and --record. For anybody's output: --hypotheses (detokenised lines, one a segment),
---testset and --language-pair; --references replaces the public references of the test set.
+For any translations: --hypotheses (detokenised, one a line), --testset and --language-pair; --references replaces the
+public references of the test set. The pipeline uses --decoded, --raw and --record instead.
 """
 
 import argparse
@@ -12,21 +12,21 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn score`."""
-    anybody = parser.add_argument_group("anybody's output")
+    anybody = parser.add_argument_group("any translations")
     anybody.add_argument("--hypotheses", type=Path, metavar="FILE", help="detokenised translations, one a line")
     anybody.add_argument(
         "--testset", help="newstest2013, newstest2014 (full), newstest2014_filtered, or a name of your own"
     )
-    anybody.add_argument("--references", type=Path, metavar="FILE", help="references, instead of the public ones")
+    anybody.add_argument("--references", type=Path, metavar="FILE", help="references to use instead of the public ones")
     anybody.add_argument("--language-pair", choices=("en-de", "en-fr"), default="en-de", help="default: en-de")
     anybody.add_argument(
-        "--as-given", action="store_true", help="both sides are tokens already: score them as they stand"
+        "--as-given", action="store_true", help="translations and references are tokens already: do not tokenise them"
     )
-    anybody.add_argument("--json", action="store_true", help="print a list of objects with metric, value, signature")
+    anybody.add_argument("--json", action="store_true", help="print a JSON list of objects: metric, value, signature")
     pipeline = parser.add_argument_group("in the pipeline")
     pipeline.add_argument("--decoded", type=Path, metavar="RECORD", help="record of decode")
-    pipeline.add_argument("--raw", type=Path, metavar="RECORD", help="record of fetch, which holds the references")
-    pipeline.add_argument("--record", type=Path, help="where to write")
+    pipeline.add_argument("--raw", type=Path, metavar="RECORD", help="record of fetch, which has the references")
+    pipeline.add_argument("--record", type=Path, help="the record to write")
 
 
 def run(args: argparse.Namespace) -> None:

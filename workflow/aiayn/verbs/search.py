@@ -1,8 +1,8 @@
-"""Try beam sizes and length penalties on the dev set, as section 6.1 says the paper's were chosen, and show the scores.
+"""Score beam sizes and length penalties on the development set, which is how the paper chose its own (section 6.1).
 
 RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged checkpoint below --results
-(its record or its .pt). All else is searched for as the run's system says. The table has the definition of BLEU in
-which the paper's tables are judged. Test sets stay untouched, and nothing that the tables read is written.
+(its record or its .pt). Everything else of the search is as in the run's system. Scores are in the definition of BLEU
+in which the paper's tables are judged. Test sets are not used, and nothing is written that the tables read.
 """
 
 import argparse
@@ -37,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alphas", type=float, nargs="+", default=ALPHAS, metavar="ALPHA", help="default: 0 0.2 0.4 0.6 0.8 1.0"
     )
-    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="default: the system's")
-    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="default: the system's")
+    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="its form (default: the system's)")
+    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="stopping rule (default: the system's)")
     parser.add_argument("--metric", help="as `aiayn score` names it (default: the one of the paper's tables)")
-    parser.add_argument("--output-folder", type=Path, metavar="FOLDER", help="also write the table here, .md and .csv")
+    parser.add_argument("--output-folder", type=Path, metavar="FOLDER", help="also write the table here (.md, .csv)")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ...; default: the longest that was made")
+    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
     parser.add_argument(
         "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
     )

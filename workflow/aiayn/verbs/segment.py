@@ -1,4 +1,4 @@
-"""Learn the subword vocabulary from the training text, joint or one a language (section 5.1)."""
+"""Learn the subword vocabulary from the training text: one for both languages, or one for each (section 5.1)."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn segment`."""
     parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
     parser.add_argument("--text", type=Path, required=True, metavar="RECORD", help="what clean wrote")
-    parser.add_argument("--record", type=Path, required=True, help="where to write; models go beside it")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; the models go beside it")
     parser.add_argument(
         "--num-processes", type=int, default=1, metavar="N", help="processes that count words (default: 1)"
     )

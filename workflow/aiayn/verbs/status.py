@@ -1,8 +1,8 @@
-"""List the runs: state, update, loss, speed, time left, cost, job and node; or, with RUN, all that is known of one.
+"""List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything known about one run.
 
-States: queued (with the reason), running, stopped (saved, the same command resumes it), failed, lost (ended without a
-word), cancelled, done, unknown (squeue does not answer, or has forgotten a job that may live), damaged (its files
-cannot be read).
+States: queued (with the reason), running, stopped (saved; the same command resumes it), failed, lost (it ended without
+a message), cancelled, done, unknown (squeue does not answer, or no longer knows a job that may still be running),
+damaged (its files cannot be read).
 """
 
 import argparse
@@ -15,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn status`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="where runs lie (default: runs)"
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
     )
-    parser.add_argument("--json", action="store_true", help="print a list of objects; one object for RUN")
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects; with RUN one object")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,11 +1,12 @@
-"""Render the paper's tables with ours beside them, from the records below results/<scale>/, or from logs alone.
+"""Render the paper's tables with our numbers beside the printed ones, from records or from logs alone.
 
-Without --so-far every record must be there. With it, whatever is there is rendered below results/<scale>/so-far/,
-missing, running and failed runs named as such; it may be called while snakemake runs, and touches nothing of its.
+With --configfile, the records below results/<scale>/ are read, and all must be there. With --so-far, what is there is
+rendered into results/<scale>/so-far/, and missing, running and failed runs are named. --so-far may be used while
+snakemake is running, and changes none of its files.
 
-With --from-logs, Tables 2 and 3 are rendered from fairseq's logs (0.9 to 0.12: train.log as simple, tqdm or json, the
-output of fairseq-generate), ours or anybody's, below a folder. A log finds its row by its hyper-parameters; what fills
-nothing is listed with the reason. Neither checkpoints nor torch nor fairseq are needed:
+With --from-logs, Tables 2 and 3 are rendered from the fairseq logs in a folder, ours or anybody's (fairseq 0.9 to 0.12:
+training logs in the formats simple, tqdm and json, and the output of fairseq-generate). A log finds its row by its
+hyper-parameters; a log that fills no cell is listed with the reason. No checkpoints, torch or fairseq are needed:
   aiayn tables --from-logs runs --output results/from-logs
 """
 
@@ -19,18 +20,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn tables`."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--configfile", type=Path, metavar="FILE", help="the scale's config file")
-    source.add_argument("--config-json", metavar="JSON", help="the merged config as one JSON mapping")
-    source.add_argument("--from-logs", type=Path, metavar="FOLDER", help="a folder of logs, read with all below it")
+    source.add_argument("--config-json", metavar="JSON", help="the merged config as one JSON object (for the pipeline)")
+    source.add_argument("--from-logs", type=Path, metavar="FOLDER", help="a folder of logs, with its subfolders")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--so-far", action="store_true", help="render what is there")
+    parser.add_argument("--so-far", action="store_true", help="render what is there; name what is missing")
     parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="of --from-logs (default: from-logs below --results)"
+        "--output", type=Path, metavar="FOLDER", help="for --from-logs: where to write (default: results/from-logs)"
     )
     parser.add_argument(
         "--log-cache",
         type=Path,
         metavar="FOLDER",
-        help="where what --from-logs has read is kept (default: $XDG_CACHE_HOME/aiayn/logs)",
+        help="for --from-logs: where to keep what was read of each log (default: $XDG_CACHE_HOME/aiayn/logs)",
     )
 
 

@@ -1,10 +1,9 @@
-"""Train one system on one corpus with one seed (section 5), or resume, or wait for whoever is training it already.
+"""Train one system on one corpus with one seed (section 5), or resume it, or wait if it is being trained already.
 
-The run lies in `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl.
-Ctrl-C saves and ends; the same command goes on. On Slurm the job runs on without its driver, and the same command
-attaches to it. With --dry-run neither --binarized nor --record is needed: the pipeline's record of the data is taken,
-and before there is one DIGEST stands for what it will decide. Exit code 3: the run failed, or its job was cancelled,
-and no record was written.
+The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl. Ctrl-C
+saves and ends; the same command resumes. On Slurm the job continues without this command, and the same command attaches
+to it again. --dry-run needs neither --binarized nor --record: it uses the pipeline's record of the data, or prints
+DIGEST in the run's name if there is none yet. Exit code 3: the run failed or was cancelled; no record was written.
 """
 
 import argparse
@@ -47,20 +46,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
     parser.add_argument("--binarized", type=Path, metavar="RECORD", help="record of binarize")
     parser.add_argument(
-        "--vectors", type=Path, metavar="FILE", help="what the embeddings start from, for a system of `vectors`"
+        "--vectors", type=Path, metavar="FILE", help="initial embeddings, for a system with `embeddings: vectors`"
     )
-    parser.add_argument("--updates", type=positive, metavar="N", help="train so many, not the system's own number")
+    parser.add_argument("--updates", type=positive, metavar="N", help="number of updates, instead of the system's own")
     parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
-    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="where runs lie (default: runs)")
+    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="folder of runs (default: runs)")
     parser.add_argument(
         "--launcher", default="local", choices=LAUNCHERS, help="local (default), slurm, or debug (in this process)"
     )
     parser.add_argument(
-        "--cluster", metavar="NAME", help="for slurm: a file of workflow/config/clusters, which decides about ranks"
+        "--cluster", metavar="NAME", help="for slurm: a file of workflow/config/clusters; it sets the number of ranks"
     )
     parser.add_argument("--dry-run", action="store_true", help="for slurm: print the sbatch file, submit nothing")
     parser.add_argument(
-        "--num-models", type=positive, default=1, metavar="N", help="how many model-only checkpoints to keep"
+        "--num-models", type=positive, default=1, metavar="N", help="number of model-only checkpoints to keep"
     )
     parser.add_argument(
         "--threads-per-rank", type=positive, default=1, help="CPU threads of each rank (default: 1; not for slurm)"
@@ -68,12 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-ranks", type=positive, default=1, help="processes that share each update (default: 1; not for slurm)"
     )
-    parser.add_argument("--fresh", action="store_true", help="begin anew; what was there is set aside")
+    parser.add_argument("--fresh", action="store_true", help="start anew; the earlier run is set aside")
     parser.add_argument(
         "--allow-long-runs",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="do not stop at a prediction beyond 24 hours (default: stop)",
+        help="train even if more than 24 hours are predicted (default: refuse)",
     )
 
 

@@ -1,9 +1,8 @@
-"""Translate sentences from standard input, one a line, with a trained run; prints score and translation, a tab between.
+"""Translate sentences from standard input, one a line, with a trained run. Prints score, tab, translation.
 
-RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`); without it, the newest finished one. The
-score is the hypothesis's rank in the search: its log-probability (nats) over the length penalty; nearer to 0 is surer.
-Plain text goes in and comes out, also where the recipe makes Moses tokens of it; only a corpus that came in pieces has
-them read and its words printed as they are.
+RUN is a run's name or any unique beginning of it (default: the newest finished run). The score is the one of beam
+search: log-probability (nats) divided by the length penalty; nearer to 0 is better. Input and output are plain text.
+The exception is a corpus that was segmented by others: there, type its subword pieces; the output is its tokens.
 """
 
 import argparse
@@ -23,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn translate`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ...; default: the longest that was made")
+    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
     parser.add_argument(
         "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
     )

@@ -1,8 +1,9 @@
-"""After a snakemake was killed: say what it left in this directory and in Slurm, and clean up what nobody owns.
+"""After snakemake was killed: show what it left in this directory and in Slurm, and clean up.
 
-Slurm jobs of its CPU rules are cancelled and its locks removed only if it is dead for certain: it was on this machine,
-and its process is gone. Trainings are left alone: the next start attaches to them. Exit code 1: something was left as
-it is, and the message says why and what to do.
+Its locks are removed, and the Slurm jobs of its CPU rules cancelled, only if it is certainly dead: it ran on this
+machine, and its process is gone. Trainings are left alone; the next snakemake attaches to them.
+
+Exit code 1: something was not cleaned up, and the message says why and what to do.
 """
 
 import argparse
@@ -13,12 +14,12 @@ EXAMPLE = "aiayn unlock --dry-run"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn unlock`."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     parser.add_argument(
-        "--directory", type=Path, default=Path(), metavar="FOLDER", help="where snakemake was at work (default: here)"
+        "--directory", type=Path, default=Path(), metavar="FOLDER", help="its working directory (default: this one)"
     )
     parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), help="where runs lie, below the directory (default: runs)"
+        "--runs-folder", type=Path, default=Path("runs"), help="folder of runs, in that directory (default: runs)"
     )
 
 

@@ -1,7 +1,7 @@
-"""Make vectors of a corpus's pieces from its own training text: what `embeddings: vectors` starts from.
+"""Make vectors of a corpus's subword pieces from its training text, for systems with `embeddings: vectors`.
 
-Pieces that stand together more often than by chance get similar vectors; no download is needed. The vectors go beside
-the record, as text in word2vec's format; `aiayn train --vectors` takes that file, or any other of the format.
+Pieces that occur together more often than by chance get similar vectors; nothing is downloaded. The vectors are written
+beside the record, as text in word2vec's format. `aiayn train --vectors` reads that file, or any other of the format.
 """
 
 import argparse
@@ -35,12 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=DEFAULT_WINDOW,
         metavar="N",
-        help=f"how far apart pieces stand together (default: {DEFAULT_WINDOW})",
+        help=f"pieces at most so far apart count as together (default: {DEFAULT_WINDOW})",
     )
     parser.add_argument(
-        "--seed", type=int, default=DEFAULT_SEED, help=f"of the vector that is begun from (default: {DEFAULT_SEED})"
+        "--seed", type=int, default=DEFAULT_SEED, help=f"seed of the initial vector (default: {DEFAULT_SEED})"
     )
-    parser.add_argument("--record", type=Path, required=True, help="where to write; the vectors go beside it, as .txt")
+    parser.add_argument(
+        "--record", type=Path, required=True, help="the record to write; the vectors go beside it (.txt)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

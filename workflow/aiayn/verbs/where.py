@@ -1,6 +1,6 @@
-"""Follow a cell of a table back to its runs: attempts, log line, digests, commit, versions, commands to repeat it.
+"""Show where a cell of a table is from: its runs, attempts, log line, digests, commit, versions, commands to repeat it.
 
-CELL is table:row:column, such as table2:base:bleu_en_de; --list prints all.
+CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
 """
 
 import argparse
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configfile", type=Path, metavar="FILE", help="a scale's config file, instead of --scale")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--list", action="store_true", help="print every cell's name")
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> None:
