@@ -1,6 +1,7 @@
 """Each patch of fairseq does what it says, and is needed."""
 
 import argparse
+import importlib.util
 import io
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import torch
 from fairseq.data import data_utils
 
 from aiayn.engine import compat
+from aiayn.errors import ConfigError
 
 
 class Stop(BaseException):
@@ -68,34 +70,111 @@ def test_without_the_patch_they_are_refused() -> None:
         torch.load(foreign, weights_only=True)
 
 
-def batches_of(num_sentences: int, **limits: int) -> list[list[int]]:
-    """Return fairseq's batches of sentences of 10 tokens each, in its default multiples of 8."""
-    return [
-        [int(index) for index in batch]
-        for batch in data_utils.batch_by_size(
-            np.arange(num_sentences),
-            lambda index: 10,
-            num_tokens_vec=np.full(num_sentences, 10),
-            required_batch_size_multiple=8,
-            **limits,
-        )
-    ]
+def batches_of(num_tokens: list[int], **limits: Any) -> list[list[int]]:
+    """Return the batches of sentences of these lengths, as positions."""
+    batches = data_utils.batch_by_size(
+        np.arange(len(num_tokens)), lambda index: num_tokens[index], num_tokens_vec=np.array(num_tokens), **limits
+    )
+    return [batch.tolist() for batch in batches]
 
 
-@pytest.mark.parametrize("num_sentences", [3, 16, 27])
-@pytest.mark.parametrize("limits", [{"max_tokens": 160}, {"max_sentences": 8}, {"max_tokens": 30}])
-def test_batches_hold_every_sentence_once(num_sentences: int, limits: dict[str, int]) -> None:
+def slow_batches_of(
+    num_tokens: list[int], max_tokens: int | None, max_sentences: int | None, multiple: int
+) -> list[list[int]]:
+    """Return them by the rule alone: as many as fit, rounded down to a multiple if there are that many."""
+    batches, begin = [], 0
+    while begin < len(num_tokens):
+        size = 1
+        while (
+            begin + size < len(num_tokens)
+            and size + 1 <= (max_sentences or len(num_tokens))
+            and (size + 1) * max(num_tokens[begin : begin + size + 1]) <= (max_tokens or np.inf)
+        ):
+            size += 1
+        size -= size % multiple if size > multiple else 0
+        batches.append(list(range(begin, begin + size)))
+        begin += size
+    return batches
+
+
+@pytest.fixture
+def own_batching() -> None:
     compat.install_batching()
     compat.install_batching()
-    batches = batches_of(num_sentences, **limits)
-    assert [index for batch in batches for index in batch] == list(range(num_sentences))
-    assert all(10 * len(batch) <= limits.get("max_tokens", 80) for batch in batches)
 
 
-def test_without_the_patch_the_last_batch_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("own_batching")
+def test_a_batch_is_its_number_of_sentences_times_its_longest() -> None:
+    """3 x 4 = 12 tokens fit, and 2 x 6; the fourth sentence would make 4 x 4 = 16."""
+    assert batches_of([2, 3, 4, 4, 6, 12], max_tokens=12) == [[0, 1, 2], [3, 4], [5]]
+    assert batches_of([1, 1, 6, 1, 1, 1], max_tokens=12) == [[0, 1], [2, 3], [4, 5]]
+    assert batches_of([1, 1, 6, 1, 1, 1], max_sentences=4) == [[0, 1, 2, 3], [4, 5]]
+
+
+@pytest.mark.usefixtures("own_batching")
+def test_batches_are_multiples_and_the_last_is_what_is_left() -> None:
+    """27 sentences of 10 tokens: 17 would fit."""
+    sizes = [len(batch) for batch in batches_of([10] * 27, max_tokens=170, required_batch_size_multiple=8)]
+    assert sizes == [16, 8, 3]
+    sizes = [len(batch) for batch in batches_of([10] * 27, max_tokens=50, required_batch_size_multiple=8)]
+    assert sizes == [5, 5, 5, 5, 5, 2]
+
+
+@pytest.mark.usefixtures("own_batching")
+@pytest.mark.parametrize("order", ["sorted", "nearly sorted", "descending", "none"])
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_batches_follow_the_rule_in_any_order_of_lengths(order: str, multiple: int) -> None:
+    rng = np.random.default_rng(7)
+    for longest in (1, 4, 40, 400):
+        num_tokens = rng.integers(1, longest + 1, size=500)
+        if order != "none":
+            num_tokens = np.sort(num_tokens)
+        if order == "nearly sorted":  # as the longer side of pairs sorted by the other one
+            num_tokens = np.maximum(num_tokens, rng.integers(1, longest + 1, size=500) * 2 // 3)
+        lengths = num_tokens.tolist()[:: -1 if order == "descending" else 1]
+        for max_tokens in (longest, longest + 7, 25 * longest, None):
+            for max_sentences in (1, 9, 32, None):
+                batches = batches_of(
+                    lengths, max_tokens=max_tokens, max_sentences=max_sentences, required_batch_size_multiple=multiple
+                )
+                assert batches == slow_batches_of(lengths, max_tokens, max_sentences, multiple)
+
+
+@pytest.mark.usefixtures("own_batching")
+def test_lengths_may_be_asked_for_one_by_one() -> None:
+    """And the sentences may be a list, in any order."""
+    batches = data_utils.batch_by_size([3, 1, 2], lambda index: 10 * index, max_tokens=60)
+    assert [batch.tolist() for batch in batches] == [[3, 1], [2]]
+    assert data_utils.batch_by_size([], lambda index: 10, max_tokens=60) == []
+
+
+@pytest.mark.usefixtures("own_batching")
+def test_a_sentence_longer_than_a_batch_and_fixed_shapes_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"61 tokens.*60"):
+        batches_of([5, 61, 7], max_tokens=60)
+    with pytest.raises(ConfigError, match="--num-batch-buckets"):
+        batches_of([5, 6, 7], max_tokens=60, fixed_shapes=[(8, 30)])
+
+
+def test_fairseqs_own_batching_drops_the_last_batch_or_lacks_its_compiled_part() -> None:
     """27 sentences, 16 at most in a batch: the last 3 go."""
-    monkeypatch.setattr(data_utils, "batch_by_size", data_utils.batch_by_size.__wrapped__)
-    assert batches_of(27, max_tokens=160) == [list(range(16)), list(range(16, 24))]
+    spec = importlib.util.find_spec("fairseq.data.data_utils")
+    assert spec is not None
+    assert spec.loader is not None
+    untouched = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(untouched)
+
+    def sizes() -> list[int]:
+        batches = untouched.batch_by_size(
+            np.arange(27), None, np.full(27, 10), max_tokens=160, required_batch_size_multiple=8
+        )
+        return [len(batch) for batch in batches]
+
+    if importlib.util.find_spec("fairseq.data.data_utils_fast") is None:
+        with pytest.raises(ImportError, match="build"):
+            sizes()
+    else:
+        assert sizes() == [16, 8]
 
 
 def validate_and_save_at(
