@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiayn.errors import RecordError
-from aiayn.spec import CorpusSpec, read_corpus, read_system, shortened
+from aiayn.spec import CorpusSpec, Overrides, overridden, read_corpus, read_system
 from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.collect_run import collect_run, list_runs, scale_of
 from analysis.doctor.diagnose import diagnose
@@ -31,10 +31,10 @@ def list_run_names(results_folder: Path) -> list[str]:
     return names
 
 
-def diagnose_run(results_folder: Path, name: str, updates: int | None, make_scorer: MakeScorer) -> Diagnosis:
-    """Return what is wrong with a run of ours; `updates`, if not None, stands for its system's own number."""
+def diagnose_run(results_folder: Path, name: str, overrides: Overrides, make_scorer: MakeScorer) -> Diagnosis:
+    """Return what is wrong with a run of ours; what its scale overrides stands for its system's own values."""
     path, train = next((path, train) for path, train in list_runs(results_folder) if train.run == name)
-    claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, updates)
+    claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
     case = collect_run(results_folder, path, train, claim, make_scorer(claim.corpus))
     return add_costs(diagnose(case), claim.corpus.language_pair)
 
@@ -49,13 +49,13 @@ def diagnose_folder(
     return add_costs(diagnose(case), claim.corpus.language_pair)
 
 
-def make_claim(name: str, scale: str, system: str, corpus_name: str, updates: int | None) -> Claim:
+def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:
     """Return what a run claims to be.
 
     Raises:
         ConfigError: if there is no such scale, system or corpus.
     """
-    spec = shortened(read_system(system, scale), updates)
+    spec = overridden(read_system(system, scale), overrides)
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
     asked = evaluations_of(pair, system) if is_asked_for(pair, system) else []

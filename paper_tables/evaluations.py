@@ -1,7 +1,7 @@
 """Expands a scale's lists of names into trainings, evaluations and the records that the tables read.
 
 The Snakefile asks here what to make and `aiayn tables` what to read, so that the two cannot disagree; hence no pandas.
-The systems of a scale are read here too, and nowhere else: `updates` of the scale counts for rules and tables alike.
+The systems of a scale are read here too, and nowhere else: what the scale overrides counts for rules and tables alike.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, train_record
-from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec, read_corpus, read_system, shortened
+from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec, overridden, read_corpus, read_system
 from paper_tables.published import (
     RepeatedRun,
     evaluations_of,
@@ -190,7 +190,7 @@ def expand_evaluations(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) ->
 
 
 def read_systems(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> dict[str, SystemSpec]:
-    """Return every system that the scale trains by name, as it trains it: `updates` of the scale stands for its own.
+    """Return every system that the scale trains by name, as it trains it: what the scale overrides stands for its own.
 
     Raises:
         ConfigError: if a system or corpus is unreadable, or a training would write fewer checkpoints than are averaged.
@@ -198,7 +198,7 @@ def read_systems(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> dict[
     corpora = read_corpora(scale, config_folder)
     trained = sorted({(training.system, training.corpus) for training in expand_trainings(scale)})
     system_by_name = {
-        name: shortened(read_system(name, scale.scale, config_folder), scale.updates)
+        name: overridden(read_system(name, scale.scale, config_folder), scale.overrides)
         for name in sorted({system for system, _ in trained})
     }
     for name, corpus in trained:

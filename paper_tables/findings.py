@@ -29,7 +29,8 @@ from paper_tables.translations import Translations, read_translations
 class Findings:
     """What was asked for at a scale, and what came of it; `train_by_key` holds what was trained as now asked for.
 
-    The systems are as the scale trains them, its `updates` put in; so a training of another length is outdated.
+    The systems are as the scale trains them, its overrides put in; so a training of another length or precision is
+    outdated.
     """
 
     scale: ScaleSpec

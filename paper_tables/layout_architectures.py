@@ -20,7 +20,15 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.layout_further import hardware_words
-from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
+from paper_tables.layout_ours import (
+    mark_note,
+    mark_of,
+    metric_cell,
+    precision_note,
+    seeds_cell,
+    signatures_of,
+    state_notes,
+)
 from paper_tables.layout_table2 import trainings_of
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
 from paper_tables.layout_variants import (
@@ -53,6 +61,7 @@ def lay_out_architectures(findings: Findings) -> Table:
         rows=tuple(_row(findings, e, evaluations[0], trains_by_system[e.system], target_by_seed) for e in evaluations),
         notes=(
             *mark_note(findings, evaluations),
+            *precision_note(findings, evaluations),
             *missing_note(findings, "architectures", ARCHITECTURES, findings.scale.architectures),
             *_notes(trains_by_system, target_by_seed),
             *state_notes(findings, evaluations),

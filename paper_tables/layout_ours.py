@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from aiayn.paths import Evaluation
+from paper_tables.conditions import PAPER_PRECISION
 from paper_tables.findings import Findings
 from paper_tables.judged import unlike_paper
 from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, Note, format_seeds, text_cell
@@ -27,6 +28,23 @@ def mark_note(findings: Findings, evaluations: Sequence[Evaluation]) -> list[Not
             f"A run of ours at scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction "
             "of its number, so no difference is taken.",
         )
+    ]
+
+
+def precision_note(findings: Findings, evaluations: Iterable[Evaluation]) -> list[Note]:
+    """Return a note for each precision that is not the paper's, with the systems that are trained in it."""
+    systems_by_precision: dict[str, list[str]] = {}
+    for system in dict.fromkeys(evaluation.system for evaluation in evaluations):
+        precision = findings.system_by_name[system].training.precision
+        if precision != PAPER_PRECISION:
+            systems_by_precision.setdefault(precision, []).append(system)
+    return [
+        Note(
+            "",
+            f"Trained in {precision}, unlike the paper's: {', '.join(systems)}. Products of matrices are computed "
+            "in it; weights, Adam's moments and what is saved are fp32.",
+        )
+        for precision, systems in systems_by_precision.items()
     ]
 
 

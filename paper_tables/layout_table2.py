@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from aiayn.cost import training_flops
 from aiayn.paths import Evaluation
 from aiayn.records import TrainRecord
+from paper_tables.conditions import PAPER_PRECISION
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu, unlike_paper
 from paper_tables.layout import (
@@ -22,7 +23,15 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
+from paper_tables.layout_ours import (
+    mark_note,
+    mark_of,
+    metric_cell,
+    precision_note,
+    seeds_cell,
+    signatures_of,
+    state_notes,
+)
 from paper_tables.published import CellJoin, PublishedCell, read_cells, read_table
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
@@ -68,7 +77,12 @@ def lay_out_table2(findings: Findings, judged: list[JudgedCell]) -> Table:
         "never subtracted.",
         columns=_columns(),
         rows=tuple(rows),
-        notes=(*mark_note(findings, evaluations), *_notes(findings, used_marks), *state_notes(findings, evaluations)),
+        notes=(
+            *mark_note(findings, evaluations),
+            *precision_note(findings, evaluations),
+            *_notes(findings, used_marks),
+            *state_notes(findings, evaluations),
+        ),
         signatures=signatures_of(findings, shown_metrics(evaluations)),
     )
 
@@ -178,12 +192,14 @@ def _notes(findings: Findings, used_marks: set[str]) -> list[Note]:
     }
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
     products = sorted({train.hardware.gpu for train in findings.train_by_key.values() if train.hardware.num_gpus})
+    has_other = any(one.training.precision != PAPER_PRECISION for one in findings.system_by_name.values())
     for product in products:
         gpu = findings.hardware.find_gpu(product)
         if gpu is not None:
             rate = gpu.sustained_flops_per_second
             text = f"{format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}: {rate.source})"
-            notes.append(Note("", f"Cost of ours: GPU seconds of all attempts x {text}, {product}."))
+            single = "; as the paper counts it, in single precision whatever the training's" if has_other else ""
+            notes.append(Note("", f"Cost of ours: GPU seconds of all attempts x {text}, {product}{single}."))
     return notes
 
 

@@ -5,7 +5,15 @@ from aiayn.spec import TrainingSpec
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
 from paper_tables.layout import SACRE_METRIC, Cell, Column, Note, Row, Table, blank_cell, text_cell
-from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
+from paper_tables.layout_ours import (
+    mark_note,
+    mark_of,
+    metric_cell,
+    precision_note,
+    seeds_cell,
+    signatures_of,
+    state_notes,
+)
 from paper_tables.layout_table2 import difference_cell, trainings_of
 from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
 
@@ -38,7 +46,12 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
         "lines of ours, not with the printed one.",
         columns=_columns(),
         rows=tuple(rows),
-        notes=(*mark_note(findings, evaluations), *_notes(findings, evaluations), *state_notes(findings, evaluations)),
+        notes=(
+            *mark_note(findings, evaluations),
+            *precision_note(findings, evaluations),
+            *_notes(findings, evaluations),
+            *state_notes(findings, evaluations),
+        ),
         signatures=signatures_of(findings, [(e, metric) for e in evaluations for metric in metrics]),
     )
 

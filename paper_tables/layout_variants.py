@@ -20,7 +20,15 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, mark_of, metric_cell, seeds_cell, signatures_of, state_notes
+from paper_tables.layout_ours import (
+    mark_note,
+    mark_of,
+    metric_cell,
+    precision_note,
+    seeds_cell,
+    signatures_of,
+    state_notes,
+)
 from paper_tables.layout_table2 import trainings_of
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
 
@@ -62,6 +70,7 @@ def lay_out_variants(findings: Findings) -> Table:
         rows=tuple(rows),
         notes=(
             *mark_note(findings, evaluations),
+            *precision_note(findings, evaluations),
             *missing_note(findings, "variants", VARIANTS, findings.scale.variants),
             *state_notes(findings, evaluations),
         ),

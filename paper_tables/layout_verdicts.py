@@ -20,7 +20,7 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, metric_cell, signatures_of, state_notes
+from paper_tables.layout_ours import mark_note, metric_cell, precision_note, signatures_of, state_notes
 from paper_tables.published import read_replications
 
 P_DECIMALS = 3
@@ -140,7 +140,12 @@ def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
         rows=tuple(
             _verdict_row(findings, cell, corrected) for cell, corrected in zip(judged, family.corrected, strict=True)
         ),
-        notes=(*mark_note(findings, evaluations), *_family_notes(judged, family), *_spread_notes(judged)),
+        notes=(
+            *mark_note(findings, evaluations),
+            *precision_note(findings, evaluations),
+            *_family_notes(judged, family),
+            *_spread_notes(judged),
+        ),
     )
 
 

@@ -25,7 +25,7 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.runs.attempts import LOG_NAME, Event, Started, read_events
-from aiayn.spec import CONFIG_FOLDER, ScaleSpec, read_corpus, read_system, shortened
+from aiayn.spec import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
 from analysis.runs import find_run_state
 from paper_tables.evaluations import expand_trainings
 from paper_tables.where_cells import NamedCell
@@ -108,7 +108,7 @@ def _trace_seed(
     records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
     train = records.get("train")
     assert train is None or isinstance(train, TrainRecord)  # for the type checker
-    training = shortened(read_system(cell.system, scale.scale, config_folder), scale.updates).training
+    training = overridden(read_system(cell.system, scale.scale, config_folder), scale.overrides).training
     state = find_run_state(
         evaluation.corpus, evaluation.system, evaluation.seed, training=training, train=train,
         runs_folder=Path(scale.runs_folder),

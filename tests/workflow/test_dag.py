@@ -91,6 +91,21 @@ def test_updates_of_the_config_reach_every_training_and_repeat_it(finished_demo:
     assert all(" --updates 399 " in command for command in commands)
 
 
+@pytest.mark.parametrize(("change", "flag"), [("precision=bf16", "--precision bf16"), ("precision=fp32", "")])
+def test_a_precision_of_the_config_reaches_every_training_and_repeats_it_unless_it_is_their_own(
+    change: str, flag: str, finished_demo: Pipeline
+) -> None:
+    """The systems' own is fp32."""
+    planned = finished_demo.planned("--config", change)
+    trained = {name for name in finished_demo.made() if name.split("/")[0] == "train"}
+    assert len(trained) == 12
+    assert trained & planned == (trained if flag else set())
+    text = finished_demo.run("--dry-run", "--printshellcmds", "--config", change).stdout
+    commands = re.findall(r"^ *aiayn train .*$", text, flags=re.MULTILINE)
+    assert len(commands) == (12 if flag else 0)
+    assert all(f" {flag} " in command for command in commands)
+
+
 def test_updates_that_leave_too_few_checkpoints_end_with_one_message(untouched: Pipeline) -> None:
     outcome = untouched.run("--dry-run", "--config", "updates=50")
     assert outcome.returncode == 1

@@ -25,13 +25,13 @@ from aiayn.corpus_spec import (
 from aiayn.errors import ConfigError
 from aiayn.sources.recipe import ArchiveSource
 from aiayn.strict_yaml import Document, convert, overlay, read_document
-from aiayn.training_spec import Check, DecodingSpec, Spec, TrainingSpec, check_decoding, check_training
+from aiayn.training_spec import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
 
 __all__ = [
     "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "GeneratedSource",
-    "ListedSource", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "Spec", "SubwordSpec", "SystemSpec",
-    "TrainingSpec", "convert_scale", "read_corpus", "read_scale", "read_scale_document", "read_system", "run_name",
-    "shortened", "spec_digest",
+    "ListedSource", "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "Spec", "SubwordSpec",
+    "SystemSpec", "TrainingSpec", "convert_scale", "overridden", "read_corpus", "read_scale", "read_scale_document",
+    "read_system", "run_name", "spec_digest",
 ]  # fmt: skip
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "config"
@@ -50,13 +50,33 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
     inherits: str | None = None
 
 
+class Overrides(Spec, frozen=True, kw_only=True):
+    """Keys of `training` that a scale sets for all its systems; null leaves each system its own value.
+
+    What is set is in the run's digest, as if the system's file said it.
+    """
+
+    updates: int | None = None
+    precision: Precision | None = None
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What is set, by key."""
+        return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+
+    def flags(self, own: TrainingSpec) -> list[str]:
+        """Return as flags of `aiayn train` what is set and is not a system's `own` value anyway."""
+        changed = [key for key, value in self.values.items() if getattr(own, key) != value]
+        return [word for key in changed for word in (f"--{key}", str(self.values[key]))]
+
+
 class ScaleSpec(Spec, frozen=True, kw_only=True):
     """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites mappings).
 
     `seeds` are those of Table 2's systems and of replications; `ablation_seeds` those of Table 3's rows;
     `variant_seeds` those of `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence
-    and convolution against attention), all on the En-De corpus. `updates`, if not null, stands for every system's own
-    number of updates: a shorter look at the same systems.
+    and convolution against attention), all on the En-De corpus. `updates` and `precision`, if not null, stand for every
+    system's own (`overrides`): a shorter look at the same systems, or one at the speed of a GPU's tensor cores.
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -75,15 +95,19 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     has_baselines: bool
     cluster: str
     updates: int | None = None
+    precision: Precision | None = None
     mirror: str | None = None
     allow_long_runs: bool = False
 
+    @property
+    def overrides(self) -> Overrides:
+        """What the scale sets for every system."""
+        return Overrides(updates=self.updates, precision=self.precision)
 
-def shortened(system: SystemSpec, updates: int | None) -> SystemSpec:
-    """Return a system trained for `updates` instead of its own number of updates; for null the system as it is."""
-    if updates is None:
-        return system
-    return msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, updates=updates))
+
+def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
+    """Return a system with the keys of its training that `overrides` sets; with none set, the system as it is."""
+    return msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, **overrides.values))
 
 
 def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:

@@ -5,11 +5,13 @@ Names are the paper's symbols in ASCII. fairseq's names appear in `engine/fairse
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 Check = Callable[[str, bool, str], None]
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _COUNTS = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "warmup_steps", "updates",
            "max_tokens_per_batch", "batches_per_update", "save_interval_updates", "patience_epochs")  # fmt: skip
 _FRACTIONS = ("p_drop", "p_drop_attention", "p_drop_ffn", "eps_ls", "adam_beta_1", "adam_beta_2")
@@ -77,7 +79,7 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     save_interval_updates: int | None
     patience_epochs: int | None
     device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["fp32", "tf32", "bf16"]
+    precision: Precision
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):

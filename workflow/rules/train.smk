@@ -7,7 +7,13 @@ writes: results/<scale>/vectors/<corpus>/<dimensions>.{json,txt}, results/<scale
     checkpoints, log and attempts.jsonl in the runs folder
 """
 
+from aiayn.spec import read_system
 from paper_tables.evaluations import largest_asked_average
+
+
+def override_flags(wildcards):
+    """Return what the scale sets unlike the system's file; the same value as there would repeat finished trainings."""
+    return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
 rule vectors:
@@ -55,10 +61,10 @@ rule train:
     params:
         # The most checkpoints that the tables average.
         num_models=lambda wildcards: largest_asked_average(SCALE, CORPORA[wildcards.corpus], wildcards.system),
+        overrides=override_flags,  # in the digest already
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
-        updates=["--updates", str(SCALE.updates)] if SCALE.updates else [],  # in the digest already
         vectors=lambda wildcards, input: ["--vectors", *input.vectors] if input.vectors else [],
     threads: 1
     # Where and whether a training runs is no matter of science: a change of these repeats nothing.
@@ -88,7 +94,7 @@ rule train:
             --cluster {resources.cluster_file:q} \
             --num-models {params.num_models:q} \
             --num-ranks {resources.num_ranks:q} \
-            --threads-per-rank {threads:q} {params.updates:q} {params.vectors:q} \
+            --threads-per-rank {threads:q} {params.overrides:q} {params.vectors:q} \
             {resources.long_runs:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """

@@ -1,4 +1,4 @@
-"""A scale's config file with single keys replaced, as `snakemake --config` does: what a plan or a preflight is of."""
+"""A scale's config file with single keys replaced, as `snakemake --config` does, and keys of systems by flags."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ import yaml
 
 from aiayn.errors import UsageError
 from aiayn.plan.machine import LAUNCHERS
-from aiayn.spec import ScaleSpec, convert_scale, read_scale
-from aiayn.strict_yaml import read_document
+from aiayn.spec import Overrides, ScaleSpec, convert_scale, read_scale, read_scale_document
+from aiayn.training_spec import PRECISIONS
 
 
 def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
@@ -21,7 +21,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
     """
     if not changes:
         return read_scale(path)
-    values = dict(read_document(path).values)
+    values = dict(read_scale_document(path).values)
     for change in changes:
         key, equals, text = change.partition("=")
         try:
@@ -37,10 +37,37 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags by which a config is chosen, the same for whatever looks ahead."""
     parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
+    add_changes_argument(parser)
+    parser.add_argument("--cluster", metavar="NAME", help="a file of workflow/config/clusters (default: the config's)")
+
+
+def add_changes_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag that replaces keys of a config file."""
     parser.add_argument(
         "--config", nargs="+", default=[], metavar="KEY=VALUE", help="replace values of the config, as for snakemake"
     )
-    parser.add_argument("--cluster", metavar="NAME", help="a file of workflow/config/clusters (default: the config's)")
+
+
+def add_override_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare a flag for each key that a scale may set for all its systems."""
+    parser.add_argument("--updates", type=positive, metavar="N", help="number of updates, instead of the system's own")
+    parser.add_argument("--precision", choices=PRECISIONS, help="precision of products, instead of the system's own")
+
+
+def named_overrides(args: argparse.Namespace) -> Overrides:
+    """Return what the flags of `add_override_arguments` set."""
+    return Overrides(updates=args.updates, precision=args.precision)
+
+
+def positive(text: str) -> int:
+    """Return a flag's whole number of 1 or more.
+
+    Raises:
+        ArgumentTypeError: for anything else.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
+    return int(text)
 
 
 def add_launcher_argument(parser: argparse.ArgumentParser) -> None:

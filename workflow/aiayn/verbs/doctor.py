@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiayn.spec import CorpusSpec
+    from aiayn.spec import CorpusSpec, Overrides
     from paper_tables.doctor import Diagnosis, Scorer
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
@@ -21,6 +21,8 @@ EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn doctor`."""
+    from aiayn.plan.config import add_changes_argument
+
     parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--scale", help="for FOLDER: demo, multi30k or paper (default: paper)")
@@ -29,8 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hypotheses", type=Path, metavar="FILE", help="for FOLDER: translations of the test set")
     parser.add_argument("--references", type=Path, metavar="FILE", help="for FOLDER: references of the test set")
     parser.add_argument(
-        "--configfile", type=Path, metavar="FILE", help="the scale's config file, needed if it sets `updates`"
-    )
+        "--configfile", type=Path, metavar="FILE",
+        help="the scale's config file, needed if it sets `updates` or `precision`",
+    )  # fmt: skip
+    add_changes_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -68,7 +72,7 @@ def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
     name = names[-1]
     if args.what is not None:
         name = match_run(args.what, names, place=str(args.results), unknown="is neither a folder nor a finished run")
-    return diagnose_run(args.results, name, _updates(args), _make_scorer)
+    return diagnose_run(args.results, name, _overrides(args), _make_scorer)
 
 
 def _diagnose_folder(args: argparse.Namespace) -> "Diagnosis":
@@ -78,16 +82,27 @@ def _diagnose_folder(args: argparse.Namespace) -> "Diagnosis":
     for flag in ("system", "corpus"):
         if getattr(args, flag) is None:
             raise UsageError(f"--{flag}: is needed for a folder: what does {args.what} claim to be? See --help")
-    claim = make_claim(args.what, args.scale or "paper", args.system, args.corpus, _updates(args))
+    claim = make_claim(args.what, args.scale or "paper", args.system, args.corpus, _overrides(args))
     return diagnose_folder(
         Path(args.what), claim, _make_scorer, hypotheses_path=args.hypotheses, references_path=args.references
     )
 
 
-def _updates(args: argparse.Namespace) -> int | None:
-    from aiayn.spec import read_scale
+def _overrides(args: argparse.Namespace) -> "Overrides":
+    """Return what the config sets for every system.
 
-    return read_scale(args.configfile).updates if args.configfile else None
+    Raises:
+        UsageError: if keys of a config file are to be replaced, and none is named.
+    """
+    from aiayn.errors import UsageError
+    from aiayn.plan.config import read_changed_scale
+    from aiayn.spec import Overrides
+
+    if args.configfile is None:
+        if args.config:
+            raise UsageError(f"--config {args.config[0]}: of which file? Add --configfile FILE")
+        return Overrides()
+    return read_changed_scale(args.configfile, args.config).overrides
 
 
 def _make_scorer(corpus: "CorpusSpec") -> "Scorer":

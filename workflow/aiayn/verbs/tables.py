@@ -18,10 +18,13 @@ EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn tables`."""
+    from aiayn.plan.config import add_changes_argument
+
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--configfile", type=Path, metavar="FILE", help="the scale's config file")
     source.add_argument("--config-json", metavar="JSON", help="the merged config as one JSON object (for the pipeline)")
     source.add_argument("--from-logs", type=Path, metavar="FOLDER", help="a folder of logs, with its subfolders")
+    add_changes_argument(parser)
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--so-far", action="store_true", help="render what is there; name what is missing")
     parser.add_argument(
@@ -47,6 +50,8 @@ def run(args: argparse.Namespace) -> None:
         output_folder = args.output or args.results / "from-logs"
         print(make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder()))
         return
+    if args.config and args.configfile is None:
+        raise UsageError(f"--config {args.config[0]}: is of --configfile; --config-json holds the whole config")
     for flag, value in (("--output", args.output), ("--log-cache", args.log_cache)):
         if value is not None:
             raise UsageError(f"{flag}: is of --from-logs; a scale's tables lie below --results, leave it out")
@@ -57,11 +62,12 @@ def _run_scale(args: argparse.Namespace) -> None:
     import json
 
     from aiayn.errors import UsageError
-    from aiayn.spec import convert_scale, read_scale
+    from aiayn.plan.config import read_changed_scale
+    from aiayn.spec import convert_scale
     from paper_tables.tables import make_tables
 
     if args.configfile is not None:
-        scale = read_scale(args.configfile)
+        scale = read_changed_scale(args.configfile, args.config)
     else:
         try:
             config = json.loads(args.config_json)

@@ -25,20 +25,10 @@ EXAMPLE = (
 )
 
 
-def positive(text: str) -> int:
-    """Return a flag's whole number of 1 or more.
-
-    Raises:
-        ArgumentTypeError: for anything else.
-    """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
-    return int(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn train`."""
     from aiayn.launch.submit import LAUNCHERS
+    from aiayn.plan.config import add_override_arguments, positive
 
     parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
     parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
@@ -48,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vectors", type=Path, metavar="FILE", help="initial embeddings, for a system with `embeddings: vectors`"
     )
-    parser.add_argument("--updates", type=positive, metavar="N", help="number of updates, instead of the system's own")
+    add_override_arguments(parser)
     parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="folder of runs (default: runs)")
     parser.add_argument(
@@ -228,11 +218,12 @@ def _make_request(
     """Return what to train, or without data what to print; a cluster decides how many ranks and threads there are."""
     from aiayn.engine.fairseq_args import refuse_untrainable, training_data
     from aiayn.launch.job import TrainingRequest
+    from aiayn.plan.config import named_overrides
     from aiayn.provenance import commit_label
-    from aiayn.spec import read_system, shortened
+    from aiayn.spec import overridden, read_system
 
     num_ranks = cluster.num_ranks if cluster else args.num_ranks
-    system = shortened(read_system(args.system, args.scale), args.updates)
+    system = overridden(read_system(args.system, args.scale), named_overrides(args))
     refuse_untrainable(args.system, system.training, num_ranks=num_ranks)
     run = _run_name(args, system.training, data)
     return TrainingRequest(

@@ -11,9 +11,12 @@ EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn where`."""
+    from aiayn.plan.config import add_changes_argument
+
     parser.add_argument("cell", nargs="?", metavar="CELL", help="table:row:column")
     parser.add_argument("--scale", default="paper", help="demo, multi30k or paper (default: paper)")
     parser.add_argument("--configfile", type=Path, metavar="FILE", help="a scale's config file, instead of --scale")
+    add_changes_argument(parser)
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--list", action="store_true", help="print every cell's name")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -24,7 +27,8 @@ def run(args: argparse.Namespace) -> None:
     import msgspec
 
     from aiayn.errors import UsageError
-    from aiayn.spec import CONFIG_FOLDER, SCALES, read_scale
+    from aiayn.plan.config import read_changed_scale
+    from aiayn.spec import CONFIG_FOLDER, SCALES
     from paper_tables.where import trace_cell
     from paper_tables.where_cells import find_cell, read_named_cells
     from paper_tables.where_text import render_list, render_trace
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"scale {args.scale!r}: expected one of {', '.join(SCALES)}, or --configfile FILE")
     else:
         cell = find_cell(args.cell, cell_by_name)
-        scale = read_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml")
+        scale = read_changed_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml", args.config)
         answer = trace = trace_cell(cell, scale, args.results)
         text = render_trace(trace)
     if args.json:
