@@ -18,6 +18,7 @@ from tests.records_factory import EIGHT_P100, PROVENANCE
 HARDWARE = read_hardware()
 PLAIN, CPU = read_cluster("plain"), read_cluster("cpu")
 P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=None)
+H100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=None)
 PAPER = read_scale(CONFIG_FOLDER / "paper.yaml")
 # Half of the machine and a twelfth of the time: 4 V100, jobs of 2 hours less 2 minutes to save.
 MINE: ClusterSpec = msgspec.structs.replace(

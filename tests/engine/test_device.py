@@ -15,10 +15,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 
 import aiayn
-from aiayn.engine.device import require_promised_gpus
+from aiayn.engine.device import require_precision, require_promised_gpus
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.ranks import Rank, rank_flags
-from aiayn.errors import LaunchError
+from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest, require_own_code
 from aiayn.runs.rank_errors import noted_errors
 from tests.engine.tiny_spec import TRAINING
@@ -73,6 +73,32 @@ def test_who_was_promised_nothing_or_gets_all_is_let_through(monkeypatch: pytest
     see_gpus(monkeypatch, 0, by_nvml=8, error=RuntimeError(TOO_OLD))
     require_promised_gpus(request_of_gpus(0))
     require_promised_gpus(request_of_gpus(8, device="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "has_it"),
+    [("Tesla P100-SXM2-16GB", (6, 0), False), ("Quadro RTX 6000", (7, 5), False), ("NVIDIA A100", (8, 0), True),
+     ("NVIDIA L40S", (8, 9), True), ("NVIDIA B200", (10, 0), True)],
+)  # fmt: skip
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_a_rank_asks_its_own_gpu_for_the_precision(
+    name: str, capability: tuple[int, int], has_it: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that hardware.yaml does not know; rank 3's GPU may be another than rank 0's."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: name if index == 3 else "NVIDIA H100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability if index == 3 else (9, 0))
+    request = request_of_gpus(8)
+    training = msgspec.structs.replace(request.training, precision=precision)
+    request = msgspec.structs.replace(request, training=training)
+    require_precision(request, 0)
+    if has_it:
+        require_precision(request, 3)
+        return
+    with pytest.raises(
+        ConfigError, match=f"precision is {precision}, which {name} does not have .*; take fp32, such as"
+    ):
+        require_precision(request, 3)
 
 
 @pytest.mark.parametrize(("is_told", "num_started"), [(True, 0), (False, 8)])

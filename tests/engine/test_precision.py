@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint
+from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from tests.engine.tiny_training import make_request, train
 
@@ -50,9 +51,17 @@ def test_bf16_keeps_weights_and_moments_in_fp32(in_bfloat16: TrainRecord) -> Non
 
 @pytest.mark.parametrize(("precision", "is_tf32"), [("fp32", False), ("tf32", True)])
 def test_tf32_is_switched_on_for_products_of_matrices_alone_when_asked_for(
-    precision: str, is_tf32: bool, data: BinarizedCorpus, tmp_path: Path
+    precision: str, is_tf32: bool, data: BinarizedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no effect without a GPU; that it is asked for can be seen."""
+    """It has no effect without a GPU, which is why it is refused there; that it is asked for can be seen."""
+    monkeypatch.setattr("aiayn.engine.train.require_precision", lambda *_: None)
     request = make_request(tmp_path / "run", data, precision=precision, updates=1, save_interval_updates=1)
     train(msgspec.structs.replace(request, num_models=1))
     assert torch.backends.cuda.matmul.allow_tf32 is is_tf32
+
+
+def test_tf32_on_a_cpu_fails_by_name_before_anything_is_trained(data: BinarizedCorpus, tmp_path: Path) -> None:
+    request = make_request(tmp_path / "run", data, precision="tf32")
+    with pytest.raises(RunError, match=r"tiny: precision is tf32, which a CPU does not have .*; take fp32 or bf16"):
+        train(request)
+    assert not (tmp_path / "run" / "checkpoints").exists()

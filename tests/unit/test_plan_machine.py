@@ -84,6 +84,32 @@ def test_ranks_lie_on_as_many_nodes_as_their_gpus_need() -> None:
         assert (machine.num_nodes, machine.num_ranks_of_node) == (num_nodes, num_ranks_of_node)
 
 
+@pytest.mark.usefixtures("no_gpus")
+def test_where_no_gpu_is_named_the_first_with_the_precision_stands_for_it() -> None:
+    """P100 is the paper's own; it has fp32 alone."""
+    for precision, gpu in (("fp32", "P100"), ("tf32", "A100"), ("bf16", "A100")):
+        machine = machine_of(precisions={precision})
+        assert (machine.gpu, machine.precision_refusal(precision)) == (gpu, "")
+    assert machine_of(precisions={"bf16"}).chosen_by.endswith("names no gpu_type: the first GPU with the precision")
+    assert (
+        machine_of(MINE, precisions={"bf16"}).precision_refusal("bf16").startswith("precision is bf16, which a V100 ")
+    )
+    on_cores = machine_of(launcher="local", precisions={"tf32"})
+    assert on_cores.precision_refusal("tf32").startswith("precision is tf32, which a CPU does not have")
+    assert on_cores.precision_refusal("bf16") == ""  # torch's autocast
+
+
+@pytest.mark.parametrize("gpu", ["K80", "K40", "M40", "P100", "V100", "T4"])
+def test_gpus_before_compute_capability_8_have_fp32_alone(gpu: str) -> None:
+    assert list(HARDWARE.gpu_by_name[gpu].rate_by_precision) == ["fp32"]
+
+
+@pytest.mark.parametrize("gpu", ["A100", "H100", "H200"])
+def test_gpus_from_the_a100_on_are_the_faster_the_fewer_bits_they_multiply(gpu: str) -> None:
+    fp32, tf32, bf16 = (rate.value for rate in HARDWARE.gpu_by_name[gpu].rate_by_precision.values())
+    assert 8 * fp32 < tf32 == pytest.approx(bf16 / 2, rel=0.001)
+
+
 def test_a_gpu_that_nobody_knows_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError, match=r"GPU 'B300' \(--gpu\): config/hardware.yaml has K80, K40, .*H200"):
         machine_of(gpu="B300")
@@ -147,9 +173,9 @@ def test_too_many_jobs_are_told_of_the_longest_training_with_the_file_to_change(
 
 
 def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_path: Path) -> None:
-    """4 V100 with jobs of two hours: big takes 165.3 hours, 9,918 minutes, base 16."""
+    """4 V100 with jobs of two hours: big takes 113.2 hours, 6,793 minutes, base 16."""
     plan = plan_of(PAPER, tmp_path, machine_of(MINE))
-    words = "big (and big_enfr, table3_c_dmodel1024): 165.3 hours are 85 jobs of 118 minutes"
+    words = "big (and big_enfr): 113.2 hours are 58 jobs of 118 minutes"
     assert f"To look at - {words}" in unwrapped(plan)
     assert "Slurm jobs " not in render_plan(plan)
     check = check_plan(plan)
@@ -161,7 +187,7 @@ def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_p
 def test_where_they_fit_the_longest_training_is_told_in_jobs(tmp_path: Path) -> None:
     plan = plan_of(PAPER, tmp_path, machine_of(msgspec.structs.replace(MINE, time_limit_minutes=1440)))
     assert (
-        "Slurm jobs 7 in turn for big, each of 1,438 minutes (time_limit_minutes less signal_seconds); 20 are allowed"
+        "Slurm jobs 5 in turn for big, each of 1,438 minutes (time_limit_minutes less signal_seconds); 20 are allowed"
     ) in unwrapped(plan)
     assert "To look at" not in render_plan(plan)
     check = check_plan(plan)
@@ -222,18 +248,22 @@ def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> 
 
 
 def test_utilisation_that_is_asked_for_counts_before_all_that_was_measured(tmp_path: Path) -> None:
-    """At twice the fraction half the hours."""
+    """At twice base's 0.302 half the hours."""
     assumed, _ = hours_of(plan_of(PAPER, tmp_path), "base")
     record_of(asked_of(PAPER).systems["base"].training, tmp_path)
-    plan = plan_of(PAPER, tmp_path, utilisation=0.6)
+    plan = plan_of(PAPER, tmp_path, utilisation=0.604)
     assert hours_of(plan, "base") == (pytest.approx(assumed / 2), "asked")
-    assert "every batch full) at 60 % of that rate: yours, by --utilisation" in unwrapped(plan)
+    assert "every batch full) at 60.4 % of that rate: yours, by --utilisation" in unwrapped(plan)
     assert "hours marked" not in render_plan(plan)
 
 
 def test_an_assumption_says_whose_it_is_and_what_changes_it(tmp_path: Path) -> None:
     text = unwrapped(plan_of(PAPER, tmp_path))
-    assert "at 30 % of that rate: our assumption, --utilisation takes yours" in text
+    share = "share of that rate: fp32 30 % (base, 12 hours on 8 P100, section 5.2), from d_model 1,024 44 % (big, "
+    assert f"{share}3.5 days on 8 P100, section 5.2); --utilisation takes yours" in text
+    assert "3.5 days on 8 P100, section 5.2); on V100 assumed; --utilisation takes yours" in unwrapped(
+        plan_of(PAPER, tmp_path, machine_of(MINE))
+    )
     assert "US$ 1.46 a GPU-hour (assumption: on-demand list price" in text
     assert "; yours: --dollars-per-gpu-hour, or dollars_per_hour of P100 in workflow/config/hardware.yaml" in text
     assert "put your own here" not in text
@@ -265,17 +295,22 @@ def test_what_is_not_counted_is_said(tmp_path: Path) -> None:
 def test_short_times_are_minutes_and_columns_say_noun_and_unit(tmp_path: Path) -> None:
     """500 updates on a core of 10^11 operations a second; nothing is known of its money."""
     machine = machine_of(launcher="local")
-    rate = msgspec.structs.replace(machine.flops_per_second, value=1.0e11)
+    rate = msgspec.structs.replace(machine.rate_by_precision["fp32"], value=1.0e11)
     demo = read_scale(CONFIG_FOLDER / "demo.yaml")
-    plan = plan_of(demo, tmp_path, msgspec.structs.replace(machine, flops_per_second=rate))
+    rates = dict.fromkeys(machine.rate_by_precision, rate)
+    plan = plan_of(demo, tmp_path, msgspec.structs.replace(machine, rate_by_precision=rates))
     lines = render_plan(plan).split("\n")
     assert [line.split() for line in lines[3:6]] == [
-        ["params", "updates", "hours", "hours", "core-h", "disk", "GB", "GB", "of"],
-        ["all", "all", "all", "a"],
-        ["system", "corpus", "seeds", "x10^6", "a", "run", "a", "run", "seeds", "seeds", "seeds", "node"],
+        ["updates", "hours", "core-h", "disk", "GB", "GB", "of"],
+        ["all", "all", "a"],
+        ["system", "corpus", "seeds", "a", "run", "a", "run", "seeds", "seeds", "node"],
     ]
     row = next(line for line in lines if line.startswith("big ")).split()
-    assert row[5:11] == ["2", "min", "3", "min", "3", "min"]
+    assert row[4:8] == ["2", "min", "3", "min"]
+    cells = [line.split() for line in lines]
+    assert ["hours", "a", "run,", "big", "2", "min", "-", "2", "min"] in cells
+    assert "in bf16 taken to be the same, which is not known" in unwrapped(plan)
+    assert "A dash: a CPU has no tf32 (NVIDIA's GPUs" in unwrapped(plan)
     assert "one at a time     0.19 h of training" in lines
     assert any(line.startswith("longest chain     2 min, however many") for line in lines)
 

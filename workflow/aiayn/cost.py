@@ -19,7 +19,6 @@ from aiayn.spec import TrainingSpec
 __all__ = [
     "LEARNED_POSITION_ROWS",
     "SOURCE_TOKENS_PER_SENTENCE",
-    "UTILISATION_FRACTION",
     "attention_parameters",
     "checkpoint_bytes",
     "flops_per_token",
@@ -36,7 +35,6 @@ COPIES_WITH_OPTIMIZER = 3  # the parameters and Adam's two moments
 PASSES_PER_UPDATE = 3  # a backward pass takes about twice a forward one
 FLOPS_PER_MULTIPLICATION = 2  # a multiplication and the addition that follows it
 SOURCE_TOKENS_PER_SENTENCE = 30.0  # assumption: about the mean of WMT14 En-De in word-pieces
-UTILISATION_FRACTION = 0.3  # assumption; the paper's base comes to 0.302, its big to 0.438 (tests/unit/test_plan.py)
 
 
 def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> float:
@@ -109,7 +107,7 @@ def predicted_training_seconds(
     target_vocabulary_size: int,
     *,
     flops_per_second: float,
-    utilisation_fraction: float = UTILISATION_FRACTION,
+    utilisation_fraction: float,
     target_tokens_per_update: float | None = None,
 ) -> float:
     """Return how long all updates would take on a machine that sustains `flops_per_second`, all its GPUs together.

@@ -9,18 +9,23 @@ from typing import Any
 
 import msgspec
 
-from aiayn.cost import (
-    UTILISATION_FRACTION,
-    flops_per_token,
-    num_parameters,
-    predicted_training_seconds,
-    target_tokens_per_full_update,
-    training_flops,
-)
+from aiayn.cost import flops_per_token, num_parameters, target_tokens_per_full_update, training_flops
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.errors import ConfigError, UsageError
 from aiayn.hardware import NUM_PAPER_GPUS, PAPER_GPU, read_hardware
-from aiayn.spec import CONFIG_FOLDER, SCALES, CorpusSpec, SystemSpec, read_corpus, read_scale, read_system
+from aiayn.plan.machine import machine_of_gpus
+from aiayn.plan.speed import predict_speed
+from aiayn.spec import (
+    CONFIG_FOLDER,
+    SCALES,
+    CorpusSpec,
+    Overrides,
+    SystemSpec,
+    overridden,
+    read_corpus,
+    read_scale,
+    read_system,
+)
 from aiayn.training_spec import UNREAD_KEYS_BY_ARCHITECTURE, DecodingSpec, TrainingSpec
 
 PAPER_SCALE = "paper"
@@ -47,18 +52,21 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the whole training costs on the paper's 8 P100, predicted: every batch full, `utilisation_fraction` assumed.
+    """What the whole training costs on the paper's 8 P100, predicted: every batch full, `utilisation_fraction` reached.
 
     `counted_flops` are the operations of the training itself; `estimated_flops` is Table 2's estimate, the time of all
-    GPUs at the rate that footnote 5 gives for one, which is what `printed_flops` is.
+    GPUs at the rate that footnote 5 gives for one, which is what `printed_flops` is. Where a P100 does not have the
+    precision, `refusal` says so, and what is predicted is None.
     """
 
     target_tokens_per_update: int
     counted_flops: float
-    utilisation_fraction: float
     sustained_flops_per_second: float
-    hours: float
-    estimated_flops: float
+    utilisation_fraction: float | None
+    utilisation_source: str
+    hours: float | None
+    estimated_flops: float | None
+    refusal: str
     printed_hours: float | None
     printed_flops: str | None
 
@@ -92,9 +100,17 @@ class SystemDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_system(
-    name: str, scale: str = PAPER_SCALE, *, vocabulary_size: int | None = None, config_folder: Path = CONFIG_FOLDER
+    name: str,
+    scale: str = PAPER_SCALE,
+    *,
+    vocabulary_size: int | None = None,
+    overrides: Overrides | None = None,
+    config_folder: Path = CONFIG_FOLDER,
 ) -> SystemDescription:
     """Return what a system of a scale is and costs; without `vocabulary_size`, with that of its corpus's file.
+
+    What `overrides` sets stands for its file's, and for that of the system that it inherits from: a scale sets it for
+    both. The paper's own is compared as it is.
 
     Raises:
         UsageError: if the scale has no such system (the nearest name is given), or the vocabulary has no entry.
@@ -103,8 +119,9 @@ def describe_system(
     if vocabulary_size is not None and vocabulary_size < 1:
         raise UsageError(f"--vocabulary-size {vocabulary_size}: expected the number of entries, 1 or more")
     _check_known(name, scale, config_folder)
-    system = read_system(name, scale, config_folder)
-    inherited = read_system(system.inherits, scale, config_folder) if system.inherits else None
+    overrides = overrides or Overrides()
+    system = overridden(read_system(name, scale, config_folder), overrides)
+    inherited = overridden(read_system(system.inherits, scale, config_folder), overrides) if system.inherits else None
     paper = paper_counterpart(name, config_folder)
     corpus = _corpus_of(name, scale, config_folder)
     size, source = _vocabulary(corpus, vocabulary_size)
@@ -200,18 +217,22 @@ def _staying_differences(training: TrainingSpec) -> list[str]:
 
 
 def _cost(system: SystemSpec, scale: str, vocabulary_size: int) -> Cost:
-    rate = read_hardware().gpu_by_name[PAPER_GPU].sustained_flops_per_second.value
+    machine = machine_of_gpus(PAPER_GPU, "section 5.2", NUM_PAPER_GPUS, 1, read_hardware(), "the paper's own")
+    rate = machine.rate_by_precision["fp32"].value  # footnote 5: single precision
     training = system.training
-    seconds = predicted_training_seconds(training, vocabulary_size, flops_per_second=NUM_PAPER_GPUS * rate)
+    refusal = machine.precision_refusal(training.precision)
+    speed = None if refusal else predict_speed(training, vocabulary_size, machine, system=system.name)
     tokens = target_tokens_per_full_update(training)
     printed = PRINTED_COST_BY_SYSTEM.get(system.name) if scale == PAPER_SCALE else None
     return Cost(
         target_tokens_per_update=tokens,
         counted_flops=training.updates * tokens * flops_per_token(training, vocabulary_size),
-        utilisation_fraction=UTILISATION_FRACTION,
         sustained_flops_per_second=rate,
-        hours=seconds / 3600,
-        estimated_flops=training_flops(seconds * NUM_PAPER_GPUS, rate),
+        utilisation_fraction=speed.utilisation_fraction if speed else None,
+        utilisation_source=speed.utilisation.fraction.source if speed else "",
+        hours=speed.hours if speed else None,
+        estimated_flops=training_flops(speed.hours * 3600 * NUM_PAPER_GPUS, rate) if speed else None,
+        refusal=refusal,
         printed_hours=printed[1] if printed else None,
         printed_flops=printed[0] if printed else None,
     )

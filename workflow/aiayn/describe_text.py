@@ -46,11 +46,11 @@ def _difference_lines(found: SystemDescription) -> list[str]:
     lines = []
     if found.scale == PAPER_SCALE and found.inherits == found.paper_system:
         heading = f"Unlike {found.inherits}, the paper's, which it inherits from"
-        return _differences_of(heading, found.differences_from_inherited)
+        return _differences_of(heading, found.differences_from_paper)
     if found.inherits:
         heading = f"Unlike {found.inherits}, which it inherits from"
         lines += [*_differences_of(heading, found.differences_from_inherited), ""]
-    if found.name == found.paper_system and found.scale == PAPER_SCALE:
+    if found.name == found.paper_system and found.scale == PAPER_SCALE and not found.differences_from_paper:
         return [*lines, "Unlike the paper's: nothing, this is the paper's own"]
     return lines + _differences_of(f"Unlike the paper's {found.paper_system}", found.differences_from_paper)
 
@@ -114,13 +114,20 @@ def _size_lines(found: SystemDescription) -> list[str]:
 
 def _cost_lines(found: SystemDescription) -> list[str]:
     cost, training = found.cost, found.training
-    share, rate = f"{cost.utilisation_fraction:.0%}", f"{cost.sustained_flops_per_second / 1e12:g} TFLOP/s"
+    rate = f"{cost.sustained_flops_per_second / 1e12:g} TFLOP/s"
     rows = [
         ("operations counted", _power_of_ten(cost.counted_flops),
          f"{training.updates:,} updates of {cost.target_tokens_per_update:,} target tokens, every batch full"),
-        ("time", _time(cost.hours), f"if they run at {share} of {rate} (assumed)"),
-        ("cost as Table 2 counts it", _power_of_ten(cost.estimated_flops), f"time x {NUM_PAPER_GPUS} GPUs x {rate}"),
     ]  # fmt: skip
+    if cost.hours is None or cost.estimated_flops is None or cost.utilisation_fraction is None:
+        rows.append(("time", "-", f"a {PAPER_GPU} has no {training.precision}; `aiayn plan` says it for others"))
+    else:
+        rows += [
+            ("time", _time(cost.hours),
+             f"at {cost.utilisation_fraction:.0%} of {rate} ({cost.utilisation_source})"),
+            ("cost as Table 2 counts it", _power_of_ten(cost.estimated_flops),
+             f"time x {NUM_PAPER_GPUS} GPUs x {rate}"),
+        ]  # fmt: skip
     if cost.printed_hours is not None and cost.printed_flops is not None:
         rows += [
             ("the paper's time", _time(cost.printed_hours), "section 5.2"),

@@ -1,11 +1,13 @@
-"""Which device a training uses: a CPU or GPUs, and as many of them as its job was promised."""
+"""Which device a training uses: a CPU or GPUs, as many of them as its job was promised, with its precision."""
 
 import platform
 
 import torch
 
-from aiayn.errors import LaunchError
+from aiayn.errors import ConfigError, LaunchError
+from aiayn.hardware import CPU, CPU_PRECISIONS, FIRST_CAPABILITY, precision_refusal
 from aiayn.launch.job import TrainingRequest
+from aiayn.training_spec import PRECISIONS
 
 
 def available_device(device: str) -> str:
@@ -48,6 +50,25 @@ def require_promised_gpus(request: TrainingRequest) -> None:
             "{exclude: NODE}`), or each task is bound to its own, and all are to see all (`srun_options: "
             "{gpu-bind: none}`), or the prologue sets CUDA_VISIBLE_DEVICES"
         )
+
+
+def require_precision(request: TrainingRequest, local_index: int) -> None:
+    """Refuse a precision that this rank's device does not have: torch would compute in fp32, or emulate it slowly.
+
+    Raises:
+        ConfigError: naming the system and the device.
+    """
+    training = request.training
+    if training.precision == "fp32":
+        return
+    if available_device(training.device) == "cpu":
+        device, has_all, otherwise = CPU, False, CPU_PRECISIONS
+    else:
+        device = torch.cuda.get_device_name(local_index)
+        has_all, otherwise = torch.cuda.get_device_capability(local_index) >= FIRST_CAPABILITY, PRECISIONS[:1]
+    refusal = precision_refusal(training.precision, device, PRECISIONS if has_all else otherwise)
+    if refusal:
+        raise ConfigError(f"{request.system}: {refusal}")
 
 
 def _expected(num_gpus: int, request: TrainingRequest) -> str:

@@ -19,7 +19,7 @@ from aiayn.engine.checkpoints import (
     remove_partial_files,
     update_of,
 )
-from aiayn.engine.device import available_device, require_promised_gpus, resolve_device
+from aiayn.engine.device import available_device, require_precision, require_promised_gpus, resolve_device
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import check_node
@@ -63,6 +63,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     with contextlib.ExitStack() as stack:
         with error_noted(run_folder, rank):
             require_promised_gpus(request)
+            require_precision(request, rank.local_index)
             line = stack.enter_context(joined_ranks(rank, available_device(request.training.device)))
         if rank.index == 0:
             _lead(request, rank, stop, line)

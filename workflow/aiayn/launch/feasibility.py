@@ -1,20 +1,25 @@
-"""Before a training begins: does it fit on the disk, and will it end? Said beforehand, and refused if not."""
+"""Before a training begins: does it fit on the disk, can its devices do it, and will it end? If not, it is refused."""
 
 import logging
 import os
 from pathlib import Path
 
-from aiayn.cost import UTILISATION_FRACTION, num_parameters, predicted_training_seconds
-from aiayn.errors import LaunchError
-from aiayn.hardware import read_hardware
+from aiayn.cost import num_parameters
+from aiayn.errors import ConfigError, LaunchError
+from aiayn.hardware import CPU, CPU_PRECISIONS, SourcedValue, precision_refusal, read_hardware
+from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import TrainingRequest
-from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.machine import gpu_names
+from aiayn.plan.machine import Machine, machine_of_cores
 from aiayn.plan.sizes import run_disk_bytes
+from aiayn.plan.speed import Speed, predict_speed
 from aiayn.provenance import require_free_space
 from aiayn.records import BinarizedCorpus
+from aiayn.training_spec import PRECISIONS
 
 logger = logging.getLogger(__name__)
 LONGEST_UNASKED_HOURS = 24.0
+UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
@@ -40,21 +45,46 @@ def check_space(request: TrainingRequest, data: BinarizedCorpus) -> None:
     require_free_space(Path(request.run_folder), needed_bytes, "a run's checkpoints")
 
 
+def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> None:
+    """Refuse a precision that this machine's GPUs or CPUs, or the cluster's as its file names them, do not have.
+
+    A GPU that hardware.yaml does not know is asked in the job itself, before anything is trained.
+
+    Raises:
+        ConfigError: naming the system and the device.
+    """
+    hardware = read_hardware()
+    if cluster is None:
+        names = _visible_gpus(request)
+        name, has_gpus = (names[0] if names else ""), bool(names)
+    else:
+        name, has_gpus = cluster.gpu_type or "", cluster.gpus_per_node > 0
+    gpu = hardware.find_name(name)
+    if has_gpus and gpu is None:
+        return
+    available = hardware.gpu_by_name[gpu].rate_by_precision if gpu else CPU_PRECISIONS
+    refusal = precision_refusal(request.training.precision, f"a {gpu}" if gpu else CPU, available)
+    if refusal:
+        raise ConfigError(f"{request.system}: {refusal}")
+
+
 def check_feasible(request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool) -> None:
     """Say what disk and time a run takes on this machine, and refuse what does not fit.
 
     Raises:
+        ConfigError: if this machine does not have the run's precision.
         SpaceError: if the disk is too small.
         LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
     """
+    check_precision(request)
     check_space(request, data)
-    hours, machine = predict_hours(request, data)
-    logger.info(f"{request.run}: about {_in_words(hours)} on {machine}, predicted")
+    speed, machine = predict_hours(request, data)
+    logger.info(f"{request.run}: about {_in_words(speed.hours)} on {machine}, predicted")
     is_hopeless = scale == "paper" and "GPU" not in machine
-    if (hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
+    if (speed.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
         raise LaunchError(
-            f"{request.run}: about {_in_words(hours)} on {machine} ({request.training.updates} updates; "
-            f"{UTILISATION_FRACTION:.0%} of its matrix speed assumed); train it on GPUs, take a smaller scale "
+            f"{request.run}: about {_in_words(speed.hours)} on {machine} ({request.training.updates} updates; "
+            f"{speed.utilisation_fraction:.0%} of its matrix speed assumed); train it on GPUs, take a smaller scale "
             "(`--configfile workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
         )
 
@@ -63,19 +93,34 @@ def _in_words(hours: float) -> str:
     return f"{hours:,.0f} hours" if hours >= 2 else f"{hours * 60:.1f} minutes"
 
 
-def predict_hours(request: TrainingRequest, data: BinarizedCorpus) -> tuple[float, str]:
-    """Return the predicted hours of training with this request's ranks, and the machine in words."""
-    names = gpu_names() if request.training.device != "cpu" else []
-    if names:
-        gpu = read_hardware().find_gpu(names[0])
-        per_gpu = gpu.sustained_flops_per_second.value if gpu else 1.0e13
-        machine = f"{request.num_ranks} GPU(s) {names[0]}"
-        flops_per_second = per_gpu * min(request.num_ranks, len(names))
-    else:
+def _visible_gpus(request: TrainingRequest) -> list[str]:
+    return gpu_names() if request.training.device != "cpu" else []
+
+
+def predict_hours(request: TrainingRequest, data: BinarizedCorpus) -> tuple[Speed, str]:
+    """Return how long training takes with this request's ranks, predicted, and the machine in words."""
+    machine, words = _machine_here(request)
+    target_size = data.vocabulary_size_by_language[data.target_language]
+    return predict_speed(request.training, target_size, machine, system=request.system), words
+
+
+def _machine_here(request: TrainingRequest) -> tuple[Machine, str]:
+    hardware, names = read_hardware(), _visible_gpus(request)
+    if not names:
         cores = min(request.num_ranks * request.threads_per_rank, os.cpu_count() or 1)
-        machine = f"{cores} CPU core(s)"
-        flops_per_second = cpu_flops_per_second_per_core() * cores
-    seconds = predicted_training_seconds(
-        request.training, data.vocabulary_size_by_language[data.target_language], flops_per_second=flops_per_second
+        return machine_of_cores(cores, request.num_ranks, 1, hardware, "this machine"), f"{cores} CPU core(s)"
+    gpu = hardware.find_gpu(names[0])
+    unknown = SourcedValue(value=UNKNOWN_GPU_FLOPS_PER_SECOND, kind="assumption", source="not in hardware.yaml")
+    machine = Machine(
+        gpu=names[0],
+        num_devices=min(request.num_ranks, len(names)),
+        num_ranks=request.num_ranks,
+        num_nodes=1,
+        rate_by_precision=gpu.rate_by_precision if gpu else dict.fromkeys(PRECISIONS, unknown),
+        utilisations=hardware.utilisations,
+        dollars_per_hour=None,
+        watts=None,
+        chosen_by="this machine",
+        job_limits=None,
     )
-    return seconds / 3600, machine
+    return machine, f"{request.num_ranks} GPU(s) {names[0]}"

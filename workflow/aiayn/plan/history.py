@@ -7,29 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cost import UTILISATION_FRACTION, predicted_training_seconds
+from aiayn.cost import predicted_training_seconds
 from aiayn.errors import RecordError
 from aiayn.hardware import HardwareSpec
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine
+from aiayn.plan.speed import Speed, predict_speed
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempts
 from aiayn.training_spec import TrainingSpec
-
-
-class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """The hours of a training, and what says so.
-
-    `basis` is `measured` (trainings of the same system on such a machine), `fraction` (the fraction of the machine's
-    rate that other trainings on it reached), `assumed` (the fraction of `aiayn.cost`) or `asked` (the fraction that a
-    person named); `runs` names the trainings.
-    """
-
-    hours: float
-    basis: str
-    runs: list[str]
-    utilisation_fraction: float
 
 
 class Actual(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,41 +70,45 @@ class History:
             for record in records
             if record.wall_seconds > 0 and record.corpus in vocabulary_size_by_corpus
             if _is_such(record, machine, hardware) and (training := _training_of(record)) is not None
+            if training.precision in machine.rate_by_precision
         ]
 
-    def speed_of(self, training: TrainingSpec, corpus: str) -> Speed:
-        """Return how long a training will take: as asked, else as its kind took, else others, else assumed."""
-        same = [r for r, trained in self._trained if r.corpus == corpus and _kind_of(trained) == _kind_of(training)]
-        others = [record for record, _ in self._trained]
-        fraction, basis, runs = UTILISATION_FRACTION, "assumed", others
-        if self._asked_fraction is not None:
-            fraction, basis, runs = self._asked_fraction, "asked", []
-        elif same:
-            basis, runs = "measured", same
-        elif others:
-            basis, runs = "fraction", others
-        if runs:
-            fraction = statistics.median(self._fraction_of(record) for record in runs)
-        seconds = predicted_training_seconds(
-            training,
-            self._size_by_corpus[corpus],
-            flops_per_second=self._machine.flops_per_second.value * self._machine.num_devices,
-            utilisation_fraction=fraction,
-        )
-        names = [record.run for record in runs]
-        return Speed(hours=seconds / 3600, basis=basis, runs=names, utilisation_fraction=fraction)
+    def speed_of(self, training: TrainingSpec, corpus: str, system: str) -> Speed:
+        """Return how long a training will take: as asked, else as its kind took, else others, else assumed.
 
-    def _fraction_of(self, record: TrainRecord) -> float:
+        Others are trainings in the same precision: each against its own width's utilisation, so that big is not taken
+        to reach base's.
+
+        Raises:
+            ConfigError: naming the system, if the machine does not have its precision.
+        """
+        same = [r for r, trained in self._trained if r.corpus == corpus and _kind_of(trained) == _kind_of(training)]
+        others = [(r, trained) for r, trained in self._trained if trained.precision == training.precision]
+        fraction, basis, runs = None, "assumed", []
+        if self._asked_fraction is not None:
+            fraction, basis = self._asked_fraction, "asked"
+        elif same:
+            basis, runs = "measured", [record.run for record in same]
+            fraction = statistics.median(self._fraction_of(record, training) for record in same)
+        elif others:
+            basis, runs = "fraction", [record.run for record, _ in others]
+            ratios = [self._fraction_of(r, t) / self._machine.utilisation_of(t).fraction.value for r, t in others]
+            fraction = statistics.median(ratios) * self._machine.utilisation_of(training).fraction.value
+        return predict_speed(
+            training, self._size_by_corpus[corpus], self._machine, system=system, fraction=fraction, basis=basis,
+            runs=runs,
+        )  # fmt: skip
+
+    def _fraction_of(self, record: TrainRecord, training: TrainingSpec) -> float:
         """Return the fraction of the machine's rate that a training reached, counted as predictions are: full batches.
 
         With it, the prediction of the same training is the time that it took.
         """
-        training = next(trained for other, trained in self._trained if other is record)
-        training = msgspec.structs.replace(training, updates=record.updates)
+        rate = self._machine.rate_by_precision[training.precision]
         seconds = predicted_training_seconds(
-            training,
+            msgspec.structs.replace(training, updates=record.updates),
             self._size_by_corpus[record.corpus],
-            flops_per_second=self._machine.flops_per_second.value * _num_devices(record),
+            flops_per_second=rate.value * _num_devices(record),
             utilisation_fraction=1.0,
         )
         return seconds / record.wall_seconds

@@ -1,13 +1,25 @@
 """On what a plan's trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores; and for how long."""
 
 import math
+from collections.abc import Set
 
 import msgspec
 
 from aiayn.errors import UsageError
-from aiayn.hardware import NUM_PAPER_GPUS, PAPER_GPU, HardwareSpec, SourcedValue
+from aiayn.hardware import (
+    CPU,
+    CPU_PRECISIONS,
+    NUM_PAPER_GPUS,
+    PAPER_GPU,
+    HardwareSpec,
+    SourcedValue,
+    UtilisationSpec,
+    find_utilisation,
+    precision_refusal,
+)
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.training_spec import Precision, TrainingSpec
 
 LAUNCHERS = ("slurm", "local")
 PRICE_FLAG = "--dollars-per-gpu-hour"
@@ -42,15 +54,16 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts are of one of them.
 
-    `chosen_by` says why these. Operations are single precision, as sustained by large products of matrices.
-    `job_limits` are None where no Slurm runs the trainings.
+    `chosen_by` says why these. `rate_by_precision` has the precisions that the devices have, each with the operations a
+    second of one of them. `job_limits` are None where no Slurm runs the trainings.
     """
 
     gpu: str
     num_devices: int
     num_ranks: int
     num_nodes: int
-    flops_per_second: SourcedValue
+    rate_by_precision: dict[Precision, SourcedValue]
+    utilisations: list[UtilisationSpec]
     dollars_per_hour: SourcedValue | None
     watts: SourcedValue | None
     chosen_by: str
@@ -62,9 +75,25 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.num_devices} {self.gpu or ('CPU core' if self.num_devices == 1 else 'CPU cores')}"
 
     @property
+    def device(self) -> str:
+        """What hours are counted of."""
+        return "GPU" if self.gpu else "core"
+
+    @property
     def num_ranks_of_node(self) -> int:
         """The ranks of a training on its fullest node."""
         return math.ceil(self.num_ranks / self.num_nodes)
+
+    def precision_refusal(self, precision: Precision) -> str:
+        """Return why nothing is trained here in a precision, '' if it is."""
+        return precision_refusal(precision, f"a {self.gpu}" if self.gpu else CPU, self.rate_by_precision)
+
+    def utilisation_of(self, training: TrainingSpec) -> UtilisationSpec:
+        """Return what share of the rate a training of this width and precision is taken to reach.
+
+        Of CPUs nothing is known: fp32's share stands for either precision.
+        """
+        return find_utilisation(self.utilisations, training.precision if self.gpu else "fp32", training.d_model)
 
 
 def choose_machine(
@@ -75,18 +104,21 @@ def choose_machine(
     gpu: str | None,
     num_gpus: int | None,
     dollars_per_gpu_hour: float | None = None,
+    precisions: Set[Precision] = frozenset(),
 ) -> Machine:
     """Return what each training runs on, by Slurm as the cluster's file asks or, by any other launcher, here.
 
-    With slurm and without `gpu` the cluster's `gpu_type` counts, then the paper's own. Here it is this machine's first
-    GPU, or a core; one of them, as the local launcher takes, unless `num_gpus` says more. A price that is given stands
-    for hardware.yaml's.
+    With slurm and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the first that has the
+    `precisions` of the trainings. Here it is this machine's first GPU, or a core; one of them, as the local launcher
+    takes, unless `num_gpus` says more. A price that is given stands for hardware.yaml's.
 
     Raises:
         UsageError: if hardware.yaml does not know the GPU, or a number or price is of GPUs where there are none.
     """
-    choose = _choose_of_cluster if launcher == "slurm" else _choose_here
-    machine = choose(cluster, hardware, gpu, num_gpus)
+    if launcher == "slurm":
+        machine = _choose_of_cluster(cluster, hardware, gpu, num_gpus, default_gpu(hardware, precisions))
+    else:
+        machine = _choose_here(hardware, gpu, num_gpus)
     if not machine.gpu and (num_gpus, dollars_per_gpu_hour) != (None, None):
         given = f"{PRICE_FLAG} {dollars_per_gpu_hour}" if num_gpus is None else f"--num-gpus {num_gpus}"
         raise UsageError(f"{given}: trainings have no GPU here ({machine.chosen_by}); name the kind: --gpu NAME")
@@ -96,20 +128,28 @@ def choose_machine(
     return msgspec.structs.replace(machine, dollars_per_hour=price)
 
 
-def _choose_here(cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
+def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
+    """Return the GPU that stands for one that nobody named: the paper's own, if it has the precisions."""
+    able = [name for name, gpu in hardware.gpu_by_name.items() if precisions <= gpu.rate_by_precision.keys()]
+    return PAPER_GPU if PAPER_GPU in able else able[0]
+
+
+def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
     here = gpu_names()
     if gpu is None and not here:
-        return _cores(1, 1, 1, "the local launcher, which takes one core unless told", None)
+        return machine_of_cores(1, 1, 1, hardware, "the local launcher, which takes one core unless told")
     chosen_by = "the local launcher, which takes one GPU unless told"
     if num_gpus is not None:
         chosen_by = f"the local launcher, told to take {num_gpus}: `--set-resources train:num_ranks={num_gpus}`"
     if gpu is not None and here:
         chosen_by += f"; {gpu} in place of this machine's {here[0]}"
     place = "the first GPU of this machine" if gpu is None else "--gpu"
-    return _gpus(gpu or here[0], place, num_gpus or 1, 1, hardware, chosen_by, None)
+    return machine_of_gpus(gpu or here[0], place, num_gpus or 1, 1, hardware, chosen_by)
 
 
-def _choose_of_cluster(cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
+def _choose_of_cluster(
+    cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | None, num_gpus: int | None, default: str
+) -> Machine:
     limits = JobLimits(
         cluster=cluster.name, minutes=cluster.time_limit_minutes, signal_seconds=cluster.signal_seconds,
         max_num_jobs=cluster.max_num_jobs,
@@ -117,29 +157,35 @@ def _choose_of_cluster(cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | 
     if cluster.gpus_per_node == 0 and gpu is None:
         cores = cluster.num_ranks * cluster.cpus_per_rank
         source = f"Slurm, cluster {cluster.name}: {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
-        return _cores(cores, cluster.num_ranks, cluster.num_nodes, source, limits)
+        return machine_of_cores(cores, cluster.num_ranks, cluster.num_nodes, hardware, source, limits)
     num_of_cluster = cluster.num_nodes * cluster.gpus_per_node
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
-    source = f"Slurm, cluster {cluster.name}{_words_for_gpu(cluster, gpu)}"
+    source = f"Slurm, cluster {cluster.name}{_words_for_gpu(cluster, gpu, default)}"
     if number != num_of_cluster:
         source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
     place = "--gpu" if gpu else f"gpu_type of cluster {cluster.name}"
-    return _gpus(gpu or cluster.gpu_type or PAPER_GPU, place, number, num_nodes, hardware, source, limits)
+    return machine_of_gpus(gpu or cluster.gpu_type or default, place, number, num_nodes, hardware, source, limits)
 
 
-def _words_for_gpu(cluster: ClusterSpec, gpu: str | None) -> str:
+def _words_for_gpu(cluster: ClusterSpec, gpu: str | None, default: str) -> str:
     """Say why it is this GPU; whoever took it may have done so because the cluster's own is not known."""
     if gpu is None:
         named = f" (gpu_type {cluster.gpu_type})"
-        return named if cluster.gpu_type else ", which names no gpu_type: the paper's own GPU (section 5.2)"
+        of_default = "the paper's own GPU (section 5.2)" if default == PAPER_GPU else "the first GPU with the precision"
+        return named if cluster.gpu_type else f", which names no gpu_type: {of_default}"
     return f", {gpu} in place of gpu_type {cluster.gpu_type}" if cluster.gpu_type else ", which names no gpu_type"
 
 
-def _gpus(
+def machine_of_gpus(
     name: str, place: str, num_gpus: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str,
-    limits: JobLimits | None,
+    limits: JobLimits | None = None,
 ) -> Machine:  # fmt: skip
+    """Return so many GPUs, found by a product's name that came from `place`.
+
+    Raises:
+        UsageError: if hardware.yaml does not know the GPU.
+    """
     key = hardware.find_name(name)
     if key is None:
         known = ", ".join(hardware.gpu_by_name)
@@ -150,7 +196,8 @@ def _gpus(
         num_devices=num_gpus,
         num_ranks=num_gpus,
         num_nodes=num_nodes,
-        flops_per_second=spec.sustained_flops_per_second,
+        rate_by_precision=spec.rate_by_precision,
+        utilisations=hardware.utilisations,
         dollars_per_hour=spec.dollars_per_hour,
         watts=spec.watts,
         chosen_by=chosen_by,
@@ -158,7 +205,11 @@ def _gpus(
     )
 
 
-def _cores(num_cores: int, num_ranks: int, num_nodes: int, chosen_by: str, limits: JobLimits | None) -> Machine:
+def machine_of_cores(
+    num_cores: int, num_ranks: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str,
+    limits: JobLimits | None = None,
+) -> Machine:  # fmt: skip
+    """Return so many cores, each as fast as one of this machine; in bf16 taken to be as in fp32, which is not known."""
     rate = SourcedValue(
         value=cpu_flops_per_second_per_core(), kind="assumption", source="a core of this machine, measured just now"
     )
@@ -167,7 +218,8 @@ def _cores(num_cores: int, num_ranks: int, num_nodes: int, chosen_by: str, limit
         num_devices=num_cores,
         num_ranks=num_ranks,
         num_nodes=num_nodes,
-        flops_per_second=rate,
+        rate_by_precision=dict.fromkeys(CPU_PRECISIONS, rate),
+        utilisations=hardware.utilisations,
         dollars_per_hour=None,
         watts=None,
         chosen_by=chosen_by,

@@ -15,10 +15,12 @@ from aiayn.hardware import HardwareSpec
 from aiayn.paths import Evaluation
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
 from aiayn.plan.fitting import overrun_of, refusal_on
-from aiayn.plan.history import Actual, History, Speed, actual_of, find_records
+from aiayn.plan.history import Actual, History, actual_of, find_records
 from aiayn.plan.machine import Machine
 from aiayn.plan.sizes import device_memory_bytes, host_memory_bytes, node_memory_bytes, run_disk_bytes
-from aiayn.spec import ScaleSpec, SystemSpec
+from aiayn.plan.speed import Speed
+from aiayn.spec import Overrides, ScaleSpec, SystemSpec, overridden
+from aiayn.training_spec import PRECISIONS, Precision
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
@@ -72,6 +74,21 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str
 
 
+class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
+    """All trainings in one precision: `speeds` are of one training each, in the plan's order; totals of all seeds.
+
+    `refusal` says why there are none on this machine, '' if there are.
+    """
+
+    precision: Precision
+    refusal: str
+    speeds: list[Speed]
+    total_hours: float
+    total_device_hours: float
+    total_dollars: float | None
+    total_kilowatt_hours: float | None
+
+
 class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
     """A step of the longest chain."""
 
@@ -90,6 +107,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     num_jobs_by_rule: dict[str, int]
     trainings: list[PlannedTraining]
+    precisions: list[PlannedPrecision]
     corpora: list[PlannedCorpus]
     longest_chain: list[ChainLink]
     runs_bytes: int
@@ -149,6 +167,7 @@ def make_plan(
 
     Raises:
         RecordError: if a record of a data-bin or training of this scale is unreadable.
+        ConfigError: naming the system, if the machine does not have the precision that it is to be trained in.
     """
     scale = asked.scale.scale
     runs_folder = Path(asked.scale.runs_folder)
@@ -169,6 +188,7 @@ def make_plan(
         machine=machine,
         num_jobs_by_rule=count_jobs(asked),
         trainings=trainings,
+        precisions=[_plan_precision(precision, asked, machine, history) for precision in PRECISIONS],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
         runs_bytes=sum(len(one.seeds) * one.run_bytes for one in trainings),
@@ -215,7 +235,7 @@ def _plan_training(
 ) -> PlannedTraining:  # fmt: skip
     system, training, scale = asked.systems[one.system], asked.systems[one.system].training, asked.scale.scale
     parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
-    speed = history.speed_of(training, one.corpus)
+    speed = history.speed_of(training, one.corpus, one.system)
     device_hours = speed.hours * machine.num_devices * len(one.seeds)
     key = (one.corpus, one.system, one.seeds[0])
     evaluations = [other for other in asked.evaluations if (other.corpus, other.system, other.seed) == key]
@@ -232,8 +252,8 @@ def _plan_training(
         num_models=one.num_models,
         speed=speed,
         total_device_hours=device_hours,
-        total_dollars=device_hours * machine.dollars_per_hour.value if machine.dollars_per_hour else None,
-        total_kilowatt_hours=device_hours * machine.watts.value / 1000 if machine.watts else None,
+        total_dollars=_dollars(device_hours, machine),
+        total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
         run_bytes=run_disk_bytes(parameters, one.num_models),
         averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
         device_memory_bytes=device_bytes,
@@ -242,6 +262,36 @@ def _plan_training(
         actual=actual_of(scale, one.corpus, one.system, one.seeds, training, folders),
         refusal=refusal_on(system, machine),
     )
+
+
+def _plan_precision(precision: Precision, asked: AskedScale, machine: Machine, history: History) -> PlannedPrecision:
+    """Return what all trainings would take if each were in this precision."""
+    refusal = machine.precision_refusal(precision)
+    trainings = [] if refusal else asked.trainings
+    in_precision = Overrides(precision=precision)
+    speeds = [
+        history.speed_of(overridden(asked.systems[one.system], in_precision).training, one.corpus, one.system)
+        for one in trainings
+    ]
+    hours = sum(len(one.seeds) * speed.hours for one, speed in zip(trainings, speeds, strict=True))
+    device_hours = hours * machine.num_devices
+    return PlannedPrecision(
+        precision=precision,
+        refusal=refusal,
+        speeds=speeds,
+        total_hours=hours,
+        total_device_hours=device_hours,
+        total_dollars=_dollars(device_hours, machine),
+        total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
+    )
+
+
+def _dollars(device_hours: float, machine: Machine) -> float | None:
+    return device_hours * machine.dollars_per_hour.value if machine.dollars_per_hour else None
+
+
+def _kilowatt_hours(device_hours: float, machine: Machine) -> float | None:
+    return device_hours * machine.watts.value / 1000 if machine.watts else None
 
 
 def _overrun(trainings: Sequence[PlannedTraining], machine: Machine) -> str:

@@ -1,10 +1,10 @@
-"""Renders a plan for a terminal: a row a system, totals, the longest chain, and every assumption with its source."""
+"""Renders a plan for a terminal: a row a system, the precisions side by side, and every assumption with its source."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
-from aiayn.hardware import SourcedValue
+from aiayn.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue, UtilisationSpec
 from aiayn.plan.data import (
     DOWNLOAD_BYTES_PER_SECOND,
     MOSES_PAIRS_PER_SECOND,
@@ -14,13 +14,15 @@ from aiayn.plan.data import (
 from aiayn.plan.history import total_actual
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
+from aiayn.plan.speed import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
+from aiayn.training_spec import PRECISIONS
 
-WIDTH = 118
+WIDTH = 100
 UNKNOWN = "-"
 MARK_BY_BASIS = {"measured": " m", "fraction": " f"}
 NUM_LABELS = 2  # columns that are words
 NUM_ACTUAL = 2  # columns that stand only where trainings have begun
-GPU_COLUMNS = slice(8, 10)  # money and energy, which are not known of cores
+MONEY_COLUMN = 6  # not known of cores
 MINUTES_BELOW_HOURS = 0.1  # shorter ones are said in minutes
 DAYS_FROM_HOURS = 48.0  # the sum of all is said in days
 
@@ -36,13 +38,16 @@ def render_plan(plan: Plan) -> str:
     if not total_actual(one.actual for one in plan.trainings)["num_begun"]:
         rows = [row[:-NUM_ACTUAL] for row in rows]
     if not plan.machine.gpu:
-        rows = [(*row[: GPU_COLUMNS.start], *row[GPU_COLUMNS.stop :]) for row in rows]
+        rows = [(*row[:MONEY_COLUMN], *row[MONEY_COLUMN + 1 :]) for row in rows]
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH + 2 else " "
     lines = [_aligned(row, widths, gap) for row in rows]
     rule = "-" * max(len(line) for line in lines)
     lines = [*lines[: len(headings)], rule, *lines[len(headings) : -1], rule, lines[-1]]
-    parts = [[title, "=" * len(title)], lines, _summary_lines(plan), _assumption_lines(plan), _warning_lines(plan)]
+    parts = [
+        [title, "=" * len(title)], lines, _precision_lines(plan), _summary_lines(plan), _assumption_lines(plan),
+        _warning_lines(plan),
+    ]  # fmt: skip
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -50,11 +55,10 @@ def _headings(machine: Machine) -> list[tuple[str, ...]]:
     """Return each column's noun and unit, from top to bottom."""
     of_devices, place, spent = ("GPU-h", "GPU", "GPU-h") if machine.gpu else ("core-h", "node", "hours")
     return [
-        ("", "", "", "params", "updates", "hours", "hours", of_devices, "US$", "kWh", "disk GB", "GB of", "actual",
-         "actual"),
-        ("", "", "", "", "", "", *["all"] * 5, "a", "hours", spent),
-        ("system", "corpus", "seeds", "x10^6", "a run", "a run", *["seeds"] * 5, place, "a run", "so far"),
-    ]  # fmt: skip
+        ("", "", "", "updates", "hours", of_devices, "US$", "disk GB", "GB of", "actual", "actual"),
+        ("", "", "", "", "", *["all"] * 3, "a", "hours", spent),
+        ("system", "corpus", "seeds", "a run", "a run", *["seeds"] * 3, place, "a run", "so far"),
+    ]
 
 
 def _memory_bytes(one: PlannedTraining, plan: Plan) -> int:
@@ -80,13 +84,10 @@ def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
         one.system,
         one.corpus,
         str(len(one.seeds)),
-        f"{one.num_parameters / 1e6:.1f}",
         f"{one.updates:,}",
         f"{_hours(one.speed.hours)}{MARK_BY_BASIS.get(one.speed.basis, '  ')}",
-        _hours(len(one.seeds) * one.speed.hours),
         _hours(one.total_device_hours),
         _number_or_unknown(one.total_dollars),
-        _number_or_unknown(one.total_kilowatt_hours),
         _gigabytes(len(one.seeds) * (one.run_bytes + one.averages_bytes)),
         _gigabytes(_memory_bytes(one, plan)),
         *actual,
@@ -97,11 +98,9 @@ def _total_cells(plan: Plan) -> tuple[str, ...]:
     rows = plan.trainings
     actual = total_actual(one.actual for one in rows)
     return (
-        "all", "", str(sum(len(one.seeds) for one in rows)), "", "", "",
-        _hours(_hours_one_at_a_time(plan)),
+        "all", "", str(sum(len(one.seeds) for one in rows)), "", "",
         _hours(sum(one.total_device_hours for one in rows)),
         _number_or_unknown(_total(one.total_dollars for one in rows)),
-        _number_or_unknown(_total(one.total_kilowatt_hours for one in rows)),
         _gigabytes(plan.runs_bytes + plan.averages_bytes),
         _gigabytes(max((_memory_bytes(one, plan) for one in rows), default=0)),
         _hours(actual["total_hours"]) if plan.machine.gpu else "",
@@ -145,6 +144,48 @@ def _gigabytes(num_bytes: int) -> str:
     return f"{num_bytes / 1e9:,.1f}" if num_bytes >= 1e8 else f"{num_bytes / 1e9:.3f}"
 
 
+def _precision_lines(plan: Plan) -> list[str]:
+    """Return hours, device-hours, money and energy in each precision side by side, and why one is missing."""
+    if not plan.trainings:
+        return []
+    hours = [one.speed.hours for one in plan.trainings]
+    shown = dict.fromkeys((0, hours.index(max(hours))))  # the first system, and the slowest
+    rows = [("in each precision", *(one.precision for one in plan.precisions))]
+    rows += [
+        (
+            f"hours a run, {plan.trainings[index].system}",
+            *(UNKNOWN if one.refusal else _hours(one.speeds[index].hours) for one in plan.precisions),
+        )
+        for index in shown
+    ]
+    sums = [
+        ("hours of all, one at a time", [_hours(one.total_hours) for one in plan.precisions]),
+        (f"{plan.machine.device}-hours", [_hours(one.total_device_hours) for one in plan.precisions]),
+        ("US$", [_number_or_unknown(one.total_dollars) for one in plan.precisions]),
+        ("kWh", [_number_or_unknown(one.total_kilowatt_hours) for one in plan.precisions]),
+    ]
+    for name, cells in sums if plan.machine.gpu else sums[:2]:
+        are_known = [not one.refusal for one in plan.precisions]
+        rows.append((name, *(cell if is_known else UNKNOWN for cell, is_known in zip(cells, are_known, strict=True))))
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    return [lines[0], "-" * len(lines[0]), *lines[1:], *_precision_words(plan)]
+
+
+def _precision_words(plan: Plan) -> list[str]:
+    """Return which precision the plan is of, how to take another, and which ones the devices do not have."""
+    taken = ", ".join(dict.fromkeys(one.speed.precision for one in plan.trainings))
+    text = f"The plan is of {taken}; `--config precision=...` takes another for all systems."
+    missing = [one.precision for one in plan.precisions if one.refusal]
+    if missing:
+        text += f" A dash: {_device(plan)} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
+    return textwrap.wrap(text, WIDTH)
+
+
+def _device(plan: Plan) -> str:
+    return f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
+
+
 def _summary_lines(plan: Plan) -> list[str]:
     jobs = ", ".join(f"{number} {rule}" for rule, number in plan.num_jobs_by_rule.items())
     chain = "; ".join(f"{link.what} {_duration(link.hours)}" for link in plan.longest_chain)
@@ -183,12 +224,14 @@ def _wrapped(name: str, text: str) -> list[str]:
 
 
 def _assumption_lines(plan: Plan) -> list[str]:
-    machine, bases = plan.machine, {one.speed.basis for one in plan.trainings}
+    machine, bases = plan.machine, {speed.basis for one in plan.precisions for speed in one.speeds}
     vocabularies = "; ".join(corpus.vocabulary_source for corpus in plan.corpora)
     texts = [
         f"{machine.words} a training: {machine.chosen_by}. --launcher, --cluster, --gpu, --num-gpus change it",
-        f"{_rate(machine.flops_per_second)} of one, single precision ({_source(machine.flops_per_second)})",
+        f"{_rates(machine)}",
         *(text for basis, text in _basis_texts(plan).items() if basis in bases),
+        *_utilisation_texts(plan, bases),
+        *_host_texts(plan),
         f"hours fall in proportion to {'GPUs' if machine.gpu else 'cores'}: nothing is lost between them or between "
         "nodes",
         *_price_texts(machine),
@@ -216,22 +259,58 @@ def _listed(texts: Sequence[str]) -> list[str]:
 
 def _basis_texts(plan: Plan) -> dict[str, str]:
     """Return what hours are made of, by their basis."""
-    speed_by_basis = {one.speed.basis: one.speed for one in plan.trainings}
-    fraction_by_basis = {basis: speed.utilisation_fraction for basis, speed in speed_by_basis.items()}
-    others = ", ".join(speed_by_basis["fraction"].runs[:3]) if "fraction" in speed_by_basis else ""
+    speeds = [speed for one in plan.precisions for speed in one.speeds]
+    speed_by_basis = {speed.basis: speed for speed in speeds}
+    ratio, others, fraction = 1.0, "", 0.0
+    if "fraction" in speed_by_basis:
+        other = speed_by_basis["fraction"]
+        ratio, others = other.utilisation_fraction / other.utilisation.fraction.value, ", ".join(other.runs[:3])
+    if "asked" in speed_by_basis:
+        fraction = speed_by_basis["asked"].utilisation_fraction
     measured = sorted({run for one in plan.trainings if one.speed.basis == "measured" for run in one.speed.runs})
     more = f" and {len(measured) - 3} more" if len(measured) > 3 else ""
     counted = f"operations of all updates (sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens, every batch full)"
     return {
         "measured": "hours marked m: as trainings of the system took on this kind of machine, in proportion to updates "
         f"and devices: {', '.join(measured[:3])}{more}",
-        "fraction": f"hours marked f: {fraction_by_basis.get('fraction', 0):.3f} of that rate, as other trainings on "
-        f"this kind of machine reached: {others}; --utilisation takes yours instead",
-        "assumed": f"hours without mark: {counted} at {100 * fraction_by_basis.get('assumed', 0):g} % of that rate: "
-        "our assumption, --utilisation takes yours (the paper's own base came to 30 % on 8 P100, its big to 44 %)",
-        "asked": f"hours: {counted} at {100 * fraction_by_basis.get('asked', 0):g} % of that rate: yours, by "
-        "--utilisation (the paper's own base came to 30 % on 8 P100, its big to 44 %)",
+        "fraction": f"hours marked f: at {ratio:.2f} times the share below, as other trainings in that precision on "
+        f"this kind of machine: {others}",
+        "assumed": f"hours without mark: {counted} at the share below",
+        "asked": f"hours: {counted} at {100 * fraction:g} % of that rate: yours, by --utilisation",
     }
+
+
+def _utilisation_texts(plan: Plan, bases: Set[str]) -> list[str]:
+    """Return what share each precision is taken to reach, by width, and where it is not this kind of machine's."""
+    if not bases & {"assumed", "fraction"}:
+        return []
+    texts, elsewhere = [], []
+    used = {id(speed.utilisation): speed.utilisation for one in plan.precisions for speed in one.speeds}
+    shares = sorted(used.values(), key=lambda one: (PRECISIONS.index(one.precision), one.min_d_model))
+    for precision in dict.fromkeys(one.precision for one in shares):
+        of_precision = [one for one in shares if one.precision == precision]
+        texts.append(f"{precision} {', '.join(map(_share, of_precision))}")
+        elsewhere += [precision] if any(one.gpu != plan.machine.gpu for one in of_precision) else []
+    names = "" if len(elsewhere) == len(texts) else f"{' and '.join(elsewhere)} "
+    assumed = f"; {names}on {plan.machine.gpu or CPU} assumed" if elsewhere else ""
+    return [f"share of that rate: {'; '.join(texts)}{assumed}; --utilisation takes yours"]
+
+
+def _share(one: UtilisationSpec) -> str:
+    since = f"from d_model {one.min_d_model:,} " if one.min_d_model > 1 else ""
+    return f"{since}{100 * one.fraction.value:.0f} % ({one.fraction.source})"
+
+
+def _host_texts(plan: Plan) -> list[str]:
+    """Return what keeps updates from being shorter still, if it does."""
+    bound = [one.precision for one in plan.precisions if any(speed.is_host_bound for speed in one.speeds)]
+    if not bound:
+        return []
+    return [
+        f"in {' and '.join(bound)} some systems' updates are as long as the host's side of them, "
+        f"{1000 * HOST_SECONDS_PER_BATCH:g} ms a batch for {LAYERS_OF_HOST_SECONDS} + {LAYERS_OF_HOST_SECONDS} layers "
+        "(assumption): more GPUs do not make them shorter"
+    ]
 
 
 def _price_texts(machine: Machine) -> list[str]:
@@ -250,6 +329,14 @@ def _price_texts(machine: Machine) -> list[str]:
         f"{energy}. US$, kWh and GPU-hours are the trainings' alone: not the nodes beside their GPUs, CPU jobs, "
         "waiting in queues, nor updates repeated after faults",
     ]
+
+
+def _rates(machine: Machine) -> str:
+    """Return the rate of one device in each precision that it has, with its source."""
+    texts = [f"{name} {_rate(rate)} ({_source(rate)})" for name, rate in machine.rate_by_precision.items()]
+    if not machine.gpu:  # all the same value
+        texts = [f"{texts[0]}; in bf16 taken to be the same, which is not known"]
+    return f"rate of one {machine.device}: {', '.join(texts)}"
 
 
 def _rate(value: SourcedValue) -> str:

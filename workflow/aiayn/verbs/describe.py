@@ -13,11 +13,14 @@ SCALE = "paper"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn describe`."""
+    from aiayn.plan.config import add_override_arguments
+
     parser.add_argument(
         "system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of workflow/config/systems/SCALE"
     )
     parser.add_argument("--scale", default=SCALE, help=f"demo, multi30k or paper (default: {SCALE})")
     parser.add_argument("--vocabulary-size", type=int, metavar="V", help="entries, with special symbols")
+    add_override_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -27,8 +30,11 @@ def run(args: argparse.Namespace) -> None:
 
     from aiayn.describe import describe_system
     from aiayn.describe_text import render_description
+    from aiayn.plan.config import named_overrides
 
-    description = describe_system(args.system, args.scale, vocabulary_size=args.vocabulary_size)
+    description = describe_system(
+        args.system, args.scale, vocabulary_size=args.vocabulary_size, overrides=named_overrides(args)
+    )
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(description), indent=1).decode("utf-8"))
         return

@@ -1,5 +1,7 @@
 """Predict what a config will take, before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory.
 
+Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16` plans for that one.
+
 Hours are those of finished trainings of the same system on the same kind of machine, if the results or runs folder has
 any; otherwise they are computed from the operations of all updates. What finished trainings took is shown beside.
 
@@ -26,14 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpu", metavar="NAME",
         help="a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's gpu_type, else the "
-        "paper's; on this machine its own)",
+        "paper's, or the first that has the precision; on this machine its own)",
     )  # fmt: skip
     parser.add_argument(
         "--num-gpus", type=int, metavar="N", help="GPUs of a training (default: the cluster file's; on this machine 1)"
     )
     parser.add_argument(
         "--utilisation", type=float, metavar="FRACTION",
-        help="fraction of the GPUs' rate that trainings reach (default: that of finished ones, else 0.3)",
+        help="fraction of the GPUs' rate that trainings reach (default: that of finished ones, else hardware.yaml's)",
     )  # fmt: skip
     parser.add_argument(
         PRICE_FLAG, type=float, metavar="PRICE", help="your price (default: that of workflow/config/hardware.yaml)"
@@ -72,6 +74,7 @@ def run(args: argparse.Namespace) -> None:
     machine = choose_machine(
         cluster, hardware, launcher=choose_launcher(args, scale), gpu=args.gpu, num_gpus=args.num_gpus,
         dollars_per_gpu_hour=args.dollars_per_gpu_hour,
+        precisions={system.training.precision for system in asked.systems.values()},
     )  # fmt: skip
     plan = make_plan(
         asked, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,

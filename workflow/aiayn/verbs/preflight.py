@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiayn.plan.machine import Machine
     from aiayn.plan.plan import AskedScale, Plan
     from aiayn.preflight.checks import Check
+    from aiayn.training_spec import Precision
 
 EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
 
@@ -146,24 +147,29 @@ def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Pl
         num_baselines=len(expand_baselines(scale, corpora)),
     )
     cluster = read_cluster(args.cluster or scale.cluster)
-    machine, doubts = _choose_machine(cluster, hardware, args.launcher)
+    precisions = {system.training.precision for system in asked.systems.values()}
+    machine, doubts = _choose_machine(cluster, hardware, args.launcher, precisions)
     plan = make_plan(asked, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
     return asked, cluster, plan, named_mirror(scale.mirror), doubts
 
 
 def _choose_machine(
-    cluster: "ClusterSpec", hardware: "HardwareSpec", launcher: "str | None"
+    cluster: "ClusterSpec", hardware: "HardwareSpec", launcher: "str | None", precisions: "set[Precision]"
 ) -> "tuple[Machine, list[Check]]":
-    """Return what each training runs on; a GPU without a price or a speed is replaced by the paper's, and doubtful."""
+    """Return what each training runs on; a GPU without a price or a speed is replaced, and doubtful.
+
+    Whether it has the precisions asked for, the job itself finds out.
+    """
     from aiayn.errors import UsageError
-    from aiayn.hardware import PAPER_GPU
-    from aiayn.plan.machine import choose_machine
+    from aiayn.plan.machine import choose_machine, default_gpu
     from aiayn.preflight.checks import doubtful
 
     try:
-        return choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None), []
+        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions)
+        return machine, []
     except UsageError as error:
         num_gpus = 1 if launcher == "local" else None
-        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=PAPER_GPU, num_gpus=num_gpus)
-        advice = f"only hours and money need it there; here a {PAPER_GPU} stands for it"
+        stand_in = default_gpu(hardware, precisions)
+        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus)
+        advice = f"only hours and money need it there; here a {stand_in} stands for it"
         return machine, [doubtful("GPU", str(error), advice)]

@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> None:
             raise UsageError(f"{flag} is missing; only --dry-run goes without it, see `aiayn train --help`")
     data = _read_data(args)
     request = _make_request(args, data, cluster)
-    _check(args, request, data)
+    _check(args, request, data, cluster)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 
@@ -134,6 +134,7 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None
     import msgspec
 
     from aiayn import paths
+    from aiayn.launch.feasibility import check_precision
     from aiayn.launch.run_code import foresee_code
     from aiayn.launch.submit import sbatch_text
     from aiayn.spec import read_system
@@ -150,18 +151,22 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None
             file=sys.stderr,
         )
     request = _make_request(args, None if missing else _read_data(args), cluster)
+    check_precision(request, cluster)
     code = foresee_code(request, fresh=args.fresh)
     print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
 
 
-def _check(args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus") -> None:
-    """Say what the run will take, unless it is done; on a cluster only the disk is known from here."""
-    from aiayn.launch.feasibility import check_feasible, check_space
+def _check(
+    args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus", cluster: "ClusterSpec | None"
+) -> None:
+    """Say what the run will take, unless it is done; of a cluster only the disk and its file are known from here."""
+    from aiayn.launch.feasibility import check_feasible, check_precision, check_space
     from aiayn.runs.attempts import is_done
 
     if not args.fresh and is_done(Path(request.run_folder)):
         return
-    if args.launcher == "slurm":
+    if cluster is not None:
+        check_precision(request, cluster)
         check_space(request, data)
     else:
         check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)

@@ -1,0 +1,322 @@
+"""One word of a config trains all its systems in another precision: digest, tables, flags, and who refuses it."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import aiayn.launch.feasibility
+from aiayn.__main__ import build_parser, main
+from aiayn.describe import describe_system
+from aiayn.describe_text import render_description
+from aiayn.engine.fairseq_args import TrainingData
+from aiayn.errors import ConfigError
+from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.launch.feasibility import check_feasible, check_precision, predict_hours
+from aiayn.launch.job import TrainingRequest
+from aiayn.plan.config import named_overrides, read_changed_scale
+from aiayn.spec import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
+from aiayn.training_spec import PRECISIONS, Precision
+from analysis.runs import find_run_state
+from paper_tables.doctor import make_claim
+from paper_tables.evaluations import read_systems
+from paper_tables.findings import gather_findings
+from paper_tables.judged import judge_cells
+from paper_tables.layout import Table
+from paper_tables.tables import lay_out_tables
+from tests.planned_scales import CPU, MINE, PLAIN
+from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
+from tests.unit.test_feasibility import DATA
+
+SCALES = ("demo", "multi30k", "paper", "variants", "claims")
+NOTHING, BF16 = Overrides(), Overrides(precision="bf16")
+
+
+def run_of(system: str, overrides: Overrides = NOTHING) -> str:
+    """Return the name of a run of the paper's scale, with a data-bin and a stage version that never change."""
+    training = overridden(read_system(system, "paper"), overrides).training
+    return run_name(
+        corpus="wmt14_en_de", system=system, seed=1, training=training, data_digest="0" * 16, stage_version=1
+    )
+
+
+def test_without_a_precision_every_run_keeps_the_name_that_it_had_before_there_was_the_key() -> None:
+    """Of 0.3.0, so that what it trained is found."""
+    assert run_of("base") == "wmt14_en_de-base-seed1-eba6b64a"
+    assert run_of("big") == "wmt14_en_de-big-seed1-d3ccabea"
+    assert run_of("table3_c_n2") == "wmt14_en_de-table3_c_n2-seed1-210b6b8a"
+
+
+def test_another_precision_is_another_run_and_the_systems_own_is_none() -> None:
+    assert len({run_of("base", Overrides(precision=precision)) for precision in PRECISIONS}) == 3
+    assert run_of("base", Overrides(precision="fp32")) == run_of("base")
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_every_config_names_the_key_and_leaves_each_system_its_own(name: str) -> None:
+    path = CONFIG_FOLDER / f"{name}.yaml"
+    assert "\nprecision: null  #" in path.read_text(encoding="utf-8")
+    scale = read_scale(path)
+    assert scale.overrides == Overrides()
+    assert read_systems(scale) == {system: read_system(system, scale.scale) for system in read_systems(scale)}
+
+
+def test_the_precision_of_a_config_stands_for_every_systems_own() -> None:
+    scale = read_changed_scale(CONFIG_FOLDER / "demo.yaml", ["precision=bf16"])
+    own = read_systems(read_scale(CONFIG_FOLDER / "demo.yaml"))
+    assert {one.training.precision for one in own.values()} == {"fp32"}
+    for name, system in read_systems(scale).items():
+        training = msgspec.structs.replace(own[name].training, precision="bf16")
+        assert system == msgspec.structs.replace(own[name], training=training)
+
+
+def test_what_no_precision_is_is_refused_with_the_config_that_says_it() -> None:
+    with pytest.raises(
+        ConfigError, match=r"demo.yaml with --config precision=half: precision: 'half'; expected one of"
+    ):
+        read_changed_scale(CONFIG_FOLDER / "demo.yaml", ["precision=half"])
+
+
+@pytest.mark.parametrize("overrides", [Overrides(), Overrides(updates=7), BF16, Overrides(updates=7, precision="tf32")])
+def test_train_and_describe_understand_the_flags_that_rule_train_gives(overrides: Overrides) -> None:
+    flags = overrides.flags(read_system("base", "demo").training)
+    train = ["--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
+    assert named_overrides(build_parser("train").parse_args([*train, *flags])) == overrides
+    assert named_overrides(build_parser("describe").parse_args(["base", *flags])) == overrides
+
+
+def test_rule_train_says_nothing_of_a_value_that_the_system_has_anyway() -> None:
+    own = read_system("base", "demo").training
+    assert Overrides(updates=own.updates, precision="fp32").flags(own) == []
+    assert Overrides(updates=own.updates, precision="tf32").flags(own) == ["--precision", "tf32"]
+
+
+def test_describe_says_what_is_unlike_the_papers_and_that_a_p100_has_it_not() -> None:
+    found = describe_system("base", overrides=BF16)
+    assert [(one.key, one.value, one.other) for one in found.differences_from_paper] == [("precision", "bf16", "fp32")]
+    assert found.command[found.command.index("--precision") + 1] == "bf16"
+    assert (found.cost.hours, found.cost.estimated_flops) == (None, None)
+    assert found.cost.refusal.startswith("precision is bf16, which a P100 does not have")
+    text = render_description(found)
+    assert "Unlike the paper's base\n  precision  bf16  instead of fp32\n" in text
+    assert "a P100 has no bf16" in text
+    row = render_description(describe_system("pre_norm", overrides=BF16))
+    assert "  norm_order  pre   instead of post\n  precision   bf16  instead of fp32\n" in row
+
+
+@pytest.mark.parametrize(("system", "hours"), [("base", 12.0), ("big", 84.0)])
+def test_describe_predicts_the_hours_that_the_plan_does(system: str, hours: float) -> None:
+    cost = describe_system(system).cost
+    assert (cost.hours, cost.printed_hours) == (pytest.approx(hours, rel=0.001), hours)
+
+
+# ---- who refuses it
+
+
+def request_of(precision: Precision, folder: Path, device: str = "auto") -> TrainingRequest:
+    """Return a request to train the demo's base."""
+    training = msgspec.structs.replace(read_system("base", "demo").training, precision=precision)
+    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+    return TrainingRequest(
+        run="run", run_folder=str(folder / "run"), corpus="corpus", system="base", seed=1,
+        training=msgspec.convert(msgspec.to_builtins(training) | {"device": device}, TrainingSpec), data=data,
+        binarized_path="record.json", num_models=5, num_ranks=1, threads_per_rank=1, commit="", command="",
+    )  # fmt: skip
+
+
+def refusal_here(request: TrainingRequest, cluster: ClusterSpec | None = None) -> str:
+    """Return the refusal, '' if there is none."""
+    try:
+        check_precision(request, cluster)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "precision", "words"),
+    [
+        ([], "fp32", ""),
+        ([], "bf16", ""),
+        ([], "tf32", "base: precision is tf32, which a CPU does not have"),
+        (["Tesla P100-SXM2-16GB"], "bf16", "base: precision is bf16, which a P100 does not have"),
+        (["Tesla V100-SXM2-16GB"], "tf32", "base: precision is tf32, which a V100 does not have"),
+        (["Tesla T4"], "bf16", "base: precision is bf16, which a T4 does not have"),
+        (["NVIDIA A100-SXM4-80GB"], "bf16", ""),
+        (["NVIDIA H200"], "tf32", ""),
+        (["NVIDIA L40S"], "bf16", ""),  # not in hardware.yaml: the job itself asks torch
+    ],
+)
+def test_a_precision_that_this_machine_has_not_is_refused_by_name(
+    gpus: list[str], precision: Precision, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: gpus)
+    refusal = refusal_here(request_of(precision, tmp_path))
+    assert refusal.startswith(words)
+    assert bool(refusal) is bool(words)
+    assert not refusal or "take fp32" in refusal
+    assert refusal_here(request_of("tf32", tmp_path, device="cpu")).startswith("base: precision is tf32, which a CPU")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "precision", "words"),
+    [
+        (MINE, "bf16", "base: precision is bf16, which a V100 does not have"),
+        (MINE, "fp32", ""),
+        (PLAIN, "bf16", ""),  # names no gpu_type
+        (msgspec.structs.replace(PLAIN, gpu_type="nvidia_h100_80gb_hbm3"), "tf32", ""),
+        (
+            msgspec.structs.replace(PLAIN, gpu_type="p100"),
+            "tf32",
+            "base: precision is tf32, which a P100 does not have",
+        ),
+        (CPU, "bf16", ""),
+        (CPU, "tf32", "base: precision is tf32, which a CPU does not have"),
+    ],
+)
+def test_a_precision_that_the_clusters_gpus_have_not_is_refused_before_anything_is_submitted(
+    cluster: ClusterSpec, precision: Precision, words: str, tmp_path: Path
+) -> None:
+    refusal = refusal_here(request_of(precision, tmp_path), cluster)
+    assert (refusal.startswith(words), bool(refusal)) == (True, bool(words))
+
+
+def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
+    with pytest.raises(ConfigError, match="a CPU does not have"):
+        check_feasible(request_of("tf32", tmp_path), DATA, scale="demo", allow_long_runs=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its record is copied on a laptop too."""
+    from aiayn.verbs.train import _check
+
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
+    request = request_of("tf32", tmp_path)
+    args = build_parser("train").parse_args(["--scale", "demo", "--corpus", "c", "--system", "base", "--seed", "1"])
+    with pytest.raises(ConfigError):
+        _check(args, request, DATA, None)
+    Path(request.run_folder).mkdir()
+    (Path(request.run_folder) / "done.json").touch()
+    with caplog.at_level(logging.INFO):
+        _check(args, request, DATA, None)
+
+
+def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 P100, base with the paper's vocabulary: 12 hours; the same in bf16 on A100 by hardware.yaml's own rate."""
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: ["Tesla P100-SXM2-16GB"] * 8)
+    paper = msgspec.structs.replace(
+        request_of("fp32", tmp_path), training=read_system("base", "paper").training, num_ranks=8
+    )
+    speed, words = predict_hours(paper, DATA)
+    assert (speed.hours, words) == (pytest.approx(12.0, rel=0.001), "8 GPU(s) Tesla P100-SXM2-16GB")
+    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: ["NVIDIA L40S"] * 8)
+    unknown, _ = predict_hours(paper, DATA)
+    assert unknown.hours == pytest.approx(12.0 * 9.5 / 10.0, rel=0.001)
+
+
+def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unnamed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clusters = tmp_path / "config"
+    shutil.copytree(CONFIG_FOLDER, clusters)
+    text = (clusters / "clusters" / "plain.yaml").read_text(encoding="utf-8")
+    named = text.replace("gpu_type: null ", "gpu_type: v100 ").replace("name: plain", "name: v100s")
+    (clusters / "clusters" / "v100s.yaml").write_text(named, encoding="utf-8")
+    monkeypatch.setattr("aiayn.launch.cluster_spec.read_cluster.__defaults__", (clusters,))
+
+    def checks_of(*flags: str) -> dict[str, dict[str, str]]:
+        configfile = str(CONFIG_FOLDER / "paper.yaml")
+        main(["preflight", "--configfile", configfile, "--offline", "--json", *flags, "--config", "precision=bf16"])
+        return {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+
+    found = checks_of("--cluster", "v100s")
+    assert found["config"]["outcome"] == "FAIL"
+    assert found["config"]["evidence"].startswith("base: precision is bf16, which a V100 does not have")
+    found = checks_of()
+    assert (found["config"]["outcome"], found["trainings"]["outcome"]) == ("OK", "OK")
+
+
+# ---- tables and doctor
+
+
+def tables_of(site: Site) -> list[Table]:
+    """Return all tables of whatever is there."""
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_tables(findings, judge_cells(findings))
+
+
+def notes_of(tables: list[Table], words: str) -> dict[str, list[str]]:
+    """Return the notes that have these words, by table."""
+    found = {table.name: [note.text for note in table.notes if words in note.text] for table in tables}
+    return {name: texts for name, texts in found.items() if texts}
+
+
+def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Path) -> None:
+    site = make_site(tmp_path, precision="bf16")
+    write_everything(site, hardware=EIGHT_P100)
+    found = notes_of(tables_of(site), "Trained in bf16")
+    assert set(found) == {"table2", "table3", "verdicts"}
+    assert found["table3"][0].startswith("Trained in bf16, unlike the paper's: base, table3_c_n2, big.")
+    plain = make_site(tmp_path / "plain")
+    write_everything(plain, hardware=EIGHT_P100)
+    assert notes_of(tables_of(plain), "Trained in") == {}
+    cost = "; as the paper counts it, in single precision"
+    assert cost not in " ".join(note.text for table in tables_of(plain) for note in table.notes)
+
+
+def test_a_training_in_another_precision_than_the_config_asks_for_is_outdated(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    train = next(iter(findings.train_by_key.values()))
+    training = findings.system_by_name[train.system].training
+    for wanted, status in ((training, "finished"), (msgspec.structs.replace(training, precision="tf32"), "outdated")):
+        state = find_run_state(
+            train.corpus, train.system, train.seed, training=wanted, train=train, runs_folder=tmp_path / "runs"
+        )
+        assert state.status == status
+
+
+def test_the_doctor_expects_what_the_config_says() -> None:
+    claim = make_claim("run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16"))
+    assert (claim.training.updates, claim.training.precision) == (9, "bf16")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (
+            ["tables", "--config-json", "{}", "--config", "precision=bf16"],
+            "--config precision=bf16: is of --configfile",
+        ),
+        (["doctor", "--config", "precision=bf16"], "--config precision=bf16: of which file? Add --configfile"),
+    ],
+)
+def test_keys_without_a_config_file_are_a_wrong_use(
+    command: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    site = make_site(tmp_path)
+    write_everything(site)
+    assert main(command) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_tables_so_far_and_where_take_keys_of_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    configfile = ["--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--config", "precision=bf16"]
+    assert main(["tables", "--so-far", *configfile]) == 0
+    text = (tmp_path / "results" / "demo" / "so-far" / "tables" / "table2.md").read_text(encoding="utf-8")
+    assert "Trained in bf16" in text
+    capsys.readouterr()
+    assert main(["where", "table2:base:bleu_en_de", *configfile]) == 0
