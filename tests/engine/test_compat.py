@@ -1,19 +1,25 @@
 """Each patch of fairseq does what it says, and is needed."""
 
 import argparse
+import importlib
 import importlib.util
 import io
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import fairseq
 import fairseq.checkpoint_utils
 import fairseq_cli.train
 import numpy as np
 import pytest
 import torch
 from fairseq.data import data_utils
+from fairseq.scoring import bleu
 
 from aiayn.engine import compat
 from aiayn.errors import ConfigError
@@ -175,6 +181,53 @@ def test_fairseqs_own_batching_drops_the_last_batch_or_lacks_its_compiled_part()
             sizes()
     else:
         assert sizes() == [16, 8]
+
+
+def scored_by_fairseq(pairs: list[tuple[list[int], list[int]]]) -> bleu.Scorer:
+    """Return fairseq's scorer of pairs of reference and hypothesis, in numbers of its dictionary."""
+    compat.install_scoring()
+    compat.install_scoring()
+    scorer = bleu.Scorer(bleu.BleuConfig(pad=1, eos=2, unk=3))
+    for reference, hypothesis in pairs:
+        scorer.add(torch.IntTensor(reference), torch.IntTensor(hypothesis))
+    return scorer
+
+
+def test_bleu_is_counted_without_libbleu() -> None:
+    """4 of 5 words, 3 of 4 pairs, 2 of 3, 1 of 2: 100 * (0.8 * 0.75 * 2/3 * 0.5) ** 0.25; ends and padding trimmed."""
+    scorer = scored_by_fairseq([([4, 5, 6, 7, 8, 2], [1, 4, 5, 6, 7, 9, 2, 1])])
+    assert scorer.score() == pytest.approx(100 * 0.2**0.25)
+    expected = "BLEU4 = 66.87, 80.0/75.0/66.7/50.0 (BP=1.000, ratio=1.000, syslen=5, reflen=5)"
+    assert scorer.result_string() == expected
+
+
+def test_segments_are_summed_and_unknown_words_match_nothing() -> None:
+    scorer = scored_by_fairseq([([3, 5, 6, 2], [3, 5, 2]), ([4, 4, 2], [4, 4, 4, 4, 2]), ([2], [2])])
+    stat = scorer.stat
+    assert (stat.reflen, stat.predlen) == (3 + 2 + 1, 2 + 4 + 1)  # of a lone end of sentence it keeps one
+    assert (stat.match1, stat.count1, stat.match2, stat.count2) == (1 + 2 + 1, 7, 0 + 1, 1 + 3)
+    scorer.reset(one_init=True)
+    assert (scorer.stat.predlen, scorer.stat.count1, scorer.stat.match2, scorer.stat.count4) == (0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("name", compat.NEEDS_BY_EXTENSION)
+def test_what_needs_another_compiled_part_is_refused_where_that_is_missing(name: str) -> None:
+    compat.install_refusals()
+    compat.install_refusals()
+    assert sum(isinstance(finder, compat._MissingExtensions) for finder in sys.meta_path) == 1
+    folder = Path(fairseq.__file__).parent.joinpath(*name.split(".")[1:-1])
+    if list(folder.glob(f"{name.rpartition('.')[2]}.*.so")):
+        importlib.import_module(name)
+    else:
+        with pytest.raises(ConfigError, match=rf"{name}, a compiled part .* --no-build-isolation fairseq-fixed=="):
+            importlib.import_module(name)
+
+
+def test_importing_the_engine_says_nothing() -> None:
+    imported = subprocess.run(
+        [sys.executable, "-c", "import aiayn.engine.plugin"], capture_output=True, text=True, check=True
+    )
+    assert imported.stdout + imported.stderr == ""
 
 
 def validate_and_save_at(

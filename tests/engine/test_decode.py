@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import aiayn.engine.decode
+from aiayn.count_ngrams import corpus_bleu, fairseq_words, segment_statistics
 from aiayn.engine.average import average_checkpoints
 from aiayn.engine.decode import Translator, decode_split, decoding_signature, load_source_lines
 from aiayn.engine.fairseq_args import USER_FOLDER
@@ -80,6 +81,23 @@ def test_fairseqs_own_command_gives_the_same_text_and_scores(
         assert " ".join(hypothesis.pieces) == pieces
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
         assert hypothesis.log_probability_nats == pytest.approx(log_probability_nats, abs=1e-4 * (len(pieces) + 1))
+
+
+def test_fairseqs_own_command_prints_the_bleu_of_its_hypotheses(
+    average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    """It scores numbers of its dictionary; here the text that it printed is scored."""
+    printed = printed_by_fairseq(average, data, *PAPERS_FLAGS, "--batch-size", "8")
+    hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", printed, flags=re.MULTILINE))
+    references = dict(re.findall(r"^T-(\d+)\t(.*)$", printed, flags=re.MULTILINE))
+    statistics = segment_statistics(
+        [fairseq_words(hypotheses[line], is_reference=False) for line in sorted(references)],
+        [fairseq_words(references[line], is_reference=True) for line in sorted(references)],
+    )
+    bleu = corpus_bleu(statistics)
+    (found,) = re.findall(r"^Generate test with beam=4: BLEU4 = (\S+), (\S+)/", printed, flags=re.MULTILINE)
+    assert bleu.precisions[0] > 0
+    assert found == (f"{bleu.score:2.2f}", "/".join(f"{value:2.1f}" for value in bleu.precisions[:3]))
 
 
 def test_the_search_is_changed_without_loading_the_model_again(translator: Translator) -> None:

@@ -24,11 +24,13 @@ Here an n-gram is its words.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
+Word = TypeVar("Word", bound=Hashable)
 Statistics = npt.NDArray[np.int64]  # (num_segments, 10), see above
 
 MAX_ORDER = 4  # multi-bleu.perl, fairseq-score and sacreBLEU alike
@@ -45,14 +47,18 @@ def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
 
     The list is never empty: it keeps the end of sentence of an empty line.
     """
-    words = [*line.split(), "</s>"]
-    first = next(index for index, word in enumerate(words) if word != "<pad>")
-    end = len(words)
-    while end > first + 1 and words[end - 1] in ("</s>", "<pad>"):
+    words = trimmed([*line.split(), "</s>"], pad="<pad>", eos="</s>")
+    return [_UNKNOWN_IN_REFERENCE if is_reference and word == "<unk>" else word for word in words]
+
+
+def trimmed(words: list[Word], *, pad: Word, eos: Word) -> list[Word]:
+    """Return the words without `pad` in front, and without `pad` and `eos` behind; one word stays (bleu_trim)."""
+    begin, end = 0, len(words)
+    while begin < end and words[begin] == pad:
+        begin += 1
+    while end > begin + 1 and words[end - 1] in (pad, eos):
         end -= 1
-    if is_reference:
-        return [_UNKNOWN_IN_REFERENCE if word == "<unk>" else word for word in words[first:end]]
-    return words[first:end]
+    return words[begin:end]
 
 
 def segment_statistics(

@@ -6,3 +6,5 @@ __all__ = ["adam", "compat", "criterion", "equation_3", "task", "transformer"]
 
 compat.install()
 compat.install_batching()
+compat.install_scoring()
+compat.install_refusals()
