@@ -6,6 +6,7 @@ import importlib.util
 import io
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -228,6 +229,13 @@ def test_importing_the_engine_says_nothing() -> None:
         [sys.executable, "-c", "import aiayn.engine.plugin"], capture_output=True, text=True, check=True
     )
     assert imported.stdout + imported.stderr == ""
+
+
+def test_a_trainings_config_is_made_without_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        config = compat.training_config(["data-bin", "--arch", "transformer", "--max-tokens", "60"])
+    assert config.dataset.max_tokens == 60
 
 
 def validate_and_save_at(

@@ -7,7 +7,8 @@
    trained on, validated on or decoded.
 3. `install_scoring`: fairseq's BLEU is compiled too. Ours has the same arithmetic without its hashes (`count_ngrams`).
 4. `install_refusals`: what else of fairseq is compiled (for models that are not ours) says so where it is missing.
-5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
+5. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
+6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
    writes the optimiser's state into each checkpoint. Ours is `engine/checkpoints.py`. It also has no way to
    stop at a signal: our wrapper looks after each update whether it was asked to.
 """
@@ -17,6 +18,7 @@ import functools
 import importlib.abc
 import itertools
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -179,6 +181,17 @@ def install_refusals() -> None:
     """Let models that need compiled parts of fairseq be refused in a sentence; safe to call twice."""
     if not any(isinstance(finder, _MissingExtensions) for finder in sys.meta_path):
         sys.meta_path.append(_MissingExtensions())
+
+
+def training_config(flags: list[str]) -> Any:
+    """Return fairseq's config of the flags of `fairseq-train`."""
+    import fairseq.options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    arguments = fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), input_args=flags)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return convert_namespace_to_omegaconf(arguments)
 
 
 def install_saving(

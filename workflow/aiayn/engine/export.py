@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import fairseq.options
 import safetensors
 import safetensors.torch
 import torch
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+from aiayn.engine import compat
 from aiayn.engine.checkpoints import tensors_sha256
 from aiayn.engine.export_ctranslate2 import refuse_inexpressible, save_ctranslate2
 from aiayn.engine.fairseq_args import TrainingData, train_flags
@@ -221,8 +220,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
         is_joint=len(set(record.vocabulary_file_by_side.values())) == 1,
     )
     flags = train_flags(record.training, data, seed=1, save_folder=str(folder), device="cpu")
-    parser = fairseq.options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, input_args=flags))
+    cfg = compat.training_config(flags)
     task = AiaynTranslationTask(cfg.task, source_dictionary, target_dictionary)
     model = task.build_model(cfg.model)
     model.load_state_dict(tensors, strict=True)

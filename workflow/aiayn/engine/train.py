@@ -252,9 +252,7 @@ def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
 
 
 def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, start: Start) -> None:
-    import fairseq.options
     import fairseq_cli.train
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.distributed import utils as distributed_utils
 
     if request.vectors_path is not None and not Path(request.vectors_path).is_file():
@@ -280,6 +278,4 @@ def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, st
         vectors_path=request.vectors_path,
     )
     flags += rank_flags(rank, device) + (["--restore-file", start.full_path] if start.full_path else [])
-    parser = fairseq.options.get_training_parser()
-    arguments = fairseq.options.parse_args_and_arch(parser, input_args=flags)
-    distributed_utils.call_main(convert_namespace_to_omegaconf(arguments), fairseq_cli.train.main)
+    distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)

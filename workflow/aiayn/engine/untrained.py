@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import fairseq.options
 import fairseq.utils
 from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from aiayn.engine import plugin
+from aiayn.engine import compat, plugin
 from aiayn.engine.checkpoints import dictionary_sha256s, model_only_state, save_whole
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.spec import TrainingSpec
@@ -19,8 +17,7 @@ __all__ = ["plugin", "save_untrained"]
 def save_untrained(training: TrainingSpec, data: TrainingData, *, seed: int, into: Path) -> None:
     """Write the checkpoint of a freshly initialised model, as a training with this seed would begin."""
     flags = train_flags(training, data, seed=seed, save_folder=str(into.parent), device="cpu")
-    parser = fairseq.options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, input_args=flags))
+    cfg = compat.training_config(flags)
     fairseq.utils.set_torch_seed(seed)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)
