@@ -12,7 +12,7 @@ from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.collect_run import collect_run, list_runs, scale_of
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.types import Claim, Diagnosis, Scorer
-from paper_tables.layout_doctor_costs import add_costs
+from paper_tables.costs import add_costs
 from paper_tables.published import evaluations_of, is_asked_for
 
 __all__ = ["Claim", "Diagnosis", "Scorer", "diagnose_folder", "diagnose_run", "list_run_names", "make_claim"]
@@ -36,7 +36,7 @@ def diagnose_run(results_folder: Path, name: str, overrides: Overrides, make_sco
     path, train = next((path, train) for path, train in list_runs(results_folder) if train.run == name)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
     case = collect_run(results_folder, path, train, claim, make_scorer(claim.corpus))
-    return add_costs(diagnose(case), claim.corpus.language_pair)
+    return add_costs(diagnose(case))
 
 
 def diagnose_folder(
@@ -46,7 +46,7 @@ def diagnose_folder(
     case = collect_folder(
         folder, claim, make_scorer(claim.corpus), hypotheses_path=hypotheses_path, references_path=references_path
     )
-    return add_costs(diagnose(case), claim.corpus.language_pair)
+    return add_costs(diagnose(case))
 
 
 def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:

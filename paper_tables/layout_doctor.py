@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from analysis.doctor.causes import CAUSE_BY_CHECK
-from analysis.doctor.types import Cost, Diagnosis, Evidence, Finding, Outcome
+from analysis.doctor.types import Cost, Diagnosis, Evidence, Finding, Missing, Outcome
 
 WIDTH = 100
 LABEL = 11  # columns of the labels of a finding
@@ -20,6 +20,8 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     for kind, path in diagnosis.files.items():
         lines += _wrapped(f"{kind:<14}{path}", "  ", " " * 16)
     lines += ["", *_wrapped(headline(diagnosis), "", "")]
+    if diagnosis.missing is not None:
+        lines += _wrapped(words_of_missing(diagnosis.missing), "", "")
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += ["", *_finding_lines(number, finding)]
     lines += ["", "Checks, in the order of the ranked causes", ""]
@@ -42,6 +44,16 @@ def headline(diagnosis: Diagnosis) -> str:
     return f"{found}; {made}."
 
 
+def words_of_missing(missing: Missing) -> str:
+    """Return in a sentence what is missing, which the costs of the causes share."""
+    if not missing.is_known:
+        return f"Missing: {missing.words}; costs add up to no more."
+    if missing.high <= 0:
+        return f"Nothing is missing: {missing.words}."
+    low = "" if missing.low == missing.high else f"{max(missing.low, 0):.2f} to "
+    return f"Missing: {low}{missing.high:.2f} BLEU ({missing.words}); costs add up to no more."
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -55,7 +67,8 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
             yield from _labelled("evidence", shown_place)
         yield from _labelled("", f"{evidence.what}: {evidence.found}; expected {evidence.expected}")
     for cost in finding.costs:
-        yield from _labelled("cost", words_of_cost(cost))
+        likelihood = f"{finding.likelihood}: " if finding.likelihood in ("likely", "possible", "unlikely") else ""
+        yield from _labelled("cost", f"{likelihood}{words_of_cost(cost)}")
     yield from _labelled("fix", finding.fix)
 
 
@@ -65,14 +78,22 @@ def place_of(evidence: Evidence) -> str:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source: `1.0 to 1.1 BLEU: <source>`, or what it adds."""
+    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`, or what it adds."""
     if cost.low is None:
         return cost.words
+    how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
+    return f"{amount_of(cost)} BLEU{how_sure}: {cost.source}"
+
+
+def amount_of(cost: Cost) -> str:
+    """Return the bounds of a cost in BLEU, `adds` before them if it raises the score; `unknown` without any."""
+    if cost.low is None:
+        return "unknown"
     is_gain = cost.low <= 0 and (cost.high or 0) <= 0 and (cost.low, cost.high) != (0, 0)
     bounds = [cost.low, cost.high] if not is_gain else [abs(cost.high or 0.0), abs(cost.low)]
     texts = ["all" if bound is None else f"{bound:.1f}" for bound in bounds]
     amount = texts[0] if texts[0] == texts[1] else " to ".join(texts)
-    return f"{'adds ' if is_gain else ''}{amount} BLEU: {cost.source}"
+    return f"{'adds ' if is_gain else ''}{amount}"
 
 
 def _outcome_lines(outcome: Outcome) -> Iterator[str]:

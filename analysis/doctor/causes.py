@@ -1,8 +1,7 @@
-"""The checks in the order in which they are made and their findings are ranked: that of the ranked causes.
+"""The checks in the order in which they are made: that of the ranked causes.
 
-`published_rank` is the rank in paper_tables/published/causes.csv, whose costs and sources stand there once; '' where
-nobody published a cost. What a planted fault of that kind costs is what tests/doctor/planted_faults.md shows: one
-seed of base at the scale of the demo, where seeds lie more than a point apart.
+`published_rank` is the rank in paper_tables/published/causes.csv; '' where that has none. What a difference of a known
+size was seen to cost stands in published/costs.csv, under that rank.
 """
 
 from typing import NamedTuple
@@ -25,6 +24,7 @@ CAUSES = (
     Cause("wrong_checkpoints", "the last checkpoints averaged", "1e"),
     Cause("batch", "target tokens an update", "3"),
     Cause("schedule", "learning rates as printed", ""),
+    Cause("divergence", "a training that holds", ""),
     Cause("model", "model and optimiser", ""),
     Cause("norm_order", "order of normalisation", "8"),
     Cause("dropout", "dropout", "7"),

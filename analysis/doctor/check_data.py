@@ -22,9 +22,17 @@ NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end 
 
 
 def found(
-    check: str, title: str, evidence: list[Evidence], fix: str, *, is_symptom: bool = False, rank: str | None = None
+    check: str,
+    title: str,
+    evidence: list[Evidence],
+    fix: str,
+    *,
+    is_symptom: bool = False,
+    rank: str | None = None,
+    what: str = "",
+    amount: float | None = None,
 ) -> Finding:
-    """Return a finding of a check; its published rank is the check's unless another is given."""
+    """Return a finding of a check; its published rank and what it is of are the check's unless others are given."""
     return Finding(
         check=check,
         title=title,
@@ -32,6 +40,8 @@ def found(
         fix=fix,
         published_rank=CAUSE_BY_CHECK[check].published_rank if rank is None else rank,
         is_symptom=is_symptom,
+        what=what or check,
+        amount=amount,
     )
 
 
@@ -45,7 +55,8 @@ def check_data(case: Case) -> Outcome:
     wrong = list(_wrong_counts(case))
     if wrong:
         fix = "make the data-bin anew from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
-        rank = None if case.claim.is_papers_corpus else ""  # the published cost is of WMT14's text
+        is_other_text = any(one.what in ("training pairs", "dev pairs") for one in wrong)
+        rank = None if is_other_text else ""  # the published cost is of another selection of WMT's text
         finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank)
         return Outcome(check="data", findings=(finding,))
     counts = _counts(case)

@@ -68,7 +68,10 @@ def check_average(case: Case) -> Outcome:
             wrong.append(fact(of_testset[0].path, f"average of {testset}", ", ".join(had), expected))
     if wrong:
         fix = f"`aiayn average --last {wrong[0].expected.split()[0].removeprefix('last')}` and decode that checkpoint"
-        finding = found("average", "Checkpoints not averaged as the paper's were", wrong, fix)
+        number = wrong[0].found.removeprefix("last")
+        amount = float(number) if number.isdigit() else None
+        title = "Checkpoints not averaged as the paper's were"
+        finding = found("average", title, wrong, fix, amount=amount)
         return Outcome(check="average", findings=(finding,))
     missing = "" if seen else "nothing says which average was decoded, or no table asks for one of this system"
     return Outcome(check="average", seen="; ".join(seen), missing=missing)
@@ -88,7 +91,12 @@ def check_search(case: Case) -> Outcome:
     if wrong or cut:
         names = ", ".join(dict.fromkeys(f"{item.what} {item.found}" for item in wrong)) or "translations are cut"
         fix = f"decode again: {_words(expected_search(case.claim))} (fairseq: {FAIRSEQ_SEARCH})"
-        finding = found("search", f"Another search than the paper's: {names}", [*wrong, *cut], fix)
+        kinds = {item.what for item in wrong}
+        what, amount = "search", None
+        if len(kinds) == 1 and not cut:
+            what = wrong[0].what
+            amount = float(wrong[0].found) if wrong[0].found.replace(".", "", 1).isdigit() else None
+        finding = found("search", f"Another search than the paper's: {names}", [*wrong, *cut], fix, what=what, amount=amount)
         return Outcome(check="search", findings=(finding,))
     known = [one.search for one in case.translations if one.search]
     if not known:

@@ -6,24 +6,27 @@ import numpy as np
 
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import TOLERANCE, deviation, expected_rate, fitted_warmup, wrong_rates
-from analysis.doctor.types import Case, Claim, Evidence, Outcome, Trained
-from analysis.logs.symbols import Symbol, are_equal, symbols_of_spec
+from analysis.doctor.rates import TOLERANCE, deviation, expected_rate, fitted_schedule, wrong_rates
+from analysis.doctor.types import Case, Claim, Evidence, Finding, Outcome, Trained
+from analysis.logs.facts import dev_subset
+from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_spec
 
 NO_LOG = "no log of a training was given"
 LARGER_RANK = "A5"  # larger batches or more steps: they raise the score
 PAPER_TOKENS_PER_UPDATE = 25_000  # section 5.1, of each language
 MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.7, 1.4  # batches are never quite full: padding, whole sentences, the last one
+MIN_PAPER_BATCH_RATIO = 0.8  # of 25,000 tokens, which count no padding
 MIN_UPDATES_RATIO, MAX_UPDATES_RATIO = 0.95, 1.05
 MAX_WRONG_RATES = 0.05  # of the printed ones
+# A training that fell apart: perplexity in training above 1,000 after its best validation, or a validation that ends
+# this much (in bits a subword) above its best. Both stood so in the published cases (fairseq #515, #1331).
+DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 # Which symbols of `analysis.logs.symbols` each check looks at; `model` has all that no other has.
 SYMBOLS_BY_CHECK: Mapping[str, tuple[str, ...]] = {
     "norm_order": ("norm_order",),
     "dropout": ("p_drop", "p_drop_attention", "p_drop_ffn"),
     "smoothing": ("eps_ls",),
 }
-# What is published is the cost of none at all.
-PUBLISHED_AT = {"dropout": "0", "smoothing": "0"}
 _ELSEWHERE = ("tokens_per_update", "updates", "warmup_steps", "peak_learning_rate", "schedule", "precision")
 TITLES = {
     "norm_order": "Normalised before each sub-layer, not after it",
@@ -61,31 +64,26 @@ def check_batch(case: Case) -> Outcome:
     """Compare the real target tokens of an update (fairseq's wpb: all GPUs, no padding) with the spec's."""
     if case.trained is None:
         return Outcome(check="batch", missing=NO_LOG)
-    ends = [epoch for epoch in case.trained.log.epochs if epoch.target_tokens_per_update]
+    line, number = _tokens_per_update(case.trained)
     expected = expected_tokens_per_update(case.claim, case.data)
-    if not ends or expected is None:
+    if not number or expected is None:
         why = (
             "no epoch's end with its wpb in the log"
-            if not ends
+            if not number
             else "no data-bin to work out what the spec's batches hold"
         )
         return Outcome(check="batch", missing=why)
-    last = ends[-1]
-    number = last.target_tokens_per_update or 0.0
     ratio = number / expected[0]
+    lowest = MIN_BATCH_RATIO if case.data is not None else MIN_PAPER_BATCH_RATIO
     seen = f"{number:,.0f} target tokens an update, expected about {expected[0]:,.0f}"
-    if MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
+    if lowest <= ratio <= MAX_BATCH_RATIO:
         return Outcome(check="batch", seen=seen)
-    evidence = [
-        fact(
-            case.trained.path,
-            "target tokens an update (wpb)",
-            f"{number:,.0f}",
-            f"about {expected[0]:,.0f}: {expected[1]}",
-            last.line,
-        ),
-        *_knobs(case.trained, case.claim),
-    ]
+    what = "target tokens an update (wpb)"
+    evidence = [fact(case.trained.path, what, f"{number:,.0f}", f"about {expected[0]:,.0f}: {expected[1]}", line)]
+    evidence += _knobs(case.trained, case.claim)
+    total = ratio * case.trained.log.last_update / case.claim.training.updates
+    if ratio < 1 and total < MIN_UPDATES_RATIO:
+        evidence.append(fact(case.trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
     size = "smaller" if ratio < 1 else "larger"
     title = f"The effective batch is {_times(ratio)} {size} than the system's"
     fix = (
@@ -93,7 +91,14 @@ def check_batch(case: Case) -> Outcome:
         "(fairseq: --max-tokens x --update-freq x GPUs)"
     )
     rank = "3" if ratio < 1 else LARGER_RANK
-    return Outcome(check="batch", findings=(found("batch", title, evidence, fix, rank=rank),))
+    finding = found("batch", title, evidence, fix, rank=rank, what="tokens_per_update", amount=ratio)
+    return Outcome(check="batch", findings=(finding,))
+
+
+def _tokens_per_update(trained: Trained) -> tuple[int | None, float]:
+    """Return the last line that prints the target tokens of an update, and their number; 0 without one."""
+    ends = [epoch for epoch in trained.log.epochs if epoch.target_tokens_per_update]
+    return (ends[-1].line, ends[-1].target_tokens_per_update or 0.0) if ends else (None, 0.0)
 
 
 def _times(ratio: float) -> str:
@@ -124,16 +129,73 @@ def check_schedule(case: Case) -> Outcome:
     expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
     what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
     evidence = [fact(case.trained.path, what, f"{worst.rate:.4g}", expected, worst.line)]
-    fitted = fitted_warmup(rates, training.d_model) if training.schedule == "equation_3" else None
-    if fitted is not None and abs(fitted / training.warmup_steps - 1) > TOLERANCE:
-        what = "warm-up steps, as the rates rise"
-        evidence.append(fact(case.trained.path, what, f"about {fitted:,}", f"{training.warmup_steps:,}"))
+    asked = symbols_of_spec(training)
+    here = case.trained.symbols
+    fitted = fitted_schedule(rates)
+    if "warmup_steps" not in here and fitted.warmup_steps and training.schedule != "constant":
+        here = here | {"warmup_steps": fitted.warmup_steps, "peak_learning_rate": fitted.peak_rate or 0.0}
+        what = "warm-up steps, as the rates rise and fall"
+        if abs(fitted.warmup_steps / training.warmup_steps - 1) > TOLERANCE:
+            path = case.trained.path
+            evidence.append(fact(path, what, f"about {fitted.warmup_steps:,}", f"{training.warmup_steps:,}"))
     evidence += _differences(case, ("schedule", "warmup_steps", "peak_learning_rate"), tolerance=0.01)
     steps = f"{training.warmup_steps:,} warm-up steps"
     fix = f"schedule {training.schedule} with {steps} (fairseq has base's equation 3 with --lr 7e-4)"
+    symbol, amount = schedule_cause(here, asked)
+    title = "Another learning rate than the spec's"
     return Outcome(
-        check="schedule", findings=(found("schedule", "Another learning rate than the spec's", evidence, fix),)
+        check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),)
     )
+
+
+def schedule_cause(here: Symbols, asked: Symbols) -> tuple[str, float | None]:
+    """Return which one of peak and warm-up differs, with its ratio; costs were published of one at a time."""
+    ratios: dict[str, float] = {}
+    for name in ("peak_learning_rate", "warmup_steps"):
+        value, expected = here.get(name), asked.get(name)
+        if not isinstance(value, int | float) or not isinstance(expected, int | float) or not expected:
+            return "schedule", None
+        if abs(value / expected - 1) > 0.01:
+            ratios[name] = value / expected
+    if here.get("schedule", asked.get("schedule")) != asked.get("schedule") or len(ratios) != 1:
+        return "schedule", None
+    return next(iter(ratios.items()))
+
+
+def check_divergence(case: Case) -> Outcome:
+    """See that the training held: neither its own perplexity nor that of its validations went off after its best."""
+    if case.trained is None:
+        return Outcome(check="divergence", missing=NO_LOG)
+    log = case.trained.log
+    subset = dev_subset(log)
+    values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
+    known = [(update, bits, line) for update, bits, line in values if bits is not None]
+    if len(known) < 2:
+        return Outcome(check="divergence", missing="fewer than two validations in the log")
+    best_update, best_bits, best_line = min(known, key=lambda one: one[1] if one[1] == one[1] else np.inf)
+    last_update, last_bits, last_line = known[-1]
+    later = [epoch for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits is not None]
+    worst = max(later, key=lambda epoch: epoch.nll_bits or 0.0, default=None)
+    worst_bits = (worst.nll_bits or 0.0) if worst else 0.0
+    is_held = last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS
+    if is_held:  # NaN is not held
+        return Outcome(check="divergence", seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
+    path = case.trained.path
+    what = f"validation, bits a subword, at update {last_update:,}"
+    evidence = [fact(path, what, f"{last_bits:.2f}", f"near its best, {best_bits:.2f} (line {best_line})", last_line)]
+    if worst is not None and worst_bits > DIVERGED_TRAIN_BITS:
+        what = f"perplexity in training at update {worst.update:,}"
+        evidence.append(fact(path, what, f"{2**worst_bits:,.0f}", "under 1,000 once it has learnt", worst.line))
+    warmup_steps = case.trained.symbols.get("warmup_steps")
+    where = f"after update {best_update:,}"
+    if isinstance(warmup_steps, int) and warmup_steps and best_update <= 1.25 * warmup_steps:
+        where += f", near the peak of the learning rate (warm-up {warmup_steps:,})"
+    title = f"The training diverged {where}"
+    fix = (
+        "a lower peak of the learning rate or a longer warm-up, from update 0 or a checkpoint before it; look at "
+        "fairseq's loss_scale too (in no published case was the cause confirmed)"
+    )
+    return Outcome(check="divergence", findings=(found("divergence", title, evidence, fix),))
 
 
 def check_symbols(case: Case, check: str) -> Outcome:
@@ -141,17 +203,30 @@ def check_symbols(case: Case, check: str) -> Outcome:
     if case.trained is None or not case.trained.symbols:
         return Outcome(check=check, missing=NO_LOG if case.trained is None else "the log prints no arguments")
     names = SYMBOLS_BY_CHECK.get(check) or _other_symbols(case.claim)
-    wrong = list(_differences(case, names))
+    wrong = {one.what: one for one in _differences(case, names)}
     if wrong:
-        title = TITLES[check] if check != "model" else f"{TITLES[check]}: {', '.join(one.what for one in wrong)}"
-        rank = None if check not in PUBLISHED_AT or PUBLISHED_AT[check] in [one.found for one in wrong] else ""
-        return Outcome(check=check, findings=(found(check, title, wrong, FIXES[check], rank=rank),))
+        here = case.trained.symbols
+        return Outcome(check=check, findings=tuple(symbol_findings(check, wrong, here)))
     known = [name for name in names if name in case.trained.symbols]
     if not known:
         return Outcome(check=check, missing=f"the log does not tell {', '.join(names)}")
     if check == "model":
         return Outcome(check=check, seen=f"{len(known)} symbols as in the spec")
     return Outcome(check=check, seen=", ".join(f"{name} {case.trained.symbols[name]}" for name in known))
+
+
+def symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols) -> Iterator[Finding]:
+    """Yield a finding for each symbol that differs; d_k and d_v follow from others where these differ too."""
+    follow = {"d_k", "d_v"} if {"num_heads", "d_model"} & wrong.keys() else {"d_v"} if "d_k" in wrong else set()
+    for name, evidence in wrong.items():
+        if name in follow:
+            continue
+        facts = [evidence, *(wrong[other] for other in sorted(follow & wrong.keys()))]
+        title = TITLES[check] if check in ("norm_order", "smoothing") else f"{TITLES[check]}: {name}"
+        title = TITLES[check] if name == "p_drop" else title
+        value = here.get(name)
+        amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        yield found(check, title, facts, FIXES[check], what=name, amount=amount)
 
 
 def _other_symbols(claim: Claim) -> tuple[str, ...]:
@@ -175,22 +250,35 @@ def _shown(value: Symbol) -> str:
 
 
 def check_updates(case: Case) -> Outcome:
-    """Compare the last update of the log with the spec's number."""
+    """Compare the last update of the log with the spec's number, by updates and by their target tokens.
+
+    Fewer updates of more tokens each are no shortage; the same updates of fewer tokens each are a small batch.
+    """
     if case.trained is None:
         return Outcome(check="updates", missing=NO_LOG)
     log, asked = case.trained.log, case.claim.training.updates
-    if MIN_UPDATES_RATIO <= log.last_update / asked <= MAX_UPDATES_RATIO:
-        return Outcome(check="updates", seen=f"{log.last_update:,} of {asked:,}")
+    ratio = log.last_update / asked
+    _, number = _tokens_per_update(case.trained)
+    expected = expected_tokens_per_update(case.claim, case.data)
+    tokens_ratio = ratio * number / expected[0] if number and expected else None
+    seen = f"{log.last_update:,} of {asked:,}" + ("" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens")
+    both = (ratio, ratio if tokens_ratio is None else tokens_ratio)
+    is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
+    if not is_short and not is_long:
+        return Outcome(check="updates", seen=seen)
     evidence = [fact(case.trained.path, "updates", f"{log.last_update:,}", f"{asked:,}", log.last_line)]
+    if tokens_ratio is not None:
+        evidence.append(fact(case.trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
     set_to = log.arguments.get("max_update")
     if isinstance(set_to, int) and set_to and set_to != asked:
         evidence.append(fact(case.trained.path, "max_update", f"{set_to:,}", f"{asked:,}", log.first_line))
-    is_short = log.last_update < asked
-    title = f"Trained for {log.last_update / asked:.0%} of the updates"
+    title = f"Trained for {ratio:.0%} of the updates"
     fix = (
         "resume it: the same command goes on, once `updates` is the system's own"
         if is_short
         else "compare at equal updates"
     )
     rank = "6" if is_short else LARGER_RANK
-    return Outcome(check="updates", findings=(found("updates", title, evidence, fix, rank=rank),))
+    amount = ratio if tokens_ratio is None else tokens_ratio
+    finding = found("updates", title, evidence, fix, rank=rank, what="updates", amount=amount)
+    return Outcome(check="updates", findings=(finding,))

@@ -1,4 +1,4 @@
-"""Makes every check of `causes`, in its order, and ranks what they find in that order, symptoms last."""
+"""Makes every check of `causes`, in its order; findings stand in that order, symptoms last, until costs rank them."""
 
 import functools
 from collections.abc import Callable
@@ -7,8 +7,16 @@ from analysis.doctor.causes import CAUSES, PLACE_BY_CHECK
 from analysis.doctor.check_data import check_alignment, check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
 from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
-from analysis.doctor.check_training import check_batch, check_schedule, check_symbols, check_updates
-from analysis.doctor.types import Case, Diagnosis, Finding, Outcome
+from analysis.doctor.check_training import (
+    check_batch,
+    check_divergence,
+    check_schedule,
+    check_symbols,
+    check_updates,
+)
+from analysis.doctor.types import Case, Diagnosis, Finding, Outcome, Scorer
+
+PRINTED_METRIC_BY_LANGUAGE_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
 
 _SYMBOL_CHECKS: dict[str, Callable[[Case], Outcome]] = {
     name: functools.partial(check_symbols, check=name) for name in ("model", "norm_order", "dropout", "smoothing")
@@ -22,6 +30,7 @@ CHECKS: dict[str, Callable[[Case], Outcome]] = _SYMBOL_CHECKS | {
     "wrong_checkpoints": check_wrong_checkpoints,
     "batch": check_batch,
     "schedule": check_schedule,
+    "divergence": check_divergence,
     "updates": check_updates,
     "average": check_average,
     "search": check_search,
@@ -34,6 +43,7 @@ CHECKS: dict[str, Callable[[Case], Outcome]] = _SYMBOL_CHECKS | {
 def diagnose(case: Case) -> Diagnosis:
     """Return what is wrong with a run, as far as its log, data-bin and translations show."""
     claim = case.claim
+    case = case._replace(scorer=_remembering(case.scorer))
     outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
@@ -45,7 +55,27 @@ def diagnose(case: Case) -> Diagnosis:
         files=_files(case),
         findings=rank([finding for outcome in outcomes for finding in outcome.findings]),
         outcomes=outcomes,
+        scores=_scores(case),
     )
+
+
+def _remembering(scorer: Scorer) -> Scorer:
+    """Return a scorer that scores the same lines once."""
+    known = functools.lru_cache(maxsize=8)(lambda hypotheses, references: scorer(hypotheses, references))
+    return lambda hypotheses, references: known(tuple(hypotheses), tuple(references))
+
+
+def _scores(case: Case) -> dict[str, float]:
+    """Return the BLEU of each role's first translation in the definition of the printed numbers, where one can be."""
+    metric = PRINTED_METRIC_BY_LANGUAGE_PAIR.get(case.claim.corpus.language_pair)
+    scores: dict[str, float] = {}
+    for one in case.translations:
+        value: float | None = next((score.value for score in one.reported if score.metric == metric), None)
+        if value is None and one.references is not None and len(one.references) == len(one.lines) and one.lines:
+            value = case.scorer(one.lines, one.references).get(metric or "")
+        if value is not None and one.role:
+            scores.setdefault(one.role, value)
+    return scores
 
 
 def without_lone_symptoms(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

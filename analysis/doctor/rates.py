@@ -64,19 +64,31 @@ def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[Log
     return [rate for rate in rates if abs(deviation(training, rate) - 1) > TOLERANCE]
 
 
-def fitted_warmup(rates: Sequence[LoggedRate], d_model: int) -> int | None:
-    """Return the warm-up steps of equation (3) by which the rates rise: (d_model^-0.5 * u / rate)^(2/3), the median.
+class FittedSchedule(NamedTuple):
+    """The schedule by which printed rates rise and fall, whatever was asked for; None: the rates do not tell."""
 
-    Only rates that still rise count; None without any, or if no one number fits them.
+    warmup_steps: int | None
+    peak_rate: float | None
+
+
+def fitted_schedule(rates: Sequence[LoggedRate]) -> FittedSchedule:
+    """Return warm-up and peak of an inverse-square-root schedule from its rates alone.
+
+    Rates that rise follow s * u, those that fall c * u^-0.5; the lines cross at the warm-up, u = (c / s)^(2/3), in the
+    peak s * u. The scale is the rates' own: a peak other than the paper's is not read as another warm-up.
     """
-    highest = max((rate.rate for rate in rates), default=0.0)
-    rising = [rate for rate in rates if rate.rate < 0.9 * highest and rate.rate > 0]
-    peak_update = next((rate.update for rate in rates if rate.rate == highest), 0)
-    fits = [
-        float((d_model**-0.5 * (rate.update + 1) / rate.rate) ** (2 / 3))
-        for rate in rising
-        if rate.update < peak_update
-    ]
-    if not fits or max(fits) > 1.3 * min(fits):
-        return None
-    return round(statistics.median(fits))
+    highest = max(rates, key=lambda rate: rate.rate, default=None)
+    if highest is None or highest.rate <= 0:
+        return FittedSchedule(None, None)
+    rising = [rate.rate / rate.update for rate in rates if rate.update < highest.update and rate.rate > 0]
+    falling = [rate.rate * math.sqrt(rate.update) for rate in rates if rate.update > highest.update and rate.rate > 0]
+    if not _is_one(rising) or not _is_one(falling):
+        return FittedSchedule(None, highest.rate if falling else None)
+    slope, scale = statistics.median(rising), statistics.median(falling)
+    warmup_steps = (scale / slope) ** (2 / 3)
+    return FittedSchedule(round(warmup_steps), slope * warmup_steps)
+
+
+def _is_one(values: Sequence[float]) -> bool:
+    """Tell whether values are one but for where each line's rate was taken (the update or the next)."""
+    return bool(values) and max(values) <= 1.1 * statistics.median(values) and min(values) >= statistics.median(values) / 1.1

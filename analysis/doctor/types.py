@@ -110,18 +110,38 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fault costs in BLEU, positive if it lowers the score; where nothing is known, `words` alone say so."""
+    """What a fault costs in BLEU, positive if it lowers the score; where nothing is known, `words` alone say so.
+
+    `certainty` is '' for what was measured on this very run; else how well the cost itself is known: `confirmed` (a
+    second measurement, or the number's author), `measured` (the effect, its cause inferred), `suspected`, `planted`.
+    """
 
     low: float | None
     high: float | None
     words: str
     source: str
+    certainty: str = ""
+
+
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
+    """How many BLEU are missing beside the printed number, at most `high`; negative if nothing is. `words` say of what.
+
+    `is_known` is false where no score was given: then at most the whole printed number is missing.
+    """
+
+    low: float
+    high: float
+    words: str
+    is_known: bool = True
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is not as claimed. `check` is its key in `causes`; a symptom may follow from other findings.
 
-    `costs` come from this very run where they can be measured on it, then from publications, then from planted faults.
+    `what` and `amount` say what was found in the terms in which costs were published (published/costs.csv): a symbol
+    and its value, or the ratio to the paper's. `costs` come from this very run where they can be measured on it, else
+    from publications on its own corpus. `likelihood` is how likely it is behind what is missing: `measured`,
+    `likely`, `possible`, `unknown` (nobody published a cost), `unlikely` (it costs more than is missing), `raises`.
     """
 
     check: str
@@ -131,6 +151,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     published_rank: str
     is_symptom: bool = False
     costs: tuple[Cost, ...] = ()
+    what: str = ""
+    amount: float | None = None
+    likelihood: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +166,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer: findings in their rank, and the outcome of every check in the order in which it was made."""
+    """The whole answer: findings in their rank, and the outcome of every check in the order in which it was made.
+
+    `harmless` are differences with which published runs reached the paper's number. `notes` are sentences on what could
+    not be compared. `scores` are BLEU in percent of the translations by role, in the definition of the printed numbers.
+    """
 
     name: str
     scale: str
@@ -152,3 +179,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
     findings: tuple[Finding, ...]
     outcomes: tuple[Outcome, ...]
+    harmless: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    scores: dict[str, float] = {}
+    missing: Missing | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.layout_doctor_costs import PLANTED_LOSS_BY_CHECK
+from paper_tables.costs import PLANTED_BY_CHECK
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.fixtures import FIXTURES_FOLDER, assemble, without_machine
 from tests.doctor.table import TABLE_PATH, Answer, render_table
@@ -65,9 +65,14 @@ def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:
 
 def test_planted_costs_are_those_of_the_fixtures() -> None:
     clean = answer_of(CLEAN.name).bleu or 0.0
-    for check, loss in PLANTED_LOSS_BY_CHECK.items():
-        (fault,) = [fault for fault in FAULTS if fault.cause == check]
-        assert loss == pytest.approx(clean - (answer_of(fault.name).bleu or 0.0), abs=0.05), check
+    losses_by_check: dict[str, list[tuple[str, float]]] = {}
+    for fault in FAULTS:
+        loss = clean - (answer_of(fault.name).bleu or 0.0)
+        losses_by_check.setdefault(fault.cause, []).append((fault.words, loss))
+    assert losses_by_check.keys() == PLANTED_BY_CHECK.keys()
+    for check, losses in losses_by_check.items():
+        assert [words for words, _ in losses] == [words for words, _ in PLANTED_BY_CHECK[check]]
+        assert [loss for _, loss in losses] == pytest.approx([loss for _, loss in PLANTED_BY_CHECK[check]], abs=0.05)
 
 
 def test_the_fixtures_are_small_and_hold_no_checkpoint() -> None:

@@ -9,8 +9,8 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.records import BinarizedCorpus, write_record
 from analysis.doctor.types import Cost
+from paper_tables.costs import published_system
 from paper_tables.layout_doctor import WIDTH, words_of_cost
-from paper_tables.layout_doctor_costs import published_system
 from tests.doctor.fixtures import assemble
 from tests.records_factory import PROVENANCE
 
@@ -82,7 +82,7 @@ def test_lines_are_no_wider_than_a_terminal(
     main(["doctor", "run", *CLAIM])
     lines = capsys.readouterr().out.split("\n")
     assert max(map(len, lines)) <= WIDTH
-    assert any("warm-up steps, as the rates rise: about 3,000; expected 300" in line for line in lines)
+    assert any("warmup_steps: 3000; expected 300" in line for line in lines)
 
 
 def test_a_folder_must_say_what_it_claims_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,11 +13,17 @@ from aiayn.spec import DecodingSpec, read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
 from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
-from analysis.doctor.check_training import check_batch, check_schedule, check_symbols, check_updates
+from analysis.doctor.check_training import (
+    check_batch,
+    check_divergence,
+    check_schedule,
+    check_symbols,
+    check_updates,
+)
 from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
 from analysis.doctor.pieces import joined, only_letters, share_out_of_order
-from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_warmup, wrong_rates
+from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
 from analysis.doctor.types import Averaged, Case, Claim, Outcome, Reported, Search, Translation
 from tests.doctor.fixtures import assemble
 
@@ -131,10 +137,16 @@ def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
     assert deviation(training, fairseq) == pytest.approx(0.716, abs=0.001)
 
 
-def test_the_warm_up_is_read_off_the_rising_rates() -> None:
-    rising = [LoggedRate(1, update, 512**-0.5 * (update + 1) * 16000**-1.5) for update in range(100, 2000, 100)]
-    assert fitted_warmup(rising, 512) == 16000
-    assert fitted_warmup([LoggedRate(1, update, 1e-4) for update in range(1, 9)], 512) is None
+@pytest.mark.parametrize(("peak", "warmup"), [(5e-4, 4000), (7e-4, 4000), (1e-3, 16000)])
+def test_warm_up_and_peak_are_read_off_the_rates_whatever_their_scale(peak: float, warmup: int) -> None:
+    rates = [
+        LoggedRate(1, update, peak * min(update / warmup, (warmup / update) ** 0.5)) for update in range(100, 40000, 100)
+    ]
+    fitted = fitted_schedule(rates)
+    assert fitted.warmup_steps == warmup  # not 5,002 for a peak of 5e-4
+    assert fitted.peak_rate == pytest.approx(peak)
+    assert fitted_schedule(rates[: warmup // 200]).warmup_steps is None  # they still rise
+    assert fitted_schedule([LoggedRate(1, update, 1e-4) for update in range(1, 9)]).warmup_steps is None
 
 
 def test_a_log_with_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:
@@ -166,14 +178,39 @@ def test_a_symbol_that_differs_is_found_by_its_own_check_alone(
     assert [name for name in checks if check_symbols(changed, name).findings] == [check]
 
 
-def test_another_dropout_than_none_has_no_published_cost(clean: Case) -> None:
-    ranks = [check_symbols(with_symbols(clean, p_drop=p), "dropout").findings[0].published_rank for p in (0.0, 0.3)]
-    assert ranks == ["7", ""]
+def test_a_finding_says_of_what_it_is_and_how_large(clean: Case) -> None:
+    (finding,) = check_symbols(with_symbols(clean, p_drop=0.3), "dropout").findings
+    assert (finding.what, finding.amount, finding.published_rank) == ("p_drop", 0.3, "7")
+    many = check_symbols(with_symbols(clean, num_heads=1, d_k=32, d_v=32, d_ff=1), "model").findings
+    assert {one.what for one in many} == {"num_heads", "d_ff"}  # d_k and d_v follow from the heads
 
 
-def test_more_and_fewer_updates_are_found(clean: Case) -> None:
-    assert titles(check_updates(with_log(clean, last_update=250))) == ["Trained for 50% of the updates"]
-    assert check_updates(with_log(clean, last_update=1500)).findings[0].published_rank == "A5"
+def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
+    assert case.trained is not None
+    epochs = tuple(
+        msgspec.structs.replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0.0))
+        for one in case.trained.log.epochs
+    )
+    return with_log(case, epochs=epochs, last_update=last_update)
+
+
+def test_updates_count_with_their_tokens(clean: Case) -> None:
+    assert titles(check_updates(with_tokens(clean, 1.0, 250))) == ["Trained for 50% of the updates"]
+    assert check_updates(with_tokens(clean, 1.0, 1500)).findings[0].published_rank == "A5"
+    assert check_updates(with_tokens(clean, 22.0, 45)).findings == ()  # 9 % of the updates, twice the tokens
+    assert check_updates(with_tokens(clean, 0.1, 500)).findings == ()  # a small batch, found as such
+    assert check_batch(with_tokens(clean, 0.1, 500)).findings[0].evidence[-1].what == "target tokens in all"
+
+
+def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
+    assert clean.trained is not None
+    assert check_divergence(clean).findings == ()
+    last = clean.trained.log.validations[-1]
+    lost = [*clean.trained.log.validations[:-1], msgspec.structs.replace(last, nll_bits=12.0)]
+    (finding,) = check_divergence(with_log(clean, validations=tuple(lost))).findings
+    assert finding.title.startswith("The training diverged after update ")
+    nan = [*lost[:-1], msgspec.structs.replace(last, nll_bits=float("nan"))]
+    assert check_divergence(with_log(clean, validations=tuple(nan))).findings
 
 
 @pytest.mark.parametrize("updates", [(420, 440, 460, 480), (400, 420, 440, 460, 480), (100, 440, 460, 480, 500)])

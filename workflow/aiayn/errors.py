@@ -44,6 +44,10 @@ class TableError(AiaynError):
     """A printed value or a cell cannot be joined or rendered."""
 
 
+class CommandError(AiaynError):
+    """A file of commands is unreadable, cut, or holds no command that is known."""
+
+
 class LaunchError(AiaynError):
     """A job could not be submitted, or died without a word; the message carries the tail of its log."""
 

@@ -1,0 +1,387 @@
+"""fairseq's commands in a file: what each asks for, under the names of a printed Namespace, defaults filled in.
+
+A flag that is absent has the default of fairseq 0.12 (fairseq_options.csv) or what its `--arch` sets
+(fairseq_architectures.csv); both tables are made from the installed fairseq by tests/fairseq_options.py. The result
+is the mapping that `analysis.logs.arguments` reads off a log, so that one table leads from either to the symbols.
+"""
+
+import csv
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from aiayn.errors import CommandError
+from analysis.doctor.shell import ShellCommand, Word, split_commands, split_words
+from analysis.logs.types import Argument, LogStruct
+
+OPTIONS_PATH = Path(__file__).with_name("fairseq_options.csv")
+ARCHITECTURES_PATH = Path(__file__).with_name("fairseq_architectures.csv")
+MODEL_KEYS = (
+    "encoder_layers", "decoder_layers", "encoder_embed_dim", "decoder_embed_dim", "encoder_ffn_embed_dim",
+    "decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads", "encoder_normalize_before",
+    "decoder_normalize_before", "encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings",
+    "share_all_embeddings", "share_decoder_input_output_embed", "layernorm_embedding", "no_scale_embedding",
+    "adaptive_softmax_cutoff", "encoder_layerdrop", "decoder_layerdrop", "no_cross_attention",
+    "cross_self_attention", "activation_fn", "dropout", "attention_dropout", "activation_dropout",
+)  # fmt: skip
+# What fairseq takes from the training's own options: the keys whose defaults count for an absent flag.
+DEFAULTED_KEYS = (
+    "task", "criterion", "lr_scheduler", "lr", "clip_norm", "update_freq", "max_update", "max_epoch", "label_smoothing",
+    "adam_betas", "adam_eps", "weight_decay", "warmup_updates", "warmup_init_lr", "fp16", "bf16",
+    "memory_efficient_fp16", "seed",
+)  # fmt: skip
+GENERATION_KEYS = ("beam", "lenpen", "max_len_a", "max_len_b", "gen_subset", "sacrebleu", "scoring", "post_process")
+OLDER_FLAGS = {"--min-lr": 1, "--raw-text": 0, "--lazy-load": 0, "--relu-dropout": 1, "--no-c10d": 0}
+_RENAMED = {"max_sentences": "batch_size", "remove_bpe": "post_process", "relu_dropout": "activation_dropout"}
+_MAX_BYTES = 4_000_000
+
+Program = Literal["train", "generate", "preprocess", "average", "score"]
+_PROGRAMS: dict[str, Program] = {
+    "fairseq-train": "train", "fairseq-hydra-train": "train", "train.py": "train", "hydra_train.py": "train",
+    "fairseq_cli.train": "train", "fairseq.train": "train", "fairseq-generate": "generate", "generate.py": "generate",
+    "fairseq_cli.generate": "generate", "fairseq-interactive": "generate", "interactive.py": "generate",
+    "fairseq_cli.interactive": "generate", "fairseq-preprocess": "preprocess", "preprocess.py": "preprocess",
+    "fairseq_cli.preprocess": "preprocess", "average_checkpoints.py": "average", "average_checkpoints": "average",
+    "fairseq-score": "score", "score.py": "score", "fairseq_cli.score": "score", "sacrebleu": "score",
+    "sacrebleu.sh": "score", "compound_split_bleu.sh": "score", "multi-bleu.perl": "score",
+    "multi-bleu-detok.perl": "score",
+}  # fmt: skip
+# Metrics of the programs that score; fairseq-generate's own BLEU is `bleu_fairseq`.
+METRIC_BY_SCORER = {
+    "compound_split_bleu.sh": "bleu_tok_compound_split", "sacrebleu": "bleu_sacre_13a",
+    "sacrebleu.sh": "bleu_sacre_13a", "multi-bleu.perl": "bleu_tok_moses", "multi-bleu-detok.perl": "bleu_sacre_13a",
+    "fairseq-score": "bleu_fairseq", "score.py": "bleu_fairseq", "fairseq_cli.score": "bleu_fairseq",
+}  # fmt: skip
+_SBATCH = re.compile(r"^\s*#SBATCH\s+(.*)$", re.MULTILINE)
+_PER_NODE = re.compile(r"--(?:gres=gpu(?::[A-Za-z]\w*)?:|gpus-per-node[= ](?:\w+:)?)(\d+)")
+_NODES = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)(?:\s|$)")
+_GPUS = re.compile(r"(?:--gpus[= ](?:\w+:)?)(\d+)")
+_BLEU = re.compile(
+    r"(?P<name>BLEU\S*(?: score)?)\s*=\s*(?P<value>\d+(?:\.\d+)?)\b,?\s*(?P<precisions>[\d./]+)\s*"
+    r"\(BP ?= ?(?P<bp>[\d.]+),? ratio ?= ?(?P<ratio>[\d.]+),? \w+ ?= ?(?P<hypothesis>\d+),? \w+ ?= ?(?P<reference>\d+)\)"
+)
+
+
+class PastedBleu(LogStruct, frozen=True, kw_only=True):
+    """A line of BLEU that stands in the file: value in percent, lengths in tokens."""
+
+    line: int
+    metric: str
+    value: float
+    brevity_penalty: float
+    ratio: float
+    hypothesis_length: int
+    reference_length: int
+
+
+class FairseqCommand(LogStruct, frozen=True, kw_only=True):
+    """One command. `arguments` are as of a Namespace, `line_by_key` has those that were given.
+
+    `unread` are given values that only a run could tell, with their flags; `unknown` flags that fairseq 0.12 has not.
+    """
+
+    program: Program
+    name: str
+    line: int
+    arguments: dict[str, Argument]
+    line_by_key: dict[str, int]
+    data: str
+    num_gpus: int | None
+    num_gpus_from: str
+    unread: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+class CommandFile(LogStruct, frozen=True, kw_only=True):
+    """What stands in a file: fairseq's commands in their order, and lines of BLEU."""
+
+    path: str
+    commands: tuple[FairseqCommand, ...]
+    bleus: tuple[PastedBleu, ...]
+
+
+class _Option(NamedTuple):
+    key: str
+    num_values: str
+    default: str
+
+
+def read_command_file(path: Path) -> CommandFile:
+    """Return fairseq's commands and the BLEU lines of a file.
+
+    Raises:
+        CommandError: if it is no text, cut, or holds neither a training nor a generation of fairseq's.
+    """
+    text = _read_text(path)
+    commands = list(_fairseq_commands(split_commands(text, str(path)), _sbatch_gpus(text)))
+    if not any(command.program in ("train", "generate") for command in commands):
+        commented = [
+            number for number, line in enumerate(text.split("\n"), 1)
+            if re.match(r"\s*#.*(?:fairseq-(?:train|generate)|\b(?:train|generate)\.py\b.*--)", line)
+        ]  # fmt: skip
+        where = f"it stands in comments alone (line {commented[0]})" if commented else "none is there"
+        raise CommandError(
+            f"{path}: no fairseq-train and no fairseq-generate with its flags: {where}; give a file with the command "
+            "as it is run, such as `fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
+        )
+    return CommandFile(path=str(path), commands=tuple(commands), bleus=tuple(_bleus(text)))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read ({error.strerror}); give a file with a command") from error
+    if not content.strip():
+        raise CommandError(f"{path}: empty; expected a fairseq-train or fairseq-generate command")
+    if len(content) > _MAX_BYTES:
+        raise CommandError(f"{path}: {len(content):,} bytes; expected a script; of a log give its folder as WHAT")
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise CommandError(f"{path}: UTF-16, by its first two bytes; save it as UTF-8")
+    if b"\0" in content:
+        raise CommandError(f"{path}: byte {content.index(0)} is 0: no text; expected a script or a command line")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CommandError(f"{path}:{line}: byte {error.start} is no UTF-8; save the file as UTF-8") from error
+
+
+def _fairseq_commands(
+    commands: Sequence[ShellCommand], sbatch: tuple[int, str] | None
+) -> Iterator[FairseqCommand]:
+    for command in commands:
+        yield from _found_in(list(command.words), command.variables, sbatch)
+
+
+def _found_in(
+    words: list[Word], variables: dict[str, str], sbatch: tuple[int, str] | None
+) -> Iterator[FairseqCommand]:
+    """Yield the command of fairseq's among words, be it behind a launcher or within one word (`bash -c`)."""
+    for index, word in enumerate(words):
+        name = PurePosixPath(word.text.replace("\\", "/")).name
+        program = _PROGRAMS.get(name)
+        if program is not None and _is_command(program, words, index):
+            gpus = _num_gpus(words[:index], variables) or sbatch
+            yield parse_command(program, name, words[index].line, words[index + 1 :], gpus)
+            return
+    for word in words:
+        inner = word.text.partition("=")[2] if re.match(r"\w+=\S", word.text) else word.text
+        if " " in inner and " --" in inner:
+            found = split_words(inner, word.line)
+            if any(PurePosixPath(one.text).name in _PROGRAMS for one in found):
+                yield from _found_in(found, variables, sbatch)
+            elif any(one.text == "--arch" for one in found):  # make train ARGS="..."
+                yield parse_command("train", "train", word.line, found, sbatch)
+
+
+def _is_command(program: Program, words: list[Word], index: int) -> bool:
+    """Tell a command from a word of prose or another's file of that name."""
+    before = [word.text for word in words[:index]]
+    flags = [word.text.split("=")[0] for word in words[index + 1 :] if word.text.startswith("-")]
+    if any(word in ("cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd") for word in before):
+        return False
+    if program in ("average", "score", "preprocess"):
+        return program == "score" or any(flag in ("--inputs", "--trainpref", "--destdir", "--only-source") for flag in flags)
+    name = words[index].text
+    if "hydra" in name:
+        return True
+    if name.endswith(".py"):  # others have a train.py too
+        known = [flag for flag in flags if flag in ("--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler")]
+        return bool(known)
+    return len(flags) > 1 or (len(flags) == 1 and len(words) > index + 2)
+
+
+def parse_command(
+    program: Program, name: str, line: int, words: Sequence[Word], gpus: tuple[int, str] | None = None
+) -> FairseqCommand:
+    """Return a command from its words, without its name; defaults filled in.
+
+    `gpus` are as many as a launcher starts or lets be seen, and what says so.
+    """
+    if "hydra" in name:
+        return _parse_hydra(name, line, words, gpus)
+    options = read_options()["generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"]
+    value_by_key: dict[str, str] = {}
+    line_by_key: dict[str, int] = {}
+    positional: list[Word] = []
+    unknown: list[str] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        flag, equals, value = word.text.partition("=")
+        if not re.match(r"-{1,2}[A-Za-z]", flag):
+            positional.append(word)
+            continue
+        option = options.get(flag)
+        if option is None:
+            older = OLDER_FLAGS.get(flag)
+            if older is None and program in ("train", "generate"):
+                unknown.append(flag)
+            key = flag.lstrip("-").replace("-", "_")
+            option = _Option(key, "0" if older == 0 else "?" if older is None else "1", "")
+        key = _RENAMED.get(option.key, option.key)
+        if not equals:
+            value, index = _values(words, index, option.num_values)
+        value_by_key[key], line_by_key[key] = value, word.line
+    arguments = {key: _argument(value) for key, value in value_by_key.items()}
+    if program in ("train", "generate"):
+        arguments = _with_defaults(program, arguments)
+    if isinstance(size := arguments.get("distributed_world_size"), int) and (gpus is None or size > gpus[0]):
+        gpus = (size, "--distributed-world-size")
+    if value_by_key.get("cpu") == "True":
+        gpus = (1, "--cpu")
+    unread = [f"{key}: {value}" for key, value in value_by_key.items() if re.search(r"\$[\w({@]|`", value)]
+    for key, value in value_by_key.items():
+        if re.search(r"\$[\w({@]|`", value):
+            arguments[key] = None
+    return FairseqCommand(
+        program=program, name=name, line=line, arguments=arguments, line_by_key=line_by_key,
+        data=positional[0].text if positional else "", num_gpus=gpus[0] if gpus else None,
+        num_gpus_from=gpus[1] if gpus else "", unread=tuple(unread), unknown=tuple(dict.fromkeys(unknown)),
+    )  # fmt: skip
+
+
+def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, int]:
+    """Return a flag's value and the place after it; a negative number is a value, another dash a flag."""
+
+    def is_value(place: int) -> bool:
+        return place < len(words) and (
+            not words[place].text.startswith("-") or re.fullmatch(r"-[\d.]+(e-?\d+)?", words[place].text) is not None
+        )
+
+    if num_values == "0" or not is_value(index):
+        return "True", index
+    if num_values == "*":
+        end = index
+        while is_value(end):
+            end += 1
+        return " ".join(word.text for word in words[index:end]), end
+    return words[index].text, index + 1
+
+
+def _parse_hydra(name: str, line: int, words: Sequence[Word], gpus: tuple[int, str] | None) -> FairseqCommand:
+    """Return a command of hydra's from its overrides, `group.key=value`; what its config file says is not known."""
+    arguments: dict[str, Argument] = {}
+    line_by_key, unread = {}, []
+    for index, word in enumerate(words):
+        found = re.match(r"\+{0,2}(?:[\w/]+\.)*(\w+)=(.*)", word.text)
+        if word.text.startswith("--config"):
+            value = word.text.partition("=")[2] or (words[index + 1].text if index + 1 < len(words) else "")
+            unread.append(f"{word.text.partition('=')[0].lstrip('-')}: {value}")
+        elif found:
+            key = {"_name": "arch"}.get(found[1], found[1])
+            arguments[key], line_by_key[key] = _argument(found[2]), word.line
+    if isinstance(size := arguments.get("distributed_world_size"), int):
+        gpus = (size, "distributed_world_size")
+    return FairseqCommand(
+        program="train", name=name, line=line, arguments=arguments, line_by_key=line_by_key,
+        data=str(arguments.get("data") or ""), num_gpus=gpus[0] if gpus else None,
+        num_gpus_from=gpus[1] if gpus else "", unread=tuple(unread), unknown=(),
+    )  # fmt: skip
+
+
+def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Argument]:
+    options = {option.key: option for option in read_options()[program].values()}
+    keys = DEFAULTED_KEYS if program == "train" else GENERATION_KEYS
+    arguments = {key: _argument(options[key].default) if options[key].default else None for key in keys}
+    if program == "train":
+        arguments |= read_architectures().get(str(given.get("arch")), {})
+    arguments |= given
+    if program == "train" and "warmup_updates" not in given and arguments.get("lr_scheduler") != "inverse_sqrt":
+        arguments["warmup_updates"] = 0  # the default of the others
+    return arguments
+
+
+def _argument(text: str) -> Argument:
+    """Return a value as a printed Namespace has it; a list of one is that one."""
+    text = text.strip()
+    if found := re.fullmatch(r"\[([^,\]]*)\]", text):
+        text = found[1].strip()
+    if text in ("True", "False", "None", "true", "false", "null"):
+        return {"true": True, "false": False}.get(text.lower())
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text
+
+
+@functools.cache
+def read_options() -> dict[str, dict[str, _Option]]:
+    """Return the options of fairseq 0.12 by command and flag."""
+    options: dict[str, dict[str, _Option]] = {}
+    with OPTIONS_PATH.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            option = _Option(row["key"], row["num_values"], row["default"])
+            options.setdefault(row["program"], {})[row["flag"]] = option
+    return options
+
+
+@functools.cache
+def read_architectures() -> dict[str, dict[str, Argument]]:
+    """Return what each `--arch` of fairseq's transformer sets."""
+    with ARCHITECTURES_PATH.open(encoding="utf-8", newline="") as lines:
+        return {row.pop("arch"): {key: _argument(value) for key, value in row.items()} for row in csv.DictReader(lines)}
+
+
+def _num_gpus(launcher: Sequence[Word], variables: dict[str, str]) -> tuple[int, str] | None:
+    """Return how many GPUs a launcher starts, or lets be seen, and what says so."""
+    text = " ".join(word.text for word in launcher)
+    per_node = re.search(r"--nproc[-_]per[-_]node[= ](\d+)", text)
+    if per_node:
+        nodes = re.search(r"--nnodes[= ](\d+)", text)
+        num_nodes = int(nodes[1]) if nodes else 1
+        return int(per_node[1]) * num_nodes, "the launcher"
+    if launcher and launcher[0].text in ("srun", "salloc") and (found := _slurm_gpus(text)):
+        return found, "srun"
+    seen = variables.get("CUDA_VISIBLE_DEVICES", "")
+    if re.fullmatch(r"\d+(?:\s*,\s*\d+)*,?", seen):
+        return len(re.findall(r"\d+", seen)), "CUDA_VISIBLE_DEVICES"
+    return None
+
+
+def _sbatch_gpus(text: str) -> tuple[int, str] | None:
+    found = _slurm_gpus(" ".join(_SBATCH.findall(text)))
+    return (found, "#SBATCH") if found else None
+
+
+def _slurm_gpus(flags: str) -> int | None:
+    if found := _GPUS.search(flags):
+        return int(found[1])
+    if found := _PER_NODE.search(flags):
+        nodes = _NODES.search(flags)
+        return int(found[1]) * (int(nodes[1]) if nodes else 1)
+    return None
+
+
+def _bleus(text: str) -> Iterator[PastedBleu]:
+    """Yield the lines of BLEU that stand in the file, as fairseq, multi-bleu.perl and sacreBLEU print them."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := _BLEU.search(line):
+            name = found["name"]
+            is_sacre = "|" in name or "BP = " in line
+            metric = (
+                ("bleu_sacre_intl" if "tok:intl" in name else "bleu_sacre_13a") if is_sacre
+                else "bleu_fairseq" if name.startswith("BLEU4") else "bleu_tok_moses"
+            )  # fmt: skip
+            if is_sacre and re.search(r"case[:.]lc", name):
+                metric += "_lc"
+            yield PastedBleu(
+                line=number, metric=metric, value=float(found["value"]), brevity_penalty=float(found["bp"]),
+                ratio=float(found["ratio"]), hypothesis_length=int(found["hypothesis"]),
+                reference_length=int(found["reference"]),
+            )  # fmt: skip
+
+
+def with_num_gpus(command: FairseqCommand, num_gpus: int | None) -> FairseqCommand:
+    """Return the command on a number of GPUs that its user tells."""
+    if num_gpus is None:
+        return command
+    return msgspec.structs.replace(command, num_gpus=num_gpus, num_gpus_from="--num-gpus")

@@ -1,0 +1,358 @@
+"""What each finding of the doctor costs in BLEU, how likely it is behind what is missing, and their order by that.
+
+Costs are those of published/costs.csv and Table 3 that were seen on the run's own corpus with a system of its kind and
+a difference of that size; a fault planted in the demo is one for the demo alone. The costs of all causes together are
+never more than what is missing beside the printed number.
+"""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+
+from aiayn.errors import TableError
+from aiayn.spec import read_system
+from analysis.doctor.causes import PLACE_BY_CHECK
+from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
+from analysis.doctor.types import Cost, Diagnosis, Finding, Missing, Outcome
+from analysis.logs.symbols import symbols_of_spec
+from paper_tables.csv_rows import read_rows
+from paper_tables.published import PUBLISHED_FOLDER, find_printed, read_cells, read_table
+from paper_tables.reference import WHOLE_SCORE, read_gaps
+
+PAPER_CORPORA = {"wmt14_en_de": "en-de", "wmt14_en_fr": "en-fr"}
+OTHER_CORPORA = ("iwslt14_de_en",)  # on which differences were measured that the paper's corpora have no cost of
+DEMO_CORPUS = "demo_en_de"
+NOISE = 0.3  # two runs of one recipe lie this far apart (cause 12 of causes.csv)
+UNKNOWN_COST = "cost unknown: nobody published one for this corpus, system and size"
+PLANTED_SOURCE = "planted in base of the demo, 500 updates, one seed (tests/doctor/planted_faults.md)"
+# BLEU lost in the demo by check: the fault as it was planted, and its loss; two seeds lie 1.2 apart.
+PLANTED_BY_CHECK: dict[str, tuple[tuple[str, float], ...]] = {
+    "batch": (("batch an eighth", 83.7),),
+    "schedule": (("warm-up ten times", 80.9),),
+    "norm_order": (("pre-norm", -1.9),),
+    "dropout": (("dropout 0", -4.4),),
+    "smoothing": (("smoothing 0", 4.6),),
+    "updates": (("half the updates", 46.6),),
+    "vocabulary": (("separate vocabularies", -3.7),),
+    "alignment": (("10 % misaligned pairs", 2.0),),
+    "average": (("no averaging", 1.9),),
+    "search": (("beam 1", 1.5), ("maximum length 10", 24.0)),
+    "pieces": (("`@@ ` left in", 59.7),),
+    "reference_order": (("references in another order", 90.7),),
+    "definition": (("lower-cased scoring", 0.0),),
+}
+CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
+LIKELIHOODS = ("measured", "likely", "possible", "unknown", "unlikely", "raises")
+_FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A difference of a size `at_least` to `at_most` ('': any), on one of `corpora`, and what it was seen to cost.
+
+    `what` and the size are those of `Finding`; `rank` is that of causes.csv ('': it has none).
+    """
+
+    what: _Text
+    rank: str
+    at_least: str
+    at_most: str
+    corpora: _Text
+    systems: Literal["base", "big", ""]
+    direction: Literal["lowers", "raises"]
+    cost_low: _Text
+    cost_high: _Text
+    certainty: Literal["confirmed", "measured", "suspected"]
+    evidence: _Text
+    source: _Text
+
+    def speaks_of(self, finding: Finding, corpus: str, system: str) -> bool:
+        """Tell whether this is a cost of such a finding."""
+        if (self.what, self.rank) != (finding.what, finding.published_rank):
+            return False
+        if corpus not in self.corpora.split() or self.systems not in ("", system):
+            return False
+        if not self.at_least and not self.at_most:
+            return True
+        amount = finding.amount
+        if amount is None:
+            return False
+        low, high = float(self.at_least or 0), float(self.at_most or math.inf)
+        return low * (1 - 1e-9) <= amount <= high * (1 + 1e-9)
+
+
+class _Known(NamedTuple):
+    """The published cost of a finding: bounds in BLEU, positive if it lowers; `high` infinite for `all`."""
+
+    low: float
+    high: float
+    certainty: str
+    source: str
+
+
+def read_costs(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCost]:
+    """Every published cost of a difference of known size.
+
+    Raises:
+        TableError: the file is malformed, a bound is no number, or a range is upside down.
+    """
+    placed = read_rows(folder / "costs.csv", PublishedCost)
+    for place, cost in placed:
+        bounds = [cost.cost_low, "100" if cost.cost_high == WHOLE_SCORE else cost.cost_high]
+        sizes = [text for text in (cost.at_least, cost.at_most) if text]
+        try:
+            numbers = [float(text) for text in (*bounds, *sizes)]
+        except ValueError as error:
+            raise TableError(f"{place}: {error}; sizes and costs are numbers, a cost may end in 'all'") from error
+        if not 0 <= numbers[0] <= numbers[1] or sorted(numbers[2:]) != numbers[2:]:
+            raise TableError(f"{place}: bounds {bounds} for sizes {sizes}; expected the smaller first, none below 0")
+    return [cost for _, cost in placed]
+
+
+def published_system(system: str) -> str:
+    """Return the system that published costs are of: `big` for the big ones, `base` for all others."""
+    return "big" if system.startswith("big") else "base"
+
+
+def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis:
+    """Return the diagnosis with costs, findings ranked by likelihood, and differences that cost nothing set apart.
+
+    `missing` is what is missing where the caller knows; else it is taken from the diagnosis's own scores.
+
+    Raises:
+        TableError: if a published file is malformed.
+    """
+    if diagnosis.corpus not in PAPER_CORPORA and diagnosis.corpus not in OTHER_CORPORA:
+        findings = [_of_the_demo(finding, diagnosis) for finding in diagnosis.findings]
+        return msgspec.structs.replace(diagnosis, findings=rank(findings))
+    costs, table3 = read_costs(), _table3_costs()
+    known_by_place = {
+        place: _known_cost(finding, diagnosis.corpus, diagnosis.system, costs, table3)
+        for place, finding in enumerate(diagnosis.findings)
+    }
+    harmless = [place for place, known in known_by_place.items() if known is not None and _costs_nothing(known)]
+    raised = sum(-known.low for known in known_by_place.values() if known is not None and known.low < 0)
+    missing = missing or _missing(diagnosis)
+    if missing is not None and missing.is_known and raised:
+        words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
+        missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
+    kept = [(finding, known_by_place[place]) for place, finding in enumerate(diagnosis.findings) if place not in harmless]
+    findings = _shared_out(kept, missing)
+    freed = [msgspec.structs.replace(diagnosis.findings[place], costs=(_zero(known_by_place[place]),)) for place in harmless]
+    left = {finding.check for finding in findings}
+    outcomes = tuple(
+        _seen(outcome, freed) if outcome.findings and outcome.check not in left else outcome
+        for outcome in diagnosis.outcomes
+    )
+    return msgspec.structs.replace(
+        diagnosis, findings=rank(findings), harmless=tuple(freed), outcomes=outcomes, missing=missing
+    )
+
+
+def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings by likelihood, among these by how well their costs are known and how high; symptoms last."""
+
+    def key(finding: Finding) -> tuple[bool, int, int, float, int]:
+        cost = finding.costs[0] if finding.costs else None
+        likelihood = LIKELIHOODS.index(finding.likelihood or "unknown")
+        amount = 0.0 if cost is None or cost.low is None else (cost.low + (cost.high or cost.low)) / 2
+        certainty = CERTAINTIES.index(cost.certainty) if cost else len(CERTAINTIES)
+        is_symptom = finding.is_symptom
+        return is_symptom, likelihood, certainty, -amount, PLACE_BY_CHECK[finding.check]
+
+    return tuple(sorted(findings, key=key))
+
+
+def missing_bleu(corpus: str, system: str, role: str, bleu: float, metric: str = "") -> Missing | None:
+    """Return what a BLEU lacks beside the printed number of its system, the higher one of two editions; None without.
+
+    A number in another definition than the printed one's lacks what that definition costs, too: it is a cause.
+    """
+    pair = PAPER_CORPORA.get(corpus, "")
+    printed = [
+        (join.metric, float(find_printed(join, read_table(join.table)).value), join.table)
+        for join in read_cells()
+        if (join.language_pair, join.system, join.role) == (pair, system, role) and join.metric.startswith("bleu")
+    ]
+    if not printed:
+        return None
+    printed_metric, value, table = max(printed, key=lambda one: one[1])
+    lowest = min(one[1] for one in printed)
+    own = metric or printed_metric
+    words = f"{value:g} printed in Table {table} ({printed_metric}), {bleu:g} here ({own})"
+    return Missing(low=lowest - bleu, high=value - bleu, words=words)
+
+
+def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
+    """Return a finding of another corpus: measured on the run itself, or planted in the demo if it is the demo's."""
+    if finding.costs:
+        likelihood = "raises" if (finding.costs[0].low or 0.0) < 0 else "measured"
+        return msgspec.structs.replace(finding, likelihood="" if finding.is_symptom else likelihood)
+    planted = PLANTED_BY_CHECK.get(finding.check, ()) if diagnosis.corpus == DEMO_CORPUS else ()
+    costs = tuple(
+        Cost(low=loss, high=loss, words="", source=f"{fault}, {PLANTED_SOURCE}", certainty="planted")
+        for fault, loss in planted
+    )
+    if finding.is_symptom or not costs:
+        costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
+    likelihood = "" if finding.is_symptom else "possible" if planted else "unknown"
+    return msgspec.structs.replace(finding, costs=costs, likelihood=likelihood)
+
+
+def _missing(diagnosis: Diagnosis) -> Missing | None:
+    for role in ("test", "dev"):
+        if role in diagnosis.scores:
+            value = round(diagnosis.scores[role], 2)
+            missing = missing_bleu(diagnosis.corpus, diagnosis.system, role, value)
+            if missing is not None:
+                return missing
+    for role in ("test", "dev"):
+        whole = missing_bleu(diagnosis.corpus, diagnosis.system, role, 0.0)
+        if whole is not None:
+            words = "no score was given: at most the whole printed number"
+            return Missing(low=0.0, high=whole.high, words=words, is_known=False)
+    return None
+
+
+def _known_cost(
+    finding: Finding, corpus: str, system: str, costs: Sequence[PublishedCost], table3: dict[tuple[str, object], "_Known"]
+) -> _Known | None:
+    """Return the published cost of a finding: from the lowest to the highest that was seen, as sure as the least."""
+    kind = published_system(system)
+    rows = [
+        _Known(float(row.cost_low), math.inf if row.cost_high == WHOLE_SCORE else float(row.cost_high), row.certainty,
+               f"{row.evidence}; {row.source}")
+        if row.direction == "lowers"
+        else _Known(-float(row.cost_high), -float(row.cost_low), row.certainty, f"{row.evidence}; {row.source}")
+        for row in costs
+        if row.speaks_of(finding, corpus, kind)
+    ]  # fmt: skip
+    if corpus == "wmt14_en_de" and kind == "base":
+        value = finding.evidence[0].found if finding.amount is None else finding.amount
+        rows += [table3[finding.what, value]] if (finding.what, value) in table3 else []
+    if finding.what.startswith("definition "):
+        rows += _definition_cost(finding.what.removeprefix("definition "), corpus)
+    if finding.is_symptom or not rows:
+        return None
+    sources = "; ".join(dict.fromkeys(row.source for row in rows))
+    certainty = max((row.certainty for row in rows), key=CERTAINTIES.index)
+    return _Known(min(row.low for row in rows), max(row.high for row in rows), certainty, sources)
+
+
+def _definition_cost(metric: str, corpus: str) -> list[_Known]:
+    """Return by how much a definition reads below that of the printed number, by published gaps on newstest2014."""
+    pair = PAPER_CORPORA.get(corpus)
+    metric = _FAIRSEQ_GAP.get(metric, metric)
+    if pair is None or metric == PRINTED_METRIC_BY_LANGUAGE_PAIR[pair]:
+        return []
+    gaps = [
+        gap for gap in read_gaps()
+        if (gap.language_pair, gap.definition_to, gap.testset, gap.counts) == (pair, metric, "newstest2014", "yes")
+    ]  # fmt: skip
+    if not gaps:
+        return []
+    low, high = min(gap.bounds[0] for gap in gaps), max(gap.bounds[1] for gap in gaps)
+    return [_Known(float(low), float(high), "confirmed", "; ".join(dict.fromkeys(gap.source for gap in gaps)))]
+
+
+def _table3_costs() -> dict[tuple[str, object], _Known]:
+    """Return what the paper's own variations cost on newstest2013, by the one symbol that a row changes."""
+    base = symbols_of_spec(read_system("base", "paper").training)
+    cells = read_table(3)
+    joins = [join for join in read_cells() if join.table == 3 and join.metric.startswith("bleu")]
+    printed = {join.system: Decimal(find_printed(join, cells).value) for join in joins}
+    costs: dict[tuple[str, object], _Known] = {}
+    for system in printed:
+        if not system.startswith("table3_"):
+            continue
+        symbols = symbols_of_spec(read_system(system, "paper").training)
+        changed = [name for name in symbols if symbols[name] != base.get(name)]
+        named = next((name for name in ("num_heads", "d_model", "d_k") if name in changed), None) or changed[0]
+        value = symbols[named]
+        loss = float(printed["base"] - printed[system])
+        row = system.split("_")[1].upper()
+        source = f"{printed[system]} against {printed['base']} on newstest2013; the paper, Table 3 ({row})"
+        key = value if isinstance(value, str) else float(value)
+        costs[named, key] = _Known(loss, loss, "confirmed", source)
+    return costs
+
+
+def _costs_nothing(known: _Known) -> bool:
+    return known.low == known.high == 0 and known.certainty in ("confirmed", "measured")
+
+
+def _zero(known: _Known | None) -> Cost:
+    return Cost(low=0.0, high=0.0, words="", source=known.source if known else "", certainty=known.certainty if known else "")
+
+
+def _seen(outcome: Outcome, harmless: Sequence[Finding]) -> Outcome:
+    """Return an outcome whose differences cost nothing: seen, with the published runs that say so."""
+    words = [
+        f"{one.evidence[0].what} {one.evidence[0].found}, expected {one.evidence[0].expected}: costs nothing in "
+        f"published runs ({one.costs[0].source})"
+        for one in harmless
+        if one.check == outcome.check
+    ]
+    return Outcome(check=outcome.check, seen="; ".join(words))
+
+
+def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing | None) -> list[Finding]:
+    """Return findings with costs and likelihoods; the published costs share what measured ones leave of the missing."""
+    measured = sum(
+        max(0.0, cost.low or 0.0) for finding, _ in pairs if not finding.is_symptom for cost in finding.costs[:1]
+    )
+    rest = None if missing is None else max(0.0, missing.high - measured)
+    candidates = [
+        (place, known)
+        for place, (finding, known) in enumerate(pairs)
+        if known is not None and not finding.costs and not finding.is_symptom and known.high > 0
+    ]
+    is_known = missing is not None and missing.is_known
+    fitting = [(place, known) for place, known in candidates if rest is None or not is_known or known.low <= rest + NOISE]
+    share = dict(zip([place for place, _ in fitting], _shares([known for _, known in fitting], rest), strict=True))
+    findings = []
+    for place, (finding, known) in enumerate(pairs):
+        likelihood, costs = "unknown", finding.costs
+        if costs:
+            likelihood = "raises" if (costs[0].low or 0.0) < 0 else "measured"
+        elif finding.is_symptom:
+            likelihood = ""
+        elif known is None:
+            costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
+        elif known.high <= 0:
+            likelihood, costs = "raises", (Cost(low=known.low, high=known.high, words="", source=known.source, certainty=known.certainty),)
+        elif place in share:
+            others = [other for where, other in fitting if where != place and other.high > NOISE]
+            is_likely = known.certainty == "confirmed" and not others
+            likelihood = "likely" if is_likely else "possible"
+            costs = (_cost(known, share[place]),)
+        else:
+            likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
+        findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))
+    return findings
+
+
+def _shares(known: Sequence[_Known], rest: float | None) -> list[tuple[float, float]]:
+    """Return the bounds of each cost, made smaller in equal measure where all of them are more than what is missing."""
+    if rest is None:
+        return [(one.low, min(one.high, 100.0)) for one in known]
+    bounds = [(min(max(one.low, 0.0), rest), min(one.high, rest)) for one in known]
+    lows, highs = sum(low for low, _ in bounds), sum(high for _, high in bounds)
+    if highs <= rest:
+        return bounds
+    if lows >= rest:
+        return [(low * rest / lows, low * rest / lows) for low, _ in bounds]
+    share = (rest - lows) / (highs - lows)
+    return [(low, low + (high - low) * share) for low, high in bounds]
+
+
+def _cost(known: _Known, share: tuple[float, float]) -> Cost:
+    """Return a cost as large as what is missing allows; where that is less than published, its words say so."""
+    published = f"{known.low:.1f} to {'all' if math.isinf(known.high) else f'{known.high:.1f}'}"
+    is_less = share[0] < known.low - 0.05 or (share[1] < known.high - 0.05 and not math.isinf(known.high))
+    words = f"published: {published}" if is_less or math.isinf(known.high) else ""
+    return Cost(low=share[0], high=share[1], words=words, source=known.source, certainty=known.certainty)
