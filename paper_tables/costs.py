@@ -337,17 +337,23 @@ def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing
 
 
 def _shares(known: Sequence[_Known], rest: float | None) -> list[tuple[float, float]]:
-    """Return the bounds of each cost, made smaller in equal measure where all of them are more than what is missing."""
+    """Return the bounds of each cost as far as all of them together fit into what is missing.
+
+    Where the highest do not fit, each gives up the same part of its range; where not even the lowest do, each has a
+    part in proportion to its highest.
+    """
     if rest is None:
         return [(one.low, min(one.high, 100.0)) for one in known]
     bounds = [(min(max(one.low, 0.0), rest), min(one.high, rest)) for one in known]
     lows, highs = sum(low for low, _ in bounds), sum(high for _, high in bounds)
     if highs <= rest:
         return bounds
-    if lows >= rest:
-        return [(low * rest / lows, low * rest / lows) for low, _ in bounds]
-    share = (rest - lows) / (highs - lows)
-    return [(low, low + (high - low) * share) for low, high in bounds]
+    if lows <= rest and (lows < rest or len(bounds) == 1):
+        part = (rest - lows) / (highs - lows)
+        return [(low, low + (high - low) * part) for low, high in bounds]
+    parts = [min(one.high, 100.0) for one in known]
+    shares = [rest * part / sum(parts) for part in parts]
+    return [(min(low, share), share) for (low, _), share in zip(bounds, shares, strict=True)]
 
 
 def _cost(known: _Known, share: tuple[float, float]) -> Cost:

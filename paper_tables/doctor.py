@@ -3,19 +3,43 @@
 The expectation is the spec of the system that a run claims to be, and the averages that the paper's tables ask of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from aiayn.errors import RecordError
 from aiayn.spec import CorpusSpec, Overrides, overridden, read_corpus, read_system
+from analysis.doctor.before_training import (
+    MIN_SLIP,
+    Settings,
+    corpus_of,
+    findings_of,
+    nearest_system,
+    not_told,
+    settings_of,
+    slip_finding,
+    trials_of,
+)
 from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.collect_run import collect_run, list_runs, scale_of
 from analysis.doctor.diagnose import diagnose
-from analysis.doctor.types import Claim, Diagnosis, Scorer
-from paper_tables.costs import add_costs
+from analysis.doctor.fairseq_commands import read_command_file, with_num_gpus
+from analysis.doctor.types import Claim, Diagnosis, Missing, Scorer
+from paper_tables.costs import PAPER_CORPORA, add_costs, missing_bleu
 from paper_tables.published import evaluations_of, is_asked_for
 
-__all__ = ["Claim", "Diagnosis", "Scorer", "diagnose_folder", "diagnose_run", "list_run_names", "make_claim"]
+__all__ = [
+    "Claim",
+    "Diagnosis",
+    "Scorer",
+    "diagnose_commands",
+    "diagnose_folder",
+    "diagnose_run",
+    "diagnose_settings",
+    "list_run_names",
+    "make_claim",
+]
 MakeScorer = Callable[[CorpusSpec], Scorer]
 
 
@@ -47,6 +71,94 @@ def diagnose_folder(
         folder, claim, make_scorer(claim.corpus), hypotheses_path=hypotheses_path, references_path=references_path
     )
     return add_costs(diagnose(case))
+
+
+def diagnose_commands(
+    path: Path,
+    *,
+    num_gpus: int | None = None,
+    system: str | None = None,
+    corpus: str | None = None,
+    bleu: float | None = None,
+    metric: str | None = None,
+) -> list[Diagnosis]:
+    """Return for each training of a file of commands what differs from the paper's configuration it is nearest to.
+
+    `bleu` (percent, in `metric`, by default that of the file's own scoring) is what the training got, if it was run;
+    without it a BLEU line in the file counts.
+
+    Raises:
+        CommandError: if the file is no text, cut, or holds no command of fairseq's.
+        ConfigError: if there is no such system or corpus.
+    """
+    file = read_command_file(path)
+    commands = [with_num_gpus(command, num_gpus) for command in file.commands]
+    trials = trials_of(commands)
+    bleus_by_trial = [
+        [one for one in file.bleus if place == len(trials) - 1 or one.line < trials[place + 1].line]
+        for place in range(len(trials))
+    ]
+    diagnoses = []
+    for place, trial in enumerate(trials):
+        bleus = [one for one in bleus_by_trial[place] if place == 0 or one.line >= trial.line]
+        settings = settings_of(trial, str(path), bleus)
+        settings = settings._replace(metric=metric or settings.metric)
+        corpus_name, said_by = corpus_of(trial)
+        diagnosis = diagnose_settings(
+            settings, system=system, corpus=corpus or corpus_name or "wmt14_en_de", bleu=bleu, notes=not_told(settings, trial)
+        )
+        if not corpus and not corpus_name:
+            note = f"The corpus is not told by {said_by or 'the file'}: taken for WMT14 En-De; --corpus says otherwise."
+            diagnosis = msgspec.structs.replace(diagnosis, notes=(note, *diagnosis.notes))
+        name = f"{path}:{trial.line}"
+        diagnoses.append(msgspec.structs.replace(diagnosis, name=name))
+    return diagnoses
+
+
+def diagnose_settings(
+    settings: Settings,
+    *,
+    corpus: str,
+    system: str | None = None,
+    bleu: float | None = None,
+    role: str = "test",
+    missing: Missing | None = None,
+    notes: Sequence[str] = (),
+) -> Diagnosis:
+    """Return what differs from a system of the paper, with costs; `missing` overrides what a BLEU says is missing.
+
+    A corpus that is neither of the paper's is compared with the settings of En-De, and has no published costs.
+    """
+    paper_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
+    nearest = system or nearest_system(settings.symbols, PAPER_CORPORA[paper_corpus])
+    claim = make_claim(settings.place, "paper", nearest, paper_corpus, Overrides())
+    findings = findings_of(settings, claim)
+    if corpus != paper_corpus:
+        notes = (f"The corpus is none of the paper's ({corpus}): costs on WMT14 do not count here.", *notes)
+    if bleu is None and settings.bleus:
+        bleu = settings.bleus[-1].value
+    if missing is None and bleu is not None and corpus == paper_corpus:
+        missing = missing_bleu(corpus, nearest, role, bleu, settings.metric)
+    diagnosis = Diagnosis(
+        name=settings.place, scale="paper", system=nearest, corpus=corpus, files={"commands": settings.place},
+        findings=tuple(findings), outcomes=(), notes=tuple(notes),
+    )  # fmt: skip
+    answer = add_costs(diagnosis, missing)
+    if _is_unaccounted(answer):
+        unexplained = msgspec.structs.replace(diagnosis, findings=(*findings, slip_finding(settings)))
+        answer = add_costs(unexplained, missing)
+    return answer
+
+
+def _is_unaccounted(diagnosis: Diagnosis) -> bool:
+    """Tell whether several BLEU are missing that no difference of known cost can account for."""
+    missing = diagnosis.missing
+    if missing is None or not missing.is_known or missing.high < MIN_SLIP:
+        return False
+    if any(finding.what == "slip" for finding in diagnosis.findings):
+        return False
+    known = sum(finding.costs[0].high or 0.0 for finding in diagnosis.findings if finding.likelihood in ("likely", "possible"))
+    return missing.high - known > MIN_SLIP
 
 
 def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:

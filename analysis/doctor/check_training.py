@@ -1,12 +1,13 @@
 """Checks of the training, from its log alone: batch, schedule, model, regularisation, updates."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from aiayn.spec import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import TOLERANCE, deviation, expected_rate, fitted_schedule, wrong_rates
+from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
 from analysis.doctor.types import Case, Claim, Evidence, Finding, Outcome, Trained
 from analysis.logs.facts import dev_subset
 from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_spec
@@ -142,10 +143,18 @@ def check_schedule(case: Case) -> Outcome:
     steps = f"{training.warmup_steps:,} warm-up steps"
     fix = f"schedule {training.schedule} with {steps} (fairseq has base's equation 3 with --lr 7e-4)"
     symbol, amount = schedule_cause(here, asked)
+    if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
+        symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"
     return Outcome(
         check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),)
     )
+
+
+def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:
+    """Tell whether printed rates are the expected ones times a ratio, all of them but a few."""
+    num_so = sum(abs(deviation(training, rate) / ratio - 1) <= 2 * TOLERANCE for rate in rates)
+    return num_so >= (1 - 2 * MAX_WRONG_RATES) * len(rates)
 
 
 def schedule_cause(here: Symbols, asked: Symbols) -> tuple[str, float | None]:

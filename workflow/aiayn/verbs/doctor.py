@@ -2,8 +2,13 @@
 
 WHAT is RUN, a run's name or any unique beginning of it (default: the newest finished run), or FOLDER, a folder of
 anybody's training: fairseq's log, a data-bin, the output of fairseq-generate, or plain hypotheses and references.
-Checks and findings are in the order of the known causes of failed replications, from data to scoring. Each finding has
-its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix.
+Each finding has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix. Costs
+are those published of the run's own corpus, for a difference of that size; their sum is never more than what is missing
+beside the printed number. Findings are ranked by how likely they are behind it.
+
+Before a training: --command FILE compares a fairseq-train line or script (fairseq-generate and averaging too) with the
+paper's configuration of the nearest system, the likeliest and costliest difference first. Give the GPUs of the training
+with --num-gpus if the script does not say them. With --bleu, or a BLEU line in FILE, costs share what is missing.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
@@ -35,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the scale's config file, needed if it sets `updates` or `precision`",
     )  # fmt: skip
     add_changes_argument(parser)
+    parser.add_argument("--command", type=Path, metavar="FILE", help="a fairseq command or script, see above")
+    parser.add_argument("--num-gpus", type=int, metavar="N", help="for --command: GPUs of the training, all nodes")
+    parser.add_argument("--bleu", type=float, metavar="BLEU", help="for --command: its BLEU on newstest2014, in percent")
+    parser.add_argument("--metric", help="for --bleu: its definition (default: that of the scoring in FILE)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -46,9 +55,15 @@ def run(args: argparse.Namespace) -> None:
     """
     import msgspec
 
-    from aiayn.errors import AiaynError
+    from aiayn.errors import AiaynError, UsageError
     from paper_tables.layout_doctor import headline, render_diagnosis
 
+    if args.command is not None:
+        _diagnose_command(args)
+        return
+    for flag in ("num_gpus", "bleu", "metric"):
+        if getattr(args, flag) is not None:
+            raise UsageError(f"--{flag.replace('_', '-')}: is of --command FILE; leave it out, or name that file")
     is_folder = args.what is not None and Path(args.what).is_dir()
     diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
     if args.json:
@@ -57,6 +72,33 @@ def run(args: argparse.Namespace) -> None:
         print(render_diagnosis(diagnosis), end="")
     if diagnosis.findings:
         raise AiaynError(headline(diagnosis))
+
+
+def _diagnose_command(args: argparse.Namespace) -> None:
+    import msgspec
+
+    from aiayn.errors import AiaynError, UsageError
+    from paper_tables.doctor import diagnose_commands
+    from paper_tables.layout_commands import headline_of_commands, render_commands
+
+    for flag in ("what", "scale", "hypotheses", "references", "configfile"):
+        if getattr(args, flag) is not None:
+            name = "WHAT" if flag == "what" else f"--{flag}"
+            raise UsageError(f"{name}: is of a run or folder; --command FILE looks at the command alone: leave it out")
+    if args.num_gpus is not None and args.num_gpus < 1:
+        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more, those of all nodes together")
+    if args.bleu is not None and not 1 <= args.bleu <= 100:
+        raise UsageError(f"--bleu {args.bleu:g}: BLEU is taken in percent, between 1 and 100")
+    diagnoses = diagnose_commands(
+        args.command, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
+        metric=args.metric,
+    )  # fmt: skip
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(diagnoses), indent=1).decode("utf-8"))
+    else:
+        print(render_commands(diagnoses), end="")
+    if any(diagnosis.findings for diagnosis in diagnoses):
+        raise AiaynError(headline_of_commands(diagnoses))
 
 
 def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
