@@ -140,9 +140,13 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
     if missing is not None and missing.is_known and raised:
         words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
         missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
-    kept = [(finding, known_by_place[place]) for place, finding in enumerate(diagnosis.findings) if place not in harmless]
+    kept = [
+        (finding, known_by_place[place]) for place, finding in enumerate(diagnosis.findings) if place not in harmless
+    ]
     findings = _shared_out(kept, missing)
-    freed = [msgspec.structs.replace(diagnosis.findings[place], costs=(_zero(known_by_place[place]),)) for place in harmless]
+    freed = [
+        msgspec.structs.replace(diagnosis.findings[place], costs=(_zero(known_by_place[place]),)) for place in harmless
+    ]
     left = {finding.check for finding in findings}
     outcomes = tuple(
         _seen(outcome, freed) if outcome.findings and outcome.check not in left else outcome
@@ -219,7 +223,11 @@ def _missing(diagnosis: Diagnosis) -> Missing | None:
 
 
 def _known_cost(
-    finding: Finding, corpus: str, system: str, costs: Sequence[PublishedCost], table3: dict[tuple[str, object], "_Known"]
+    finding: Finding,
+    corpus: str,
+    system: str,
+    costs: Sequence[PublishedCost],
+    table3: dict[tuple[str, object], "_Known"],
 ) -> _Known | None:
     """Return the published cost of a finding: from the lowest to the highest that was seen, as sure as the least."""
     kind = published_system(system)
@@ -286,7 +294,9 @@ def _costs_nothing(known: _Known) -> bool:
 
 
 def _zero(known: _Known | None) -> Cost:
-    return Cost(low=0.0, high=0.0, words="", source=known.source if known else "", certainty=known.certainty if known else "")
+    return Cost(
+        low=0.0, high=0.0, words="", source=known.source if known else "", certainty=known.certainty if known else ""
+    )
 
 
 def _seen(outcome: Outcome, harmless: Sequence[Finding]) -> Outcome:
@@ -312,7 +322,9 @@ def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing
         if known is not None and not finding.costs and not finding.is_symptom and known.high > 0
     ]
     is_known = missing is not None and missing.is_known
-    fitting = [(place, known) for place, known in candidates if rest is None or not is_known or known.low <= rest + NOISE]
+    fitting = [
+        (place, known) for place, known in candidates if rest is None or not is_known or known.low <= rest + NOISE
+    ]
     share = dict(zip([place for place, _ in fitting], _shares([known for _, known in fitting], rest), strict=True))
     findings = []
     for place, (finding, known) in enumerate(pairs):
@@ -324,7 +336,10 @@ def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing
         elif known is None:
             costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
         elif known.high <= 0:
-            likelihood, costs = "raises", (Cost(low=known.low, high=known.high, words="", source=known.source, certainty=known.certainty),)
+            likelihood, costs = (
+                "raises",
+                (Cost(low=known.low, high=known.high, words="", source=known.source, certainty=known.certainty),),
+            )
         elif place in share:
             others = [other for where, other in fitting if where != place and other.high > NOISE]
             is_likely = known.certainty == "confirmed" and not others

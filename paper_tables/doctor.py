@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import RecordError
+from aiayn.errors import CommandError, RecordError
 from aiayn.spec import CorpusSpec, Overrides, overridden, read_corpus, read_system
 from analysis.doctor.before_training import (
     MIN_SLIP,
     Settings,
     corpus_of,
     findings_of,
+    is_translation,
     nearest_system,
     not_told,
     settings_of,
@@ -81,6 +82,7 @@ def diagnose_commands(
     corpus: str | None = None,
     bleu: float | None = None,
     metric: str | None = None,
+    missing: Missing | None = None,
 ) -> list[Diagnosis]:
     """Return for each training of a file of commands what differs from the paper's configuration it is nearest to.
 
@@ -88,11 +90,21 @@ def diagnose_commands(
     without it a BLEU line in the file counts.
 
     Raises:
-        CommandError: if the file is no text, cut, or holds no command of fairseq's.
+        CommandError: if the file is no text, cut, or holds no translation by fairseq.
         ConfigError: if there is no such system or corpus.
     """
+    if corpus is not None:
+        read_corpus(corpus)
     file = read_command_file(path)
-    commands = [with_num_gpus(command, num_gpus) for command in file.commands]
+    commands = [with_num_gpus(command, num_gpus) for command in file.commands if is_translation(command)]
+    if not any(command.program in ("train", "generate") for command in commands):
+        tasks = ", ".join(
+            dict.fromkeys(str(command.arguments["task"]) for command in file.commands if command.arguments.get("task"))
+        )
+        raise CommandError(
+            f"{path}:{file.commands[0].line}: task {tasks}: no translation; the paper's configurations are of "
+            "translation, which alone can be compared"
+        )
     trials = trials_of(commands)
     bleus_by_trial = [
         [one for one in file.bleus if place == len(trials) - 1 or one.line < trials[place + 1].line]
@@ -103,13 +115,17 @@ def diagnose_commands(
         bleus = [one for one in bleus_by_trial[place] if place == 0 or one.line >= trial.line]
         settings = settings_of(trial, str(path), bleus)
         settings = settings._replace(metric=metric or settings.metric)
-        corpus_name, said_by = corpus_of(trial)
+        if trial.training is None and all(command.program != "generate" for command in trial.others):
+            continue
+        taken = corpus_of(trial)
+        notes = not_told(settings, trial)
+        if not corpus and not taken.is_told:
+            pair = {"wmt14_en_fr": "En-Fr"}.get(taken.name, "En-De")
+            by = taken.said_by or "the file"
+            notes.insert(0, f"The corpus is not told by {by}: taken for WMT14 {pair}; --corpus says otherwise.")
         diagnosis = diagnose_settings(
-            settings, system=system, corpus=corpus or corpus_name or "wmt14_en_de", bleu=bleu, notes=not_told(settings, trial)
-        )
-        if not corpus and not corpus_name:
-            note = f"The corpus is not told by {said_by or 'the file'}: taken for WMT14 En-De; --corpus says otherwise."
-            diagnosis = msgspec.structs.replace(diagnosis, notes=(note, *diagnosis.notes))
+            settings, system=system, corpus=corpus or taken.name, bleu=bleu, missing=missing, notes=notes,
+        )  # fmt: skip
         name = f"{path}:{trial.line}"
         diagnoses.append(msgspec.structs.replace(diagnosis, name=name))
     return diagnoses
@@ -134,10 +150,13 @@ def diagnose_settings(
     claim = make_claim(settings.place, "paper", nearest, paper_corpus, Overrides())
     findings = findings_of(settings, claim)
     if corpus != paper_corpus:
-        notes = (f"The corpus is none of the paper's ({corpus}): costs on WMT14 do not count here.", *notes)
-    if bleu is None and settings.bleus:
-        bleu = settings.bleus[-1].value
-    if missing is None and bleu is not None and corpus == paper_corpus:
+        notes = ("The corpus is none of the paper's: costs that were seen on WMT14 do not count here.", *notes)
+    model = str(settings.symbols.get("architecture", "transformer"))
+    if model != "transformer" and not model.startswith("transformer with "):
+        notes = (f"The model is {model}: costs that were seen with the paper's do not count here.", *notes)
+        corpus = "other"
+    bleu = settings.bleu if bleu is None else bleu
+    if missing is None and bleu is not None:
         missing = missing_bleu(corpus, nearest, role, bleu, settings.metric)
     diagnosis = Diagnosis(
         name=settings.place, scale="paper", system=nearest, corpus=corpus, files={"commands": settings.place},
@@ -157,7 +176,9 @@ def _is_unaccounted(diagnosis: Diagnosis) -> bool:
         return False
     if any(finding.what == "slip" for finding in diagnosis.findings):
         return False
-    known = sum(finding.costs[0].high or 0.0 for finding in diagnosis.findings if finding.likelihood in ("likely", "possible"))
+    known = sum(
+        finding.costs[0].high or 0.0 for finding in diagnosis.findings if finding.likelihood in ("likely", "possible")
+    )
     return missing.high - known > MIN_SLIP
 
 

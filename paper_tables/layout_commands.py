@@ -72,12 +72,15 @@ def _cost(finding: Finding, cost: Cost | None, sources: list[str]) -> str:
         return "cost unknown"
     doubt = " ?" if cost.certainty == "suspected" else ""
     unlikely = "unlikely: " if finding.likelihood == "unlikely" else ""
-    return f"{unlikely}{amount_of(cost)}{doubt} [{_number(_source(cost), sources)}]"
+    amount = amount_of(cost)
+    if cost.words:  # as much as what is missing allows
+        published = cost.words.removeprefix("published: ")
+        amount = published if unlikely else f"{amount} of {published}"
+    return f"{unlikely}{amount}{doubt} [{_number(_source(cost), sources)}]"
 
 
 def _source(cost: Cost) -> str:
-    """Return a source with how sure it is, and the published bounds where what is missing makes them smaller."""
-    return ", ".join(words for words in (cost.certainty, cost.words) if words) + f": {cost.source}"
+    return f"{cost.certainty}: {cost.source}" if cost.certainty else cost.source
 
 
 def _number(source: str, sources: list[str]) -> int:

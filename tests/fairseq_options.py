@@ -10,7 +10,13 @@ import io
 from pathlib import Path
 from typing import Any
 
-from analysis.doctor.fairseq_commands import ARCHITECTURES_PATH, MODEL_KEYS, OPTIONS_PATH
+from analysis.doctor.fairseq_commands import (
+    ARCHITECTURES_PATH,
+    DEFAULTED_KEYS,
+    GENERATION_KEYS,
+    MODEL_KEYS,
+    OPTIONS_PATH,
+)
 
 ARCHITECTURES = (
     "transformer", "transformer_tiny", "transformer_iwslt_de_en", "transformer_wmt_en_de",
@@ -52,7 +58,8 @@ def options_csv() -> str:
     for program, parser in [*parsers.items(), ("train", extra), ("generate", extra)]:
         for action in parser._actions:
             number = {None: "1", 0: "0", "?": "?"}.get(action.nargs, "*")
-            default = "" if action.default in (None, argparse.SUPPRESS) else str(action.default)
+            is_used = action.dest in (*DEFAULTED_KEYS, *GENERATION_KEYS) and action.default is not None
+            default = str(action.default) if is_used else ""
             for flag in action.option_strings:
                 rows.setdefault((program, flag), (action.dest, number, default))
     return _csv(("program", "flag", "key", "num_values", "default"), [key + rows[key] for key in sorted(rows)])
@@ -66,8 +73,11 @@ def architectures_csv() -> str:
     for name in ARCHITECTURES:
         preset = argparse.Namespace()
         ARCH_CONFIG_REGISTRY[name](preset)
-        rows.append((name, *(str(getattr(preset, key)) for key in MODEL_KEYS)))
-    return _csv(("arch", *MODEL_KEYS), rows)
+        narrow = argparse.Namespace(encoder_embed_dim=8)
+        ARCH_CONFIG_REGISTRY[name](narrow)
+        values = (str(getattr(preset, key)) for key in MODEL_KEYS)
+        rows.append((name, str(narrow.decoder_embed_dim == 8), *values))
+    return _csv(("arch", "decoder_follows", *MODEL_KEYS), rows)
 
 
 def _csv(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

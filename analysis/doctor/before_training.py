@@ -46,14 +46,14 @@ _FLAGS = {
     "p_drop": ("dropout", "--dropout {0}"),
     "p_drop_attention": ("dropout", "--attention-dropout {0}"),
     "p_drop_ffn": ("dropout", "--activation-dropout {0}"),
-    "eps_ls": ("smoothing", "--criterion label_smoothed_cross_entropy --label-smoothing {0}"),
+    "eps_ls": ("smoothing", "--label-smoothing {0} with label_smoothed_cross_entropy"),
     "optimizer": ("model", "--optimizer adam"),
     "adam_beta_1": ("model", "--adam-betas '(0.9, 0.98)'"),
     "adam_beta_2": ("model", "--adam-betas '(0.9, 0.98)'"),
     "adam_epsilon": ("model", "--adam-eps 1e-9"),
     "weight_decay": ("model", "--weight-decay 0"),
     "clip_norm": ("model", "--clip-norm 0"),
-    "schedule": ("schedule", "--lr-scheduler inverse_sqrt --lr 7e-4 --warmup-updates 4000"),
+    "schedule": ("schedule", "--lr-scheduler inverse_sqrt, its --lr and warm-up"),
     "peak_learning_rate": ("schedule", "--lr {0}"),
     "warmup_steps": ("schedule", "--warmup-updates {0}"),
 }
@@ -66,14 +66,14 @@ WORDS = {
     "adam_beta_2": "Adam beta 2", "weight_decay": "weight decay", "clip_norm": "clip norm",
     "precision_fp16": "precision", "slip": "length ratio", "reference_order": "references",
 }  # fmt: skip
-_ALL_SHARED, _DECODER_SHARED, _NONE_SHARED = "one matrix for all three", "decoder and output alone", "none shared"
+_ALL_SHARED, _DECODER_SHARED, _NONE_SHARED = "all three one matrix", "decoder and output", "none shared"
 
 
 class Settings(NamedTuple):
     """What a training and its evaluation are to be; None or '' where nothing says so.
 
-    `target_tokens_per_update` are real tokens of all GPUs; `tokens_words` how they come about. `length_ratio`,
-    `brevity_penalty` and `bleu` are of a score that was reported for it, in the definition `metric`.
+    `target_tokens_per_update` are real tokens of all GPUs; `tokens_words` how they come about. `bleu` (percent, in the
+    definition `metric`), `length_ratio` and `brevity_penalty` are of the last score that was reported for it.
     """
 
     place: str
@@ -93,6 +93,7 @@ class Settings(NamedTuple):
     length_limit: str = ""
     leaves_pieces: bool = False
     metric: str = ""
+    bleu: float | None = None
     length_ratio: float | None = None
     brevity_penalty: float | None = None
     bleus: tuple[PastedBleu, ...] = ()
@@ -123,40 +124,58 @@ def trials_of(commands: Sequence[FairseqCommand]) -> list[Trial]:
     return [Trial(training, tuple(others)) for training, others in trials]
 
 
-def corpus_of(trial: Trial) -> tuple[str, str]:
-    """Return the corpus that a trial is of, '' if nothing says so, and the words that say it.
+class Corpus(NamedTuple):
+    """What a trial is of: `name` is a corpus of ours, `iwslt14_de_en` or `other`; `said_by` are the words that say so.
+
+    Where nothing says it, the corpus of the pair that is named, or of En-De, is taken: `is_told` is false.
+    """
+
+    name: str
+    said_by: str
+    is_told: bool
+
+
+def corpus_of(trial: Trial) -> Corpus:
+    """Return the corpus of a trial, by its data-bin, its languages or the name of its model.
 
     Google's wmt16_en_de, which is WMT14's training text of the paper, and fairseq's wmt17_en_de count as wmt14_en_de:
     the second with another text, which is a finding.
     """
     commands = [command for command in (trial.training, *trial.others) if command is not None]
-    texts = [command.data for command in commands if command.data] + [
-        str(command.arguments.get(key)) for command in commands for key in ("trainpref", "destdir", "save_dir")
-        if command.arguments.get(key)
+    languages = next((pair for command in commands if (pair := _languages_of(command))), "")
+    texts = [command.data for command in commands] + [
+        str(command.arguments.get(key) or "") for key in ("data", "trainpref", "destdir", "save_dir", "path")
+        for command in commands
     ]  # fmt: skip
-    languages = next(
-        (
-            f"{command.arguments['source_lang']}-{command.arguments['target_lang']}"
-            for command in commands
-            if command.arguments.get("source_lang") and command.arguments.get("target_lang")
-        ),
-        "",
-    )
+    texts = [text for text in texts if text]
     for text in texts:
         name = text.lower()
-        if re.search(r"iwslt.?14", name) and re.search(r"de.?2?.?en|de-en", name):
-            return "iwslt14_de_en", text
-        if re.search(r"iwslt|multi30k|wmt1[58]|wmt19|wmt2\d|opus|ted", name):
-            return "other", text
-        if re.search(r"wmt1[467]", name) or re.search(r"en.?(2|to)?.?(de|fr)\b", name):
-            pair = languages or _pair_of(name)
-            if pair in PRINTED_METRIC_BY_LANGUAGE_PAIR:
-                return f"wmt14_{pair.replace('-', '_')}", text
-            if pair:
-                return "other", f"{text}, {pair}"
-    if languages and languages not in PRINTED_METRIC_BY_LANGUAGE_PAIR:
-        return "other", languages
-    return "", texts[0] if texts else ""
+        pair = languages or _pair_of(name)
+        if re.search(r"iwslt.?(20)?14", name) and pair in ("de-en", ""):
+            return Corpus("iwslt14_de_en", text, True)
+        if re.search(r"iwslt|multi30k|wmt.?(15|18|19|2\d)|opus|ted(?![a-z])", name):
+            return Corpus("other", text, True)
+        if re.search(r"wmt.?(20)?1[467]", name) and pair:
+            is_papers = pair in PRINTED_METRIC_BY_LANGUAGE_PAIR and not (pair == "en-fr" and "wmt17" in name)
+            return Corpus(f"wmt14_{pair.replace('-', '_')}" if is_papers else "other", f"{text} ({pair})", True)
+    architecture = "" if trial.training is None else str(trial.training.arguments.get("arch") or "")
+    if "iwslt" in architecture:
+        return Corpus("other", architecture, True)
+    pair = languages or next((pair for text in texts if (pair := _pair_of(text.lower()))), "")
+    if pair and pair not in PRINTED_METRIC_BY_LANGUAGE_PAIR:
+        return Corpus("other", pair, True)
+    return Corpus(f"wmt14_{(pair or 'en-de').replace('-', '_')}", texts[0] if texts else "", False)
+
+
+def is_translation(command: FairseqCommand) -> bool:
+    """Tell whether a command trains or runs a translation by its task; fairseq's default is one."""
+    task = command.arguments.get("task")
+    return task is None or str(task).startswith(("translation", "$")) or "translation" in str(task)
+
+
+def _languages_of(command: FairseqCommand) -> str:
+    source, target = command.arguments.get("source_lang"), command.arguments.get("target_lang")
+    return f"{source}-{target}" if source and target else ""
 
 
 def _pair_of(name: str) -> str:
@@ -187,12 +206,19 @@ def settings_of(trial: Trial, path: str, bleus: Sequence[PastedBleu]) -> Setting
         elif command.program == "generate":
             settings = _with_generation(settings, command)
         elif command.program == "score":
-            settings = settings._replace(metric=_metric_of_scorer(command))
-            settings = _with_lines(settings, command, "scoring")
-    if bleus:
-        last = bleus[-1]
+            if settings.metric != "bleu_tok_compound_split":  # of several definitions the paper's counts
+                settings = settings._replace(metric=_metric_of_scorer(command))
+                settings = _with_lines(settings, command, "scoring")
+    is_split = settings.metric == "bleu_tok_compound_split"
+    reported = [one for one in bleus if not (is_split and one.metric.startswith("bleu_sacre"))]
+    if reported:
+        last = reported[-1]
+        is_named = last.metric.startswith("bleu_sacre")  # sacreBLEU signs its lines, others do not
         settings = settings._replace(
-            metric=settings.metric or last.metric, length_ratio=last.ratio, brevity_penalty=last.brevity_penalty
+            metric=last.metric if is_named else settings.metric or last.metric,
+            bleu=last.value,
+            length_ratio=last.ratio,
+            brevity_penalty=last.brevity_penalty,
         )
     return settings
 
@@ -282,7 +308,9 @@ def _with_generation(settings: Settings, command: FairseqCommand) -> Settings:
     alpha = arguments.get("lenpen")
     limit = (arguments.get("max_len_a"), arguments.get("max_len_b"))
     pieces = arguments.get("post_process") is None and arguments.get("scoring") != "none"
-    metric = "bleu_sacre_13a" if arguments.get("sacrebleu") or arguments.get("scoring") == "sacrebleu" else "bleu_fairseq"
+    metric = (
+        "bleu_sacre_13a" if arguments.get("sacrebleu") or arguments.get("scoring") == "sacrebleu" else "bleu_fairseq"
+    )
     beam = arguments.get("beam")
     return settings._replace(
         beam_size=beam if isinstance(beam, int) else None,
@@ -295,6 +323,8 @@ def _with_generation(settings: Settings, command: FairseqCommand) -> Settings:
 
 def _metric_of_scorer(command: FairseqCommand) -> str:
     metric = METRIC_BY_SCORER.get(command.name, "")
+    if command.arguments.get("sacrebleu"):
+        metric = "bleu_sacre_13a"
     if metric == "bleu_sacre_13a" and (command.arguments.get("lc") or command.arguments.get("lowercase")):
         return "bleu_sacre_13a_lc"
     if metric == "bleu_sacre_13a" and "intl" in (command.arguments.get("tok"), command.arguments.get("tokenize")):
@@ -326,7 +356,7 @@ def _finding(
 
 def _data_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
     if settings.is_wmt17 and claim.corpus.name == "wmt14_en_de":
-        fix = "Google's wmt16_en_de, the paper's; prepare-wmt14en2de.sh makes WMT17's text without --icml17"
+        fix = "Google's wmt16_en_de (prepare-wmt14en2de.sh: --icml17)"
         yield _finding(settings, "data", "data", "WMT17's text", "WMT14's", fix, rank="5b")
 
 
@@ -384,7 +414,7 @@ def _shown(value: Symbol) -> str:
 
 def _embedding_findings(settings: Settings, training: TrainingSpec) -> Iterator[Finding]:
     if settings.embeddings and settings.embeddings != _ALL_SHARED and training.tied_embeddings:
-        fix = "--share-all-embeddings, and --joined-dictionary in fairseq-preprocess"
+        fix = "--share-all-embeddings (preprocess: --joined-dictionary)"
         yield _finding(settings, "model", "tied_embeddings", settings.embeddings, _ALL_SHARED, fix)
 
 
@@ -434,7 +464,7 @@ def _evaluation_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
     printed = PRINTED_METRIC_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair)
     if settings.metric and printed and settings.metric != printed:
         what = f"definition {settings.metric}"
-        fix = "`aiayn score --hypotheses FILE`, every definition"
+        fix = "`aiayn score`: every definition"
         yield _finding(settings, "definition", "scoring", settings.metric, printed, fix, what=what)
     yield from _signals(settings)
 
@@ -461,7 +491,9 @@ def slip_finding(settings: Settings) -> Finding:
     """Return what is left to suspect where no setting accounts for several missing BLEU: text and scoring."""
     fix = "look at 20 lines of either side: tokens, pieces, escapes, mark-up; then `aiayn score` from raw lines"
     here = "in no setting"
-    return _finding(settings, "pieces", "text and scoring", here, "as the references", fix, what="slip", amount=0.0, rank="1b")
+    return _finding(
+        settings, "pieces", "text and scoring", here, "as the references", fix, what="slip", amount=0.0, rank="1b"
+    )
 
 
 def not_told(settings: Settings, trial: Trial | None) -> list[str]:
@@ -477,7 +509,7 @@ def not_told(settings: Settings, trial: Trial | None) -> list[str]:
         )
     absent = []
     if trial is None or trial.training is None:
-        absent.append("the training")
+        absent.append("the training (--system says of which)")
     elif not settings.symbols.get("updates") and not settings.num_epochs:
         absent.append("updates (--max-update)")
     if not settings.average_words and settings.average is None:

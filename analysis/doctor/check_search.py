@@ -96,7 +96,9 @@ def check_search(case: Case) -> Outcome:
         if len(kinds) == 1 and not cut:
             what = wrong[0].what
             amount = float(wrong[0].found) if wrong[0].found.replace(".", "", 1).isdigit() else None
-        finding = found("search", f"Another search than the paper's: {names}", [*wrong, *cut], fix, what=what, amount=amount)
+        finding = found(
+            "search", f"Another search than the paper's: {names}", [*wrong, *cut], fix, what=what, amount=amount
+        )
         return Outcome(check="search", findings=(finding,))
     known = [one.search for one in case.translations if one.search]
     if not known:

@@ -146,9 +146,7 @@ def check_schedule(case: Case) -> Outcome:
     if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
         symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"
-    return Outcome(
-        check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),)
-    )
+    return Outcome(check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),))
 
 
 def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:

@@ -50,14 +50,15 @@ _PROGRAMS: dict[str, Program] = {
     "sacrebleu.sh": "score", "compound_split_bleu.sh": "score", "multi-bleu.perl": "score",
     "multi-bleu-detok.perl": "score",
 }  # fmt: skip
+SPLITTING = "compound_split_bleu.sh"
 # Metrics of the programs that score; fairseq-generate's own BLEU is `bleu_fairseq`.
 METRIC_BY_SCORER = {
-    "compound_split_bleu.sh": "bleu_tok_compound_split", "sacrebleu": "bleu_sacre_13a",
+    SPLITTING: "bleu_tok_compound_split", "sacrebleu": "bleu_sacre_13a",
     "sacrebleu.sh": "bleu_sacre_13a", "multi-bleu.perl": "bleu_tok_moses", "multi-bleu-detok.perl": "bleu_sacre_13a",
     "fairseq-score": "bleu_fairseq", "score.py": "bleu_fairseq", "fairseq_cli.score": "bleu_fairseq",
 }  # fmt: skip
 _SBATCH = re.compile(r"^\s*#SBATCH\s+(.*)$", re.MULTILINE)
-_PER_NODE = re.compile(r"--(?:gres=gpu(?::[A-Za-z]\w*)?:|gpus-per-node[= ](?:\w+:)?)(\d+)")
+_PER_NODE = re.compile(r"--(?:gres=gpu|gpus-per-node[= ])(?::?[^\s:,=\d][^\s:,]*)?:?(\d+)")
 _NODES = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)(?:\s|$)")
 _GPUS = re.compile(r"(?:--gpus[= ](?:\w+:)?)(\d+)")
 _BLEU = re.compile(
@@ -151,16 +152,16 @@ def _read_text(path: Path) -> str:
         raise CommandError(f"{path}:{line}: byte {error.start} is no UTF-8; save the file as UTF-8") from error
 
 
-def _fairseq_commands(
-    commands: Sequence[ShellCommand], sbatch: tuple[int, str] | None
-) -> Iterator[FairseqCommand]:
+def _fairseq_commands(commands: Sequence[ShellCommand], sbatch: tuple[int, str] | None) -> Iterator[FairseqCommand]:
+    has_split = False  # compounds, by get_ende_bleu.sh's substitution in the script itself
     for command in commands:
-        yield from _found_in(list(command.words), command.variables, sbatch)
+        has_split = has_split or any("##AT##" in word.text for word in command.words)
+        for found in _found_in(list(command.words), command.variables, sbatch):
+            is_plain_score = METRIC_BY_SCORER.get(found.name) == "bleu_fairseq" and not found.arguments.get("sacrebleu")
+            yield msgspec.structs.replace(found, name=SPLITTING) if is_plain_score and has_split else found
 
 
-def _found_in(
-    words: list[Word], variables: dict[str, str], sbatch: tuple[int, str] | None
-) -> Iterator[FairseqCommand]:
+def _found_in(words: list[Word], variables: dict[str, str], sbatch: tuple[int, str] | None) -> Iterator[FairseqCommand]:
     """Yield the command of fairseq's among words, be it behind a launcher or within one word (`bash -c`)."""
     for index, word in enumerate(words):
         name = PurePosixPath(word.text.replace("\\", "/")).name
@@ -183,15 +184,21 @@ def _is_command(program: Program, words: list[Word], index: int) -> bool:
     """Tell a command from a word of prose or another's file of that name."""
     before = [word.text for word in words[:index]]
     flags = [word.text.split("=")[0] for word in words[index + 1 :] if word.text.startswith("-")]
-    if any(word in ("cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd") for word in before):
+    if any(
+        word in ("cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd") for word in before
+    ):
         return False
     if program in ("average", "score", "preprocess"):
-        return program == "score" or any(flag in ("--inputs", "--trainpref", "--destdir", "--only-source") for flag in flags)
+        return program == "score" or any(
+            flag in ("--inputs", "--trainpref", "--destdir", "--only-source") for flag in flags
+        )
     name = words[index].text
     if "hydra" in name:
         return True
     if name.endswith(".py"):  # others have a train.py too
-        known = [flag for flag in flags if flag in ("--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler")]
+        known = [
+            flag for flag in flags if flag in ("--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler")
+        ]
         return bool(known)
     return len(flags) > 1 or (len(flags) == 1 and len(words) > index + 2)
 
@@ -205,7 +212,9 @@ def parse_command(
     """
     if "hydra" in name:
         return _parse_hydra(name, line, words, gpus)
-    options = read_options()["generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"]
+    options = read_options()[
+        "generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"
+    ]
     value_by_key: dict[str, str] = {}
     line_by_key: dict[str, int] = {}
     positional: list[Word] = []
@@ -291,7 +300,15 @@ def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Ar
     keys = DEFAULTED_KEYS if program == "train" else GENERATION_KEYS
     arguments = {key: _argument(options[key].default) if options[key].default else None for key in keys}
     if program == "train":
-        arguments |= read_architectures().get(str(given.get("arch")), {})
+        preset = dict(read_architectures().get(str(given.get("arch")), {}))
+        follows = preset.pop("decoder_follows", False)
+        arguments |= preset
+        if follows is True:  # a width that is given for the encoder is the decoder's too
+            arguments |= {
+                f"decoder_{key}": given[f"encoder_{key}"]
+                for key in ("embed_dim", "ffn_embed_dim")
+                if f"encoder_{key}" in given
+            }
     arguments |= given
     if program == "train" and "warmup_updates" not in given and arguments.get("lr_scheduler") != "inverse_sqrt":
         arguments["warmup_updates"] = 0  # the default of the others
@@ -326,7 +343,7 @@ def read_options() -> dict[str, dict[str, _Option]]:
 
 @functools.cache
 def read_architectures() -> dict[str, dict[str, Argument]]:
-    """Return what each `--arch` of fairseq's transformer sets."""
+    """Return what each `--arch` of fairseq's transformer sets; `decoder_follows`: its widths are the encoder's."""
     with ARCHITECTURES_PATH.open(encoding="utf-8", newline="") as lines:
         return {row.pop("arch"): {key: _argument(value) for key, value in row.items()} for row in csv.DictReader(lines)}
 

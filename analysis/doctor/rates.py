@@ -91,4 +91,8 @@ def fitted_schedule(rates: Sequence[LoggedRate]) -> FittedSchedule:
 
 def _is_one(values: Sequence[float]) -> bool:
     """Tell whether values are one but for where each line's rate was taken (the update or the next)."""
-    return bool(values) and max(values) <= 1.1 * statistics.median(values) and min(values) >= statistics.median(values) / 1.1
+    return (
+        bool(values)
+        and max(values) <= 1.1 * statistics.median(values)
+        and min(values) >= statistics.median(values) / 1.1
+    )

@@ -16,7 +16,7 @@ from aiayn.errors import CommandError
 
 MAX_JOINED_LINES = 400  # that one quotation or array may span
 _FENCE = re.compile(r"\s*(?:```|~~~)")
-_PROMPT = re.compile(r"\s*(?:\$|%|>)\s+(?=\S)")
+_PROMPT = re.compile(r"^\s*(?:\$|%|>)\s+(?=\S)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _DECLARATIONS = ("export", "local", "declare", "readonly", "typeset")
 _DECLARING = re.compile(rf"\s*(?:(?:{'|'.join(_DECLARATIONS)})\s+)?[A-Za-z_]\w*\+?=")

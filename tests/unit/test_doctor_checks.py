@@ -140,7 +140,8 @@ def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
 @pytest.mark.parametrize(("peak", "warmup"), [(5e-4, 4000), (7e-4, 4000), (1e-3, 16000)])
 def test_warm_up_and_peak_are_read_off_the_rates_whatever_their_scale(peak: float, warmup: int) -> None:
     rates = [
-        LoggedRate(1, update, peak * min(update / warmup, (warmup / update) ** 0.5)) for update in range(100, 40000, 100)
+        LoggedRate(1, update, peak * min(update / warmup, (warmup / update) ** 0.5))
+        for update in range(100, 40000, 100)
     ]
     fitted = fitted_schedule(rates)
     assert fitted.warmup_steps == warmup  # not 5,002 for a peak of 5e-4

@@ -1,0 +1,88 @@
+"""At the paper's scale: one fault a log, its cause found first with its published cost and source, no more than that."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiayn.__main__ import main
+from paper_tables.costs import read_costs
+from tests.doctor.paper_logs import FAULTY_LOGS, SOUND_LOGS, PaperLog
+
+
+def diagnosed(log: PaperLog, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    text = log.text()
+    if log.corpus == "wmt14_en_fr":
+        text = text.replace("4500966 examples", "36000000 examples").replace("37000 types", "32000 types")
+    (folder / "train.log").write_text(text, encoding="utf-8")
+    exit_code = main(["doctor", str(folder), "--system", log.system, "--corpus", log.corpus, "--json"])
+    diagnosis: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert exit_code == (1 if diagnosis["findings"] else 0)
+    return diagnosis
+
+
+@pytest.mark.parametrize("log", FAULTY_LOGS, ids=[log.name for log in FAULTY_LOGS])
+def test_one_fault_is_the_only_cause_found_and_has_its_published_cost(
+    log: PaperLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    findings = diagnosed(log, tmp_path, capsys)["findings"]
+    assert [one["what"] for one in findings] == [log.what]
+    (cost,) = findings[0]["costs"]
+    assert (cost["low"], cost["high"]) == pytest.approx(log.cost)
+    assert cost["certainty"] == log.certainty
+    assert cost["source"]
+
+
+@pytest.mark.parametrize("log", SOUND_LOGS, ids=[log.name for log in SOUND_LOGS])
+def test_a_sound_log_raises_no_alarm(log: PaperLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert diagnosed(log, tmp_path, capsys)["findings"] == []
+
+
+def test_a_rate_with_which_43_2_was_reached_is_named_and_costs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = next(log for log in SOUND_LOGS if log.name == "rate_of_43_2")
+    (rate,) = diagnosed(log, tmp_path, capsys)["harmless"]
+    assert (rate["what"], rate["costs"][0]["high"]) == ("peak_learning_rate", 0.0)
+
+
+def test_another_rate_has_no_cost_and_the_warm_up_is_as_the_log_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = SOUND_LOGS[0]._replace(changes={"lr": [0.0005]}, peak=5e-4)
+    (finding,) = diagnosed(log, tmp_path, capsys)["findings"]
+    assert (finding["check"], finding["likelihood"], finding["costs"][0]["low"]) == ("schedule", "unknown", None)
+    assert not any("warm" in one["what"] for one in finding["evidence"])  # 4,000 in the log, and 4,000 in the paper
+
+
+def test_fewer_updates_of_more_tokens_are_no_shortage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = SOUND_LOGS[1]._replace(lasts=27_000, tokens_per_update=556_000.0)
+    findings = diagnosed(log, tmp_path, capsys)["findings"]
+    assert [one["what"] for one in findings] == ["tokens_per_update"]
+    assert findings[0]["likelihood"] == "raises"
+
+
+@pytest.mark.parametrize(("system", "asked"), [("base", 100_000), ("big", 300_000)])
+def test_a_run_stopped_at_one_percent_does_not_cost_half_a_point(
+    system: str, asked: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = next(log for log in SOUND_LOGS if log.name == system)._replace(lasts=asked // 100)
+    finding = next(one for one in diagnosed(log, tmp_path, capsys)["findings"] if one["what"] == "updates")
+    low, high = finding["costs"][0]["low"], finding["costs"][0]["high"]
+    assert (low, high) == ((None, None) if system == "base" else (1.3, pytest.approx(28.4)))
+
+
+def test_separate_vocabularies_have_no_published_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = SOUND_LOGS[0]
+    text = log.text().replace("[de] dictionary: 37000 types", "[de] dictionary: 36000 types")
+    (tmp_path / "train.log").write_text(text, encoding="utf-8")
+    main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["check"], finding["costs"][0]["low"]) == ("vocabulary", None)
+
+
+def test_every_published_cost_is_of_a_corpus_that_it_names_and_has_its_source() -> None:
+    costs = read_costs()
+    known = {"wmt14_en_de", "wmt14_en_fr", "iwslt14_de_en"}
+    assert all(set(cost.corpora.split()) <= known and cost.evidence and cost.source for cost in costs)

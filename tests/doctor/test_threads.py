@@ -1,0 +1,100 @@
+"""Each complete public thread as a case: its causes are found with their published costs, and never surer than it."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.doctor.types import Diagnosis, Finding, Missing
+from paper_tables.costs import CERTAINTIES
+from paper_tables.doctor import diagnose_commands, diagnose_settings
+from tests.doctor.threads import CASES, ThreadCase
+
+# What a thread's mark allows the doctor to say of a cause.
+ALLOWED = {
+    "confirmed": ("likely", "possible", "unknown", "unlikely", "raises", ""),
+    "measured": ("likely", "possible", "unknown", "unlikely", "raises", ""),
+    "guess": ("possible", "unknown", "unlikely", "raises", ""),
+}
+IDS = [case.name for case in CASES]
+
+
+def diagnosed(case: ThreadCase, folder: Path) -> Diagnosis:
+    missing = None
+    if case.reference is not None and case.bleu is not None:
+        lost = case.reference - case.bleu
+        missing = Missing(low=lost, high=lost, words=f"{case.reference} against {case.bleu}")
+    if case.settings is not None:
+        return diagnose_settings(
+            case.settings, corpus=case.corpus, system=case.system, bleu=case.bleu, role=case.role, missing=missing
+        )
+    path = folder / "pasted.txt"
+    path.write_text(case.text, encoding="utf-8")
+    (diagnosis,) = diagnose_commands(path, num_gpus=case.num_gpus, bleu=case.bleu, missing=missing)
+    return diagnosis
+
+
+def published_bounds(finding: Finding) -> tuple[float | None, float | None]:
+    """Return the bounds as published, be they shown in the words or as they are."""
+    (cost,) = finding.costs
+    if not cost.words.startswith("published: "):
+        return cost.low, cost.high
+    low, _, high = cost.words.removeprefix("published: ").partition(" to ")
+    return float(low), 100.0 if high == "all" else float(high)
+
+
+def test_every_complete_thread_is_a_case() -> None:
+    complete = "A1 A2 A3 A4 A5 A7 A9 B1 B2 C1 D1 D3 E1 F1 F2 F3 F5 F8 F10 G1 G3 I1 I2 I3 K1".split()
+    assert len(complete) == 25
+    assert {name.split()[0] for name in IDS} == set(complete)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: ThreadCase, tmp_path: Path) -> None:
+    finding_by_what = {one.what: one for one in diagnosed(case, tmp_path).findings}
+    for expected in case.expected:
+        assert expected.what in finding_by_what
+        bounds = published_bounds(finding_by_what[expected.what])
+        assert bounds == (pytest.approx(expected.low, abs=0.051), pytest.approx(expected.high, abs=0.051))
+        assert expected.low is None or finding_by_what[expected.what].costs[0].source
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_the_doctor_is_no_surer_than_the_thread(case: ThreadCase, tmp_path: Path) -> None:
+    for finding in diagnosed(case, tmp_path).findings:
+        assert finding.likelihood in ALLOWED[case.mark], finding
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_the_costs_of_all_causes_are_no_more_than_what_is_missing(case: ThreadCase, tmp_path: Path) -> None:
+    diagnosis = diagnosed(case, tmp_path)
+    if diagnosis.missing is None:
+        assert case.corpus not in ("wmt14_en_de", "wmt14_en_fr")
+        return
+    costs = [finding.costs[0].high or 0.0 for finding in diagnosis.findings]
+    assert sum(cost for cost in costs if cost > 0) <= max(0.0, diagnosis.missing.high) + 1e-9
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_causes_stand_in_the_order_of_their_likelihood_and_cost(case: ThreadCase, tmp_path: Path) -> None:
+    findings = diagnosed(case, tmp_path).findings
+    order = ["measured", "likely", "possible", "unknown", "unlikely", "raises", ""]
+    places = [order.index(one.likelihood) for one in findings]
+    assert places == sorted(places)
+    of_one = [CERTAINTIES.index(one.costs[0].certainty) for one in findings if one.likelihood == "possible"]
+    assert of_one == sorted(of_one)
+
+
+@pytest.mark.parametrize("name", ["A2", "A4", "A5", "A7", "D3", "E1", "F2", "F5"])
+def test_the_threads_own_cause_comes_first(name: str, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == name)
+    first = diagnosed(case, tmp_path).findings[0].what
+    assert first in {expected.what for expected in case.expected}
+
+
+def test_on_the_papers_corpora_no_cost_of_another_corpus_enters(tmp_path: Path) -> None:
+    greedy = next(case for case in CASES if case.name == "E1")
+    assert greedy.settings is not None
+    here = diagnose_settings(greedy.settings, corpus="wmt14_en_de", bleu=25.0)
+    there = diagnose_settings(greedy.settings, corpus="iwslt14_de_en")
+    costs = [{one.what: one.costs[0].low for one in diagnosis.findings}["beam_size"] for diagnosis in (here, there)]
+    assert costs == [None, pytest.approx(2.0)]
