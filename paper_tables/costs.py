@@ -274,16 +274,16 @@ def _table3_costs() -> dict[tuple[str, object], _Known]:
     joins = [join for join in read_cells() if join.table == 3 and join.metric.startswith("bleu")]
     printed = {join.system: Decimal(find_printed(join, cells).value) for join in joins}
     costs: dict[tuple[str, object], _Known] = {}
-    for system in printed:
+    for system, value_printed in printed.items():
         if not system.startswith("table3_"):
             continue
         symbols = symbols_of_spec(read_system(system, "paper").training)
         changed = [name for name in symbols if symbols[name] != base.get(name)]
         named = next((name for name in ("num_heads", "d_model", "d_k") if name in changed), None) or changed[0]
         value = symbols[named]
-        loss = float(printed["base"] - printed[system])
+        loss = float(printed["base"] - value_printed)
         row = system.split("_")[1].upper()
-        source = f"{printed[system]} against {printed['base']} on newstest2013; the paper, Table 3 ({row})"
+        source = f"{value_printed} against {printed['base']} on newstest2013; the paper, Table 3 ({row})"
         key = value if isinstance(value, str) else float(value)
         costs[named, key] = _Known(loss, loss, "confirmed", source)
     return costs

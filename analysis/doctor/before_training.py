@@ -184,7 +184,7 @@ def _pair_of(name: str) -> str:
 
 
 def nearest_system(symbols: Symbols, language_pair: str) -> str:
-    """Return base or big (En-Fr: base or big_enfr), whichever differs in fewer of the model's numbers; base if alike."""
+    """Return base or big (of En-Fr: base or big_enfr), whichever has more of the model's numbers; base if alike."""
     big = "big_enfr" if language_pair == "en-fr" else "big"
 
     def distance(system: str) -> int:
@@ -205,10 +205,10 @@ def settings_of(trial: Trial, path: str, bleus: Sequence[PastedBleu]) -> Setting
             settings = _with_averaging(settings, command)
         elif command.program == "generate":
             settings = _with_generation(settings, command)
-        elif command.program == "score":
-            if settings.metric != "bleu_tok_compound_split":  # of several definitions the paper's counts
-                settings = settings._replace(metric=_metric_of_scorer(command))
-                settings = _with_lines(settings, command, "scoring")
+        elif command.program == "score" and settings.metric != "bleu_tok_compound_split":
+            # of several definitions the paper's counts
+            settings = settings._replace(metric=_metric_of_scorer(command))
+            settings = _with_lines(settings, command, "scoring")
     is_split = settings.metric == "bleu_tok_compound_split"
     reported = [one for one in bleus if not (is_split and one.metric.startswith("bleu_sacre"))]
     if reported:
@@ -262,22 +262,18 @@ def _lines_of_symbols(line_by_key: Mapping[str, int], line: int) -> dict[str, in
 
 
 def tokens_per_update(command: FairseqCommand) -> tuple[float | None, str]:
-    """Return the real target tokens of an update and how they come about; None where the number of GPUs is not known."""
+    """Return the real target tokens of an update (None where the GPUs are not known) and how they come about."""
     arguments = command.arguments
     positions, sentences = arguments.get("max_tokens"), arguments.get("batch_size")
     frequency = arguments.get("update_freq")
-    tokens = [float(positions) * TOKENS_PER_POSITION] if _is_number(positions) else []
-    tokens += [float(sentences) * TOKENS_PER_SENTENCE] if _is_number(sentences) else []  # type: ignore[arg-type]
+    tokens = [positions * TOKENS_PER_POSITION] if isinstance(positions, int) else []
+    tokens += [float(sentences * TOKENS_PER_SENTENCE)] if isinstance(sentences, int) else []
     if not tokens or not isinstance(frequency, int):
         return None, ""
-    each = f"{positions:,}" if _is_number(positions) else f"{sentences} sentences"
+    each = f"{positions:,}" if isinstance(positions, int) else f"{sentences} sentences"
     if command.num_gpus is None:
         return None, f"{each} x {frequency} a GPU"
     return min(tokens) * frequency * command.num_gpus, f"{each} x {frequency} x {command.num_gpus} GPUs"
-
-
-def _is_number(value: Argument) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _with_lines(settings: Settings, command: FairseqCommand, *symbols: str) -> Settings:

@@ -61,7 +61,7 @@ def diagnose(case: Case) -> Diagnosis:
 
 def _remembering(scorer: Scorer) -> Scorer:
     """Return a scorer that scores the same lines once."""
-    known = functools.lru_cache(maxsize=8)(lambda hypotheses, references: scorer(hypotheses, references))
+    known = functools.lru_cache(maxsize=8)(scorer)
     return lambda hypotheses, references: known(tuple(hypotheses), tuple(references))
 
 

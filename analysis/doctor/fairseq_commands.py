@@ -63,7 +63,8 @@ _NODES = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)(?:\s|$)")
 _GPUS = re.compile(r"(?:--gpus[= ](?:\w+:)?)(\d+)")
 _BLEU = re.compile(
     r"(?P<name>BLEU\S*(?: score)?)\s*=\s*(?P<value>\d+(?:\.\d+)?)\b,?\s*(?P<precisions>[\d./]+)\s*"
-    r"\(BP ?= ?(?P<bp>[\d.]+),? ratio ?= ?(?P<ratio>[\d.]+),? \w+ ?= ?(?P<hypothesis>\d+),? \w+ ?= ?(?P<reference>\d+)\)"
+    r"\(BP ?= ?(?P<bp>[\d.]+),? ratio ?= ?(?P<ratio>[\d.]+),? "
+    r"\w+ ?= ?(?P<hypothesis>\d+),? \w+ ?= ?(?P<reference>\d+)\)"
 )
 
 
@@ -168,7 +169,7 @@ def _found_in(words: list[Word], variables: dict[str, str], sbatch: tuple[int, s
         program = _PROGRAMS.get(name)
         if program is not None and _is_command(program, words, index):
             gpus = _num_gpus(words[:index], variables) or sbatch
-            yield parse_command(program, name, words[index].line, words[index + 1 :], gpus)
+            yield parse_command(program, name, word.line, words[index + 1 :], gpus)
             return
     for word in words:
         inner = word.text.partition("=")[2] if re.match(r"\w+=\S", word.text) else word.text

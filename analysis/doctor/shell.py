@@ -23,7 +23,20 @@ _DECLARING = re.compile(rf"\s*(?:(?:{'|'.join(_DECLARATIONS)})\s+)?[A-Za-z_]\w*\
 _VARIABLE = re.compile(r"\$(?:(\w+|[@*#?$!])|\{(\w+|[@*#?])(\[[@*\d]+\])?(:?[-=+?][^{}]*)?\})")
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\[ \t]*$")  # blanks after it are a slip of whoever pasted the line
 _FOR = re.compile(r"\s*for\s+(\w+)\s+in\s+(.*?)\s*(?:;|$)")
-_OPERATORS = frozenset("|&;()")
+_SUBSTITUTION = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")
+_TOKEN = re.compile(
+    rf"""(?P<blank>\s+)
+    | (?P<comment>(?<!\S)\#.*)
+    | (?P<substitution>{_SUBSTITUTION.pattern})
+    | (?P<single>'[^']*')
+    | (?P<double>"(?:\\.|[^"\\])*")
+    | (?P<escaped>\\.)
+    | (?P<redirection>\d?(?:&>>?|>>?&?|<<?<?-?&?)(?P<to>\d|-)?)
+    | (?P<operator>[|&;()])
+    | (?P<variable>\$\{{[^}}]*\}}|\$\w+|\$[@*#?$!])
+    | (?P<plain>[^\s'"\\<>`|&;()$]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
 _ARITHMETIC = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Div: operator.floordiv, ast.Mod: operator.mod,
@@ -65,12 +78,11 @@ def split_commands(text: str, place: str) -> list[ShellCommand]:
     """
     variables: dict[str, str] = {}
     commands: list[ShellCommand] = []
-    for line, logical in _logical_lines(text, place):
+    for line, written in _logical_lines(text, place):
+        logical = _with_arrays(written) if _DECLARING.match(written) else written
         if found := _FOR.match(logical):
             values = _words(found[2], [line] * len(found[2]), variables)
             variables[found[1]] = values[0][0].text if values and values[0] else ""
-        if _DECLARING.match(logical):
-            logical = _with_arrays(logical)
         lines = _line_of_character(logical, line)
         for words in _words(logical.replace("\n", " "), lines, variables):
             commands += _command(words, variables)
@@ -84,26 +96,23 @@ def split_words(text: str, line: int) -> list[Word]:
 
 def _logical_lines(text: str, place: str) -> Iterator[tuple[int, str]]:
     """Yield (line, text) of lines as the shell joins them; a line feed stands where one was, to count lines by."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    index = 0
-    while index < len(lines):
-        first = index
-        logical = "" if _FENCE.match(lines[index]) else _PROMPT.sub("", lines[index], count=1)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    first = 0
+    while first < len(lines):
+        last = first
+        logical = "" if _FENCE.match(lines[first]) else _PROMPT.sub("", lines[first], count=1)
         while _CONTINUED.search(logical) and not logical.lstrip().startswith("#"):
-            index += 1
-            if index == len(lines):
+            last += 1
+            if last == len(lines):
                 raise CommandError(
-                    f"{place}:{index}: the file ends in a line that goes on (`\\`): is it cut? Give the whole command, "
+                    f"{place}:{last}: the file ends in a line that goes on (`\\`): is it cut? Give the whole command, "
                     f"or take that `\\` away"
                 )
-            logical = _CONTINUED.sub("", logical) + "\n" + lines[index]
-        taken = _open_until(lines, index, logical, place)
-        for index in range(index + 1, taken + 1):
-            logical += "\n" + lines[index]
+            logical = _CONTINUED.sub("", logical) + "\n" + lines[last]
+        closed = _open_until(lines, last, logical, place)
+        logical = "\n".join([logical, *lines[last + 1 : closed + 1]])
         yield first + 1, logical
-        index += 1
+        first = closed + 1
 
 
 def _open_until(lines: list[str], index: int, logical: str, place: str) -> int:
@@ -169,95 +178,37 @@ def _words(logical: str, lines: list[int], variables: dict[str, str]) -> list[li
     """Return the words of each simple command of a logical line, expanded; redirections are left out."""
     commands: list[list[Word]] = [[]]
     pieces: list[_Piece] = []
-    begin, index = 0, 0
+    begin = 0
     is_target = False  # the next word is a file that output goes to
-
-    def end_word() -> None:
-        nonlocal is_target
-        if pieces:
-            words = _expanded(pieces, variables, is_whole=len(commands[-1]) == 0)
-            if not is_target:
-                commands[-1] += [Word(text, lines[begin]) for text in words]
-            is_target = False
-            pieces.clear()
-
-    while index < len(logical):
-        character = logical[index]
-        if not pieces:
-            begin = index
-        if character.isspace():
-            end_word()
-            index += 1
-        elif character == "#" and not pieces:
-            break
-        elif character == "`" or logical.startswith("$(", index):
-            end = _end_of_substitution(logical, index)
-            pieces.append(_Piece(_substituted(logical[index:end], variables), True, True))
-            index = end
-        elif character in "'\"":
-            end = _end_of_quotation(logical, index)
-            if end < 0:  # an apostrophe
-                pieces.append(_Piece(character, True, True))
-                index += 1
-                continue
-            text = logical[index + 1 : end]
-            if character == '"':
-                text = re.sub(r"\\([\"\\`])", r"\1", text)
-            pieces.append(_Piece(text, character == "'", True))
-            index = end + 1
-        elif character == "\\":
-            pieces.append(_Piece(logical[index + 1 : index + 2], True, True))
-            index += 2
-        elif character in "<>" or logical.startswith(("&>", ">&"), index):
-            if len(pieces) == 1 and pieces[0].text.isdigit():
-                pieces.clear()  # 2>
-            end_word()
-            found = re.match(r"(?:&>>?|>>?&?|<<?<?-?&?)(\d|-)?", logical[index:])
-            index += len(found[0]) if found else 1
-            is_target = not (found and found[1])
-        elif character in _OPERATORS:
-            end_word()
-            is_target = False
+    for token in _TOKEN.finditer(logical + " "):
+        kind = token.lastgroup or ""
+        if kind not in ("blank", "redirection", "operator", "comment"):
+            begin = begin if pieces else token.start()
+            pieces.append(_piece(kind, token[0], variables))
+            continue
+        if pieces and not is_target:
+            words = _expanded(pieces, variables, is_first=not commands[-1])
+            commands[-1] += [Word(word, lines[begin]) for word in words]
+        if pieces or kind != "blank":
+            is_target = kind == "redirection" and token["to"] is None
+        pieces = []
+        if kind == "operator":
             commands.append([])
-            index += 1
-        else:
-            end = index + 1
-            while end < len(logical) and not (logical[end].isspace() or logical[end] in "'\"\\<>`|&;()"):
-                if logical.startswith("$(", end):
-                    break
-                if logical[end] == "{" and logical[end - 1] == "$":
-                    close = logical.find("}", end)
-                    end = close if close > 0 else end
-                end += 1
-            pieces.append(_Piece(logical[index:end], False, False))
-            index = end
-    end_word()
     return [words for words in commands if words]
 
 
-def _end_of_quotation(text: str, begin: int) -> int:
-    """Return the place of the quote that closes the one at `begin`; -1 if none does."""
-    quote, index = text[begin], begin + 1
-    while index < len(text):
-        if text[index] == "\\" and quote == '"':
-            index += 1
-        elif text[index] == quote:
-            return index
-        index += 1
-    return -1
-
-
-def _end_of_substitution(text: str, begin: int) -> int:
-    """Return the place after a `$(...)`, `$((...))` or `...` in backticks."""
-    if text[begin] == "`":
-        end = text.find("`", begin + 1)
-        return len(text) if end < 0 else end + 1
-    depth = 0
-    for index in range(begin + 1, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[index], 0)
-        if depth == 0:
-            return index + 1
-    return len(text)
+def _piece(kind: str, text: str, variables: dict[str, str]) -> _Piece:
+    """Return a part of a word from its token; an apostrophe that quotes nothing stands for itself."""
+    if kind == "single":
+        return _Piece(text[1:-1], is_literal=True, is_quoted=True)
+    if kind == "double":
+        inner = _SUBSTITUTION.sub(lambda found: _substituted(found[0], variables), text[1:-1])
+        return _Piece(re.sub(r"\\([\"\\`])", r"\1", inner), is_literal=False, is_quoted=True)
+    if kind == "escaped":
+        return _Piece(text[1:], is_literal=True, is_quoted=True)
+    if kind == "substitution":
+        return _Piece(_substituted(text, variables), is_literal=True, is_quoted=True)
+    return _Piece(text, is_literal=kind != "variable", is_quoted=False)
 
 
 def _substituted(text: str, variables: dict[str, str]) -> str:
@@ -284,10 +235,10 @@ def _integer(expression: str) -> int | None:
         return None
 
 
-def _expanded(pieces: list[_Piece], variables: dict[str, str], *, is_whole: bool) -> list[str]:
+def _expanded(pieces: list[_Piece], variables: dict[str, str], *, is_first: bool) -> list[str]:
     """Return the words that one written word becomes; an assignment at the beginning is never split."""
     words, is_empty = [""], not any(piece.is_quoted for piece in pieces)
-    is_assignment = is_whole and bool(_ASSIGNMENT.match(pieces[0].text)) and not pieces[0].is_quoted
+    is_assignment = is_first and bool(_ASSIGNMENT.match(pieces[0].text)) and not pieces[0].is_quoted
     for piece in pieces:
         text = piece.text if piece.is_literal else _VARIABLE.sub(lambda found: _value(found, variables), piece.text)
         is_array = piece.is_quoted and re.fullmatch(r"\$\{\w+\[@\]\}", piece.text)

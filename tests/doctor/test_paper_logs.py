@@ -1,4 +1,4 @@
-"""At the paper's scale: one fault a log, its cause found first with its published cost and source, no more than that."""
+"""At the paper's scale: one fault a log; its cause alone is found, with its published cost and source."""
 
 import json
 from pathlib import Path

@@ -47,25 +47,30 @@ def found(diagnosis: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 # Scripts as they are written: each is the same command.
+FLAGS = "--arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'"
+LINE = f"fairseq-train data {FLAGS}"
 SCRIPTS = {
-    "one line": "fairseq-train data --arch transformer --lr 5e-4 --adam-betas '(0.9, 0.98)' --fp16",
-    "continued": "fairseq-train data \\\n  --arch transformer \\\n  --lr 5e-4 \\\n --adam-betas '(0.9, 0.98)' --fp16\n",
-    "blanks after the backslash": "fairseq-train data --arch transformer \\  \n --lr 5e-4 --fp16 \\\t\n --adam-betas '(0.9, 0.98)'",
-    "windows": "fairseq-train data --arch transformer \\\r\n --lr 5e-4 --fp16 --adam-betas \"(0.9, 0.98)\"\r\n",
-    "variables": "LR=5e-4; ARCH='transformer'\nfairseq-train ${DATA:-data} --arch $ARCH --lr=${LR} --fp16 --adam-betas '(0.9, 0.98)'",
-    "flags in a variable": "ARGS=\"--arch transformer --adam-betas '(0.9, 0.98)'\"\nARGS+=' --fp16'\nfairseq-train data $ARGS --lr 5e-4",
-    "array": "A=(--arch transformer  # the base\n  --adam-betas '(0.9, 0.98)'\n)\nfairseq-train data \"${A[@]}\" --lr 5e-4 --fp16",
-    "comment at the end": "fairseq-train data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)' # --lr 1",
-    "launcher": "nohup python -u fairseq_cli/train.py data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)' > log 2>&1 &",
-    "module": "python -m fairseq_cli.train data -a transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)' | tee log.txt",
-    "which": "$(which fairseq-train) data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'",
-    "within a word": "bash -c \"fairseq-train data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'\"",
-    "evaluated": "CMD=\"python train.py data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'\"\neval $CMD",
-    "here document": "cat > job.sh <<EOF\nfairseq-train data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'\nEOF",
-    "page": "I don't get 27:\n```bash\n$ fairseq-train data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'\n```\nIt's 25.",
-    "loop": "for LR in 5e-4 7e-4; do\n fairseq-train data --arch transformer --lr $LR --fp16 --adam-betas '(0.9, 0.98)'\ndone",
-    "one line more": "fairseq-train data --arch transformer --lr 5e-4 --fp16 --adam-betas '(0.9, 0.98)'\n\n\n",
-}  # fmt: skip
+    "one line": LINE,
+    "continued": LINE.replace(" --", " \\\n  --"),
+    "blanks after the backslash": LINE.replace(" --", " \\ \t\n  --"),
+    "windows": LINE.replace(" --", " \\\r\n  --").replace("'", '"') + "\r\n",
+    "variables": "LR=5e-4; ARCH='transformer'\n"
+    + LINE.replace("5e-4", "${LR}").replace("transformer", "$ARCH").replace(" data", " ${DATA:-data}"),
+    "equals signs": LINE.replace("--lr ", "--lr="),
+    "flags in a variable": f'ARGS="--arch transformer"\nARGS+=" {FLAGS}"\nfairseq-train data $ARGS',
+    "array": f'A=({FLAGS}  # the base\n --seed 1\n)\nfairseq-train data "${{A[@]}}"',
+    "comment at the end": f"{LINE} # --lr 1",
+    "launcher": f"nohup python -u fairseq_cli/train.py data {FLAGS} > log 2>&1 &",
+    "module": f"python -m fairseq_cli.train data {FLAGS} | tee log.txt",
+    "which": f"$(which fairseq-train) data {FLAGS}",
+    "within a word": f'bash -c "{LINE}"',
+    "evaluated": f'CMD="python train.py data {FLAGS}"\neval $CMD',
+    "make": f'make train ARGS="data {FLAGS}"',
+    "here document": f"cat > job.sh <<EOF\n{LINE}\nEOF",
+    "page": f"I don't get 27:\n```bash\n$ {LINE}\n```\nIt's 25.",
+    "loop": "for LR in 5e-4 7e-4; do\n " + LINE.replace("5e-4", "$LR") + "\ndone",
+    "one line more": f"{LINE}\n\n\n",
+}
 
 
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
@@ -203,7 +208,8 @@ def test_averaging_search_and_scoring_are_compared(tmp_path: Path, capsys: pytes
     )
     (diagnosis,) = diagnosed(tmp_path, right, capsys, "--num-gpus", "8")
     assert diagnosis["findings"] == []
-    wrong = f"{TRAIN}\n{generate.format('checkpoints/checkpoint_best.pt', 5, 1)}bash scripts/sacrebleu.sh wmt14/full en de gen.out\n"
+    wrong = f"{TRAIN}\n{generate.format('checkpoints/checkpoint_best.pt', 5, 1)}"
+    wrong += "bash scripts/sacrebleu.sh wmt14/full en de gen.out\n"
     (diagnosis,) = diagnosed(tmp_path, wrong, capsys, "--num-gpus", "8")
     assert found(diagnosis) == {
         "average": ("checkpoint_best.pt", "last 5"),
@@ -217,7 +223,7 @@ def test_averaging_search_and_scoring_are_compared(tmp_path: Path, capsys: pytes
 
 
 def test_a_bleu_line_below_a_command_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = "Generate test with beam=4: BLEU4 = 20.91, 55.0/27.0/15.0/9.0 (BP=1.000, ratio=1.062, syslen=68000, reflen=64031)"
+    line = "BLEU4 = 20.91, 55.0/27.0/15.0/9.0 (BP=1.000, ratio=1.062, syslen=68000, reflen=64031)"
     (diagnosis,) = diagnosed(tmp_path, f"{TRAIN}\n{line}\n", capsys, "--num-gpus", "4")
     assert diagnosis["missing"]["high"] == pytest.approx(27.3 - 20.91)
     assert {"slip", "tokens_per_update"} <= found(diagnosis).keys()
@@ -228,7 +234,8 @@ def test_several_trainings_are_compared_each_with_what_follows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     big = TRAIN.replace("transformer_wmt_en_de", "transformer_vaswani_wmt_en_de_big").replace("0.0007", "0.0005")
-    text = f"{TRAIN}\n{big.replace('--max-update 100000', '--max-update 300000')}\nfairseq-generate d --path x.pt --beam 9 --remove-bpe\n"
+    big = big.replace("--max-update 100000", "--max-update 300000")
+    text = f"{TRAIN}\n{big}\nfairseq-generate d --path x.pt --beam 9 --remove-bpe\n"
     first, second = diagnosed(tmp_path, text, capsys, "--num-gpus", "8")
     assert (first["system"], second["system"]) == ("base", "big")
     assert found(first) == {}
@@ -341,7 +348,7 @@ def test_a_reported_score_of_the_papers_definition_counts_where_several_are_give
         f"{TRAIN}\nbash scripts/compound_split_bleu.sh gen.out\n"
         "BLEU4 = 27.10, 58.0/32.0/20.0/13.0 (BP=1.000, ratio=1.010, syslen=65000, reflen=64512)\n"
         "bash scripts/sacrebleu.sh wmt14/full en de gen.out\n"
-        "BLEU|nrefs:1|case:mixed|tok:13a = 26.4 58.0/32.0/20.0/13.0 (BP = 1.000 ratio = 1.010 hyp_len = 63 ref_len = 62)\n"
+        "BLEU|case:mixed|tok:13a = 26.4 58.0/32.0/20.0/13.0 (BP = 1.000 ratio = 1.010 hyp_len = 63 ref_len = 62)\n"
     )
     file = read_command_file(write(tmp_path, text))
     (trial,) = trials_of(file.commands)
