@@ -25,7 +25,6 @@ from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand, P
 from analysis.doctor.rates import TOLERANCE
 from analysis.doctor.types import Claim, Finding
 from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_arguments, symbols_of_spec
-from analysis.logs.types import Argument
 
 # Real target tokens over max-tokens x GPUs x update-freq: 0.88 to 0.94 in logs of WMT (fairseq #1331, #506, #233).
 TOKENS_PER_POSITION = 0.9
