@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--scale", help="for FOLDER: demo, multi30k or paper (default: paper)")
-    parser.add_argument("--system", help="for FOLDER: the system that it should be, such as base")
-    parser.add_argument("--corpus", help="for FOLDER: the corpus that it was trained on, such as wmt14_en_de")
+    parser.add_argument("--system", help="for FOLDER, --command: the system that it should be, such as base")
+    parser.add_argument("--corpus", help="for FOLDER, --command: the corpus of the training, as wmt14_en_de")
     parser.add_argument("--hypotheses", type=Path, metavar="FILE", help="for FOLDER: translations of the test set")
     parser.add_argument("--references", type=Path, metavar="FILE", help="for FOLDER: references of the test set")
     parser.add_argument(
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_changes_argument(parser)
     parser.add_argument("--command", type=Path, metavar="FILE", help="a fairseq command or script, see above")
     parser.add_argument("--num-gpus", type=int, metavar="N", help="for --command: GPUs of the training, all nodes")
-    parser.add_argument("--bleu", type=float, metavar="BLEU", help="for --command: its BLEU on newstest2014, in percent")
+    parser.add_argument("--bleu", type=float, metavar="BLEU", help="for --command: BLEU on newstest2014, in percent")
     parser.add_argument("--metric", help="for --bleu: its definition (default: that of the scoring in FILE)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -80,6 +80,7 @@ def _diagnose_command(args: argparse.Namespace) -> None:
     from aiayn.errors import AiaynError, UsageError
     from paper_tables.doctor import diagnose_commands
     from paper_tables.layout_commands import headline_of_commands, render_commands
+    from paper_tables.reference import SCORE_METRICS
 
     for flag in ("what", "scale", "hypotheses", "references", "configfile"):
         if getattr(args, flag) is not None:
@@ -89,6 +90,8 @@ def _diagnose_command(args: argparse.Namespace) -> None:
         raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more, those of all nodes together")
     if args.bleu is not None and not 1 <= args.bleu <= 100:
         raise UsageError(f"--bleu {args.bleu:g}: BLEU is taken in percent, between 1 and 100")
+    if args.metric is not None and args.metric not in SCORE_METRICS:
+        raise UsageError(f"--metric {args.metric}: unknown; expected one of {', '.join(SCORE_METRICS)}")
     diagnoses = diagnose_commands(
         args.command, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
         metric=args.metric,
