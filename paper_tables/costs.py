@@ -171,6 +171,23 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=key))
 
 
+def by_cost(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings by published cost, the highest first: before a training nothing is missing yet.
+
+    A cost of unknown upper bound counts as its lower one; then come unknown costs, then what raises the score.
+    """
+
+    def key(finding: Finding) -> tuple[int, float]:
+        cost = finding.costs[0]
+        if cost.low is None or cost.high is None:
+            return 1, 0.0
+        if cost.low < 0:
+            return 2, 0.0
+        return 0, -cost.low if cost.words.endswith(WHOLE_SCORE) else -(cost.low + cost.high) / 2
+
+    return tuple(sorted(findings, key=key))
+
+
 def missing_bleu(corpus: str, system: str, role: str, bleu: float, metric: str = "") -> Missing | None:
     """Return what a BLEU lacks beside the printed number of its system, the higher one of two editions; None without.
 

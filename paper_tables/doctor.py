@@ -27,7 +27,7 @@ from analysis.doctor.collect_run import collect_run, list_runs, scale_of
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.fairseq_commands import read_command_file, with_num_gpus
 from analysis.doctor.types import Claim, Diagnosis, Missing, Scorer
-from paper_tables.costs import PAPER_CORPORA, add_costs, missing_bleu
+from paper_tables.costs import PAPER_CORPORA, add_costs, by_cost, missing_bleu
 from paper_tables.published import evaluations_of, is_asked_for
 
 __all__ = [
@@ -143,7 +143,8 @@ def diagnose_settings(
 ) -> Diagnosis:
     """Return what differs from a system of the paper, with costs; `missing` overrides what a BLEU says is missing.
 
-    A corpus that is neither of the paper's is compared with the settings of En-De, and has no published costs.
+    Where something is missing, findings are ranked by likelihood, else by published cost. A corpus that is neither of
+    the paper's is compared with the settings of En-De, and has none of their costs.
     """
     paper_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     nearest = system or nearest_system(settings.symbols, PAPER_CORPORA[paper_corpus])
@@ -166,6 +167,8 @@ def diagnose_settings(
     if _is_unaccounted(answer):
         unexplained = msgspec.structs.replace(diagnosis, findings=(*findings, slip_finding(settings)))
         answer = add_costs(unexplained, missing)
+    if missing is None:
+        answer = msgspec.structs.replace(answer, findings=by_cost(answer.findings))
     return answer
 
 

@@ -78,12 +78,25 @@ def test_the_costs_of_all_causes_are_no_more_than_what_is_missing(case: ThreadCa
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_causes_stand_in_the_order_of_their_likelihood_and_cost(case: ThreadCase, tmp_path: Path) -> None:
-    findings = diagnosed(case, tmp_path).findings
+    diagnosis = diagnosed(case, tmp_path)
+    findings = diagnosis.findings
+    if diagnosis.missing is None or not diagnosis.missing.is_known:  # by published cost: see the next test
+        return
     order = ["measured", "likely", "possible", "unknown", "unlikely", "raises", ""]
     places = [order.index(one.likelihood) for one in findings]
     assert places == sorted(places)
     of_one = [CERTAINTIES.index(one.costs[0].certainty) for one in findings if one.likelihood == "possible"]
     assert of_one == sorted(of_one)
+
+
+def test_before_a_training_differences_stand_in_the_order_of_published_cost(tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    flags = "--arch transformer_wmt_en_de --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' "
+    flags += "--lr 7e-4 --lr-scheduler inverse_sqrt --dropout 0.2 --max-tokens 4096 --weight-decay 0.1"
+    path.write_text(f"fairseq-train data-bin/wmt16_en_de_bpe32k {flags}", encoding="utf-8")
+    (diagnosis,) = diagnose_commands(path, num_gpus=1)
+    names = ["tokens_per_update", "eps_ls", "p_drop", "weight_decay"]  # 1.7 to 8, 0.5 to 1.05, 0.3, unknown
+    assert [one.what for one in diagnosis.findings] == names
 
 
 @pytest.mark.parametrize("name", ["A2", "A4", "A5", "A7", "D3", "E1", "F2", "F5"])

@@ -7,8 +7,9 @@ are those published of the run's own corpus, for a difference of that size; thei
 beside the printed number. Findings are ranked by how likely they are behind it.
 
 Before a training: --command FILE compares a fairseq-train line or script (fairseq-generate and averaging too) with the
-paper's configuration of the nearest system, the likeliest and costliest difference first. Give the GPUs of the training
-with --num-gpus if the script does not say them. With --bleu, or a BLEU line in FILE, costs share what is missing.
+paper's configuration of the nearest system, the costliest difference first. Give the GPUs of the training with
+--num-gpus if the script does not say them. With --bleu, or a BLEU line in FILE, costs share what is missing, and the
+likeliest difference comes first.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
