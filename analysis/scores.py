@@ -12,7 +12,7 @@ import pandas as pd
 
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation, evaluation_record, train_record
-from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record
+from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record, read_train_record
 from analysis.seeds import summarise_seeds
 
 SCORE_COLUMNS = (
@@ -41,9 +41,9 @@ def training_key(evaluation: Evaluation) -> TrainingKey:
 
 
 def read_trainings(
-    keys: Iterable[TrainingKey], results_folder: Path, scale: str, *, so_far: bool
+    keys: Iterable[TrainingKey], results_folder: Path, scale: str, *, runs_folder: Path, so_far: bool
 ) -> dict[TrainingKey, TrainRecord]:
-    """Return the records of finished trainings; `so_far` leaves out those that are not there.
+    """Return the records of finished trainings, as `read_train_record`; `so_far` leaves out those that are not there.
 
     Raises:
         RecordError: if a record is missing (unless `so_far`), torn, or of another training.
@@ -54,7 +54,7 @@ def read_trainings(
         path = train_record(results_folder, scale, corpus, system, seed)
         if so_far and not path.exists():
             continue
-        train = read_record(path, TrainRecord)
+        train = read_train_record(path, runs_folder)
         found = (train.corpus, train.system, train.seed)
         if found != key:
             raise RecordError(f"{path}: is of {found}, expected {key}; delete it and rerun `snakemake`")

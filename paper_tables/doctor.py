@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import CommandError, RecordError
+from aiayn.records import read_train_record
 from aiayn.spec import CorpusSpec, Overrides, overridden, read_corpus, read_system
 from analysis.doctor.before_training import (
     MIN_SLIP,
@@ -56,9 +57,12 @@ def list_run_names(results_folder: Path) -> list[str]:
     return names
 
 
-def diagnose_run(results_folder: Path, name: str, overrides: Overrides, make_scorer: MakeScorer) -> Diagnosis:
+def diagnose_run(
+    results_folder: Path, runs_folder: Path, name: str, overrides: Overrides, make_scorer: MakeScorer
+) -> Diagnosis:
     """Return what is wrong with a run of ours; what its scale overrides stands for its system's own values."""
-    path, train = next((path, train) for path, train in list_runs(results_folder) if train.run == name)
+    path = next(path for path, train in list_runs(results_folder) if train.run == name)
+    train = read_train_record(path, runs_folder)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
     case = collect_run(results_folder, path, train, claim, make_scorer(claim.corpus))
     return add_costs(diagnose(case))

@@ -87,10 +87,11 @@ def gather_findings(
     evaluations = expand_evaluations(scale, config_folder)
     keys = [(training.corpus, training.system, training.seed) for training in expand_trainings(scale)]
     system_by_name = read_systems(scale, config_folder)
-    found = read_trainings(keys, results_folder, scale.scale, so_far=so_far)
+    runs_folder = Path(scale.runs_folder)
+    found = read_trainings(keys, results_folder, scale.scale, runs_folder=runs_folder, so_far=so_far)
     state_by_key = {
         key: find_run_state(
-            *key, training=system_by_name[key[1]].training, train=found.get(key), runs_folder=Path(scale.runs_folder)
+            *key, training=system_by_name[key[1]].training, train=found.get(key), runs_folder=runs_folder
         )
         for key in keys
     }

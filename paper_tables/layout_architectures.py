@@ -1,7 +1,5 @@
 """Lays out recurrence and convolution against attention: BLEU beside seconds, at equal size and equal tokens."""
 
-from pathlib import Path
-
 from aiayn.paths import Evaluation
 from aiayn.records import TrainRecord
 from analysis.validations import common_target, read_validations, updates_to_reach
@@ -98,7 +96,7 @@ def common_targets(trains_by_system: dict[str, dict[int, TrainRecord]]) -> dict[
     for seed in seeds:
         if all(seed in trains for trains in trains_by_system.values()):
             target = common_target({
-                system: read_validations(Path(trains[seed].log_path)) for system, trains in trains_by_system.items()
+                system: read_validations(trains[seed].log_path) for system, trains in trains_by_system.items()
             })  # fmt: skip
             if target is not None:
                 target_by_seed[seed] = target
@@ -107,7 +105,7 @@ def common_targets(trains_by_system: dict[str, dict[int, TrainRecord]]) -> dict[
 
 def seconds_to_reach(train: TrainRecord, target: float) -> float | None:
     """Return the seconds until a training's first validation of at most `target` perplexity; None if it has none."""
-    update = updates_to_reach(read_validations(Path(train.log_path)), target)
+    update = updates_to_reach(read_validations(train.log_path), target)
     return None if update is None else train.wall_seconds * update / train.updates
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cost import training_flops
-from aiayn.errors import RecordError, UsageError
+from aiayn.errors import UsageError
 from aiayn.hardware import read_hardware
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
-from aiayn.provenance import Provenance, file_sha256
+from aiayn.provenance import file_sha256
 from aiayn.records import (
     CheckpointRecord,
     Hypotheses,
@@ -22,7 +22,9 @@ from aiayn.records import (
     Record,
     ScoreRecords,
     TrainRecord,
+    read_provenance,
     read_record,
+    read_train_record,
 )
 from aiayn.runs.attempts import LOG_NAME, Event, Started, read_events
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
@@ -42,12 +44,6 @@ RECORD_BY_VERB: dict[str, type[Record]] = {
 }
 COMMIT_DIGITS = 12  # of a commit in a sentence
 _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
-
-
-class _Made(msgspec.Struct):
-    """The one part of a record that is alike in all."""
-
-    provenance: Provenance
 
 
 def trace_cell(
@@ -106,8 +102,7 @@ def _trace_seed(
 ) -> SeedTrace:
     paths = _record_paths(cell, evaluation, results_folder, scale.scale)
     records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
-    train = records.get("train")
-    assert train is None or isinstance(train, TrainRecord)  # for the type checker
+    train = read_train_record(paths["train"], Path(scale.runs_folder)) if "train" in records else None
     training = overridden(read_system(cell.system, scale.scale, config_folder), scale.overrides).training
     state = find_run_state(
         evaluation.corpus, evaluation.system, evaluation.seed, training=training, train=train,
@@ -125,8 +120,8 @@ def _trace_seed(
         signature=signature,
         attempts=[] if run_folder is None else _attempts(read_events(run_folder)),
         log_line=None if log_path is None or not log_path.is_file() else last_update_line(log_path),
-        hypotheses=_trace_hypotheses(records.get("decode"), results_folder),
-        checkpoint=_trace_checkpoint(records.get("average"), results_folder),
+        hypotheses=_trace_hypotheses(records.get("decode")),
+        checkpoint=_trace_checkpoint(records.get("average")),
         version_by_package={} if newest is None else newest.provenance.version_by_package,
         python="" if newest is None else newest.provenance.python,
         steps=[_step(verb, paths[verb]) for verb in records],
@@ -169,37 +164,28 @@ def _value(metric: str, records: dict[str, Record]) -> tuple[float | None, str]:
 
 
 def _run_folder(train: TrainRecord | None, run: str, runs_folder: Path, results_folder: Path) -> Path | None:
-    """Return the folder of a run where it was, or where it is now that the checkout has moved; None if nowhere."""
+    """Return the folder of a run, of one that is not finished below the runs folder; None if it is nowhere."""
     if not run:
         return None
-    candidates = [runs_folder / run, results_folder.parent / runs_folder / run]
-    if train is not None:
-        candidates.insert(0, Path(train.run_folder))
-    return next((folder for folder in candidates if folder.is_dir()), None)
+    begun = [runs_folder / run, results_folder.parent / runs_folder / run]
+    return next((folder for folder in (begun if train is None else [train.run_folder]) if folder.is_dir()), None)
 
 
-def _located(path: str, results_folder: Path) -> Path:
-    """Return a recorded path, which is relative to the folder that results lie in, as it is from here."""
-    return Path(path) if Path(path).exists() else results_folder.parent / path
-
-
-def _trace_hypotheses(decoded: Record | None, results_folder: Path) -> FileTrace | None:
+def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:
     if not isinstance(decoded, Hypotheses):
         return None
-    path = _located(decoded.path, results_folder)
     state = "missing"
-    if path.is_file():
-        state = "as recorded" if file_sha256(path) == decoded.hypotheses_sha256 else "changed"
-    return FileTrace(path=str(path), sha256=decoded.hypotheses_sha256, state=state)
+    if decoded.path.is_file():
+        state = "as recorded" if file_sha256(decoded.path) == decoded.hypotheses_sha256 else "changed"
+    return FileTrace(path=str(decoded.path), sha256=decoded.hypotheses_sha256, state=state)
 
 
-def _trace_checkpoint(checkpoint: Record | None, results_folder: Path) -> CheckpointTrace | None:
+def _trace_checkpoint(checkpoint: Record | None) -> CheckpointTrace | None:
     if not isinstance(checkpoint, CheckpointRecord):
         return None
-    path = _located(checkpoint.path, results_folder)
     return CheckpointTrace(
-        path=str(path),
-        is_there=path.is_file(),
+        path=str(checkpoint.path),
+        is_there=checkpoint.path.is_file(),
         tensors_sha256=checkpoint.tensors_sha256,
         averaged_updates=checkpoint.averaged_updates,
     )
@@ -224,10 +210,7 @@ def _attempts(events: Sequence[Event]) -> list[Attempt]:
 
 
 def _step(verb: str, path: Path) -> Step:
-    try:
-        made = msgspec.json.decode(path.read_bytes(), type=_Made).provenance
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise RecordError(f"{path}: not a record: {error}; delete it and rerun the stage that writes it") from error
+    made = read_provenance(path)
     commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
     return Step(verb=verb, record=str(path), created=made.created, host=made.host, commit=commit, command=made.command)
 

@@ -59,7 +59,7 @@ def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainReco
     record = TrainRecord(
         provenance=PROVENANCE, run="wmt14_en_de-base-seed1-01234567", corpus="wmt14_en_de", system="base", seed=1,
         updates=training.updates, wall_seconds=3600.0, gpu_seconds=8 * 3600.0, hardware=EIGHT_P100, tokens=1,
-        num_attempts=1, num_parameters=1, run_folder="", log_path="", models=[], tensors_sha256="",
+        num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(), models=[], tensors_sha256="",
         training_json=msgspec.json.encode(training).decode(),
     )  # fmt: skip
     record = msgspec.structs.replace(record, **changes)

@@ -147,12 +147,13 @@ def write_training(
     site: Site, corpus: str, system: str, seed: int, *, hardware: Hardware = CPU, wall_seconds: float = 120.0
 ) -> TrainRecord:
     """Write the record of a finished training."""
-    training = TRAINING_BY_SYSTEM[system]
+    training, run_folder = TRAINING_BY_SYSTEM[system], Path(site.scale.runs_folder) / run_of(corpus, system, seed)
+    models = [SavedModel(update=training.updates, path=run_folder / "checkpoints" / "x.pt")]
     train = TrainRecord(
-        provenance=PROVENANCE, run=run_of(corpus, system, seed), corpus=corpus, system=system, seed=seed,
+        provenance=PROVENANCE, run=run_folder.name, corpus=corpus, system=system, seed=seed,
         updates=training.updates, wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus,
-        hardware=hardware, tokens=1_000_000, num_attempts=1, num_parameters=412_345, run_folder="runs/x",
-        log_path="runs/x/train.log", models=[SavedModel(update=training.updates, path="x.pt")], tensors_sha256="0" * 64,
+        hardware=hardware, tokens=1_000_000, num_attempts=1, num_parameters=412_345,
+        run_folder=run_folder, log_path=run_folder / "train.log", models=models, tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
     )  # fmt: skip
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
@@ -213,7 +214,7 @@ def write_binarized(site: Site, corpus: str, target_language: str = "de", size: 
     """Write the record of a data-bin of one joint vocabulary."""
     languages = ("en", target_language)
     record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus=corpus, folder="x", source_language="en", target_language=target_language,
+        provenance=PROVENANCE, corpus=corpus, folder=Path("x"), source_language="en", target_language=target_language,
         dictionary_sha256_by_language=dict.fromkeys(languages, "d"), digest="x",
         vocabulary_size_by_language=dict.fromkeys(languages, size), num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={},

@@ -110,7 +110,7 @@ def write_done(folder: Path, *, updates: int, tokens: int, wall_seconds: float, 
     record = TrainRecord(
         provenance=PROVENANCE, run=folder.name, corpus="demo_en_de", system="base", seed=1, updates=updates,
         wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus, hardware=hardware, tokens=tokens,
-        num_attempts=1, num_parameters=1, run_folder=str(folder), log_path=str(folder / LOG_NAME), models=[],
+        num_attempts=1, num_parameters=1, run_folder=folder, log_path=folder / LOG_NAME, models=[],
         tensors_sha256="", training_json="{}",
     )  # fmt: skip
     write_record(record, folder / DONE_NAME)

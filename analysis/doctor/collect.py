@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from aiayn.errors import RecordError
-from aiayn.records import CheckpointRecord, Hypotheses, Record, ScoreRecords
+from aiayn.records import CheckpointRecord, Hypotheses, Record, ScoreRecords, read_record
 from aiayn.spec import CorpusSpec
 from analysis.doctor.rates import read_rates
 from analysis.doctor.types import Averaged, Reported, Search, Trained, Translation
@@ -76,15 +74,13 @@ def translation_of_records(
 ) -> Translation:
     """Return a translated test set from its records and the files beside them."""
     path, record = placed
-    text_path = nearest_path(record.path, path.parent)
-    pieces_path = nearest_path(record.pieces_path, path.parent)
     reported = [] if scored is None else [
         Reported(str(scored[0]), one.metric, one.value, one.signature) for one in scored[1].scores
     ]  # fmt: skip
     return Translation(
-        path=str(text_path),
-        lines=read_lines(text_path),
-        pieces=read_lines(pieces_path) if pieces_path.exists() else None,
+        path=str(record.path),
+        lines=read_lines(record.path),
+        pieces=read_lines(record.pieces_path) if record.pieces_path.is_file() else None,
         testset=record.testset,
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),
@@ -95,12 +91,6 @@ def translation_of_records(
         references=None if references is None else tuple(references),
         reported=tuple(reported),
     )
-
-
-def nearest_path(path: str, folder: Path) -> Path:
-    """Return the file that a record names: beside the record if one of its name lies there, else where it says."""
-    beside = folder / Path(path).name
-    return beside if beside.exists() else Path(path)
 
 
 def split_of(corpus: CorpusSpec, testset: str) -> str:
@@ -119,6 +109,6 @@ def role_of(corpus: CorpusSpec, testset: str) -> str:
 def read_if_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord | None:
     """Return a record of a type, None if the file is anything else."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=record_type)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return read_record(path, record_type)
+    except RecordError:
         return None

@@ -41,26 +41,19 @@ def collect_run(results_folder: Path, train_path: Path, train: TrainRecord, clai
     Raises:
         RecordError, CorpusError: if a file that is there is malformed.
     """
-    log_path = Path(train.log_path)
     binarized_path = corpus_record(results_folder, claim.scale, "binarize", train.corpus)
     data = None
     if binarized_path.exists():
-        folder = found_from(results_folder, read_record(binarized_path, BinarizedCorpus).folder)
+        folder = read_record(binarized_path, BinarizedCorpus).folder
         if folder.is_dir():
             data = DataBin(folder, claim.corpus.source_language, claim.corpus.target_language)
     return Case(
         claim=claim,
-        trained=read_trained(log_path) if log_path.exists() else None,
+        trained=read_trained(train.log_path) if train.log_path.exists() else None,
         data=data,
         translations=tuple(_translations(results_folder, train, claim)),
         scorer=scorer,
     )
-
-
-def found_from(results_folder: Path, path: str) -> Path:
-    """Return a path that a record has, from here or from where its results folder lies."""
-    elsewhere = results_folder.absolute().parent / path
-    return elsewhere if not Path(path).exists() and elsewhere.exists() else Path(path)
 
 
 def _translations(results_folder: Path, train: TrainRecord, claim: Claim) -> list[Translation]:
@@ -103,7 +96,7 @@ def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path 
     if not raw_path.exists():
         return None, None
     pair = read_record(raw_path, RawCorpus).pair_by_split.get(testset)
-    path = found_from(results_folder, pair.path_by_language[claim.corpus.target_language]) if pair else None
+    path = pair.path_by_language[claim.corpus.target_language] if pair else None
     if path is None or not path.exists():
         return None, None
     lines = read_lines(path)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiayn.provenance import gather_provenance
-from aiayn.records import RawCorpus, write_record
+from aiayn.records import RawCorpus, SegmentedText, read_record, write_record
 from aiayn.spec import CorpusSpec
 from aiayn.text.lines import count_lines, text_pair
 from tests.benchmarks.measuring import Command
@@ -201,7 +201,8 @@ class Route:
         path = self.record_path("segment")
         if not path.exists():
             return path.with_name("not-yet")
-        return Path(json.loads(path.read_text(encoding="utf-8"))[key][self.spec.source_language])
+        path_by_language: dict[str, Path] = getattr(read_record(path, SegmentedText), key)
+        return path_by_language[self.spec.source_language]
 
     def _tokens_are_ours(self, folder: Path) -> bool:
         """Return whether the pairs that we kept stand in this order among all that the peer has tokenised."""

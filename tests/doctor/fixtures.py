@@ -14,6 +14,7 @@ import tarfile
 from pathlib import Path
 from typing import IO, cast
 
+from aiayn.records import TrainRecord, read_record
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.planting import DATA_RECORDS, TESTSET, TRAIN_RECORD, Planted
 
@@ -36,7 +37,7 @@ def write_fixture(planted: Planted, fixtures_folder: Path = FIXTURES_FOLDER) -> 
         REFERENCES_NAME: results / f"fetch/demo_en_de/{TESTSET}.de",
     }
     if (folder / TRAIN_RECORD).exists():
-        files["train.log"] = Path(json.loads((folder / TRAIN_RECORD).read_bytes())["log_path"])
+        files["train.log"] = read_record(folder / TRAIN_RECORD, TrainRecord).log_path
     contents = {name: without_machine(path.read_bytes(), name) for name, path in files.items()}
     contents[PACKED_NAME] = packed(folder / Path(DATA_RECORDS["binarize"]).parent / DATA_BIN_NAME)
     write_contents(contents, planted.fault, fixtures_folder)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from aiayn.provenance import commit_label
+from aiayn.records import RawCorpus, read_record
 from tests.doctor.faults import CLEAN, MISALIGNED_FRACTION, Edit, Fault
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -166,8 +167,7 @@ def misalign(raw_path: Path, fraction: float) -> None:
     note = raw_path.with_suffix(".misaligned")
     if note.exists():
         return
-    folder = raw_path.parents[4]
-    target = folder / json.loads(raw_path.read_bytes())["pair_by_split"]["train"]["path_by_language"]["de"]
+    target = read_record(raw_path, RawCorpus).pair_by_split["train"].path_by_language["de"]
     lines = target.read_text(encoding="utf-8").split("\n")[:-1]
     chosen = np.flatnonzero(np.random.default_rng(SEED).random(len(lines)) < fraction)
     moved = [lines[index] for index in np.roll(chosen, 1)]

@@ -80,7 +80,7 @@ def with_damaged_model(finished: TrainRecord, tmp_path: Path, content: bytes) ->
     """Return the record with a model of other bytes in the middle."""
     path = tmp_path / "model_00000030.pt"
     path.write_bytes(content)
-    models = [finished.models[0], SavedModel(update=30, path=str(path)), finished.models[2]]
+    models = [finished.models[0], SavedModel(update=30, path=path), finished.models[2]]
     return msgspec.structs.replace(finished, models=models)
 
 

@@ -177,7 +177,7 @@ def test_a_finished_run_keeps_n_models_and_one_full_checkpoint(finished: TrainRe
     assert updates_kept(run_folder, "model") == [20, 30, 40]
     assert updates_kept(run_folder, "full") == [40]
     assert [(model.update, model.path) for model in finished.models] == [
-        (update, str(run_folder / "checkpoints" / f"model_000000{update}.pt")) for update in (20, 30, 40)
+        (update, run_folder / "checkpoints" / f"model_000000{update}.pt") for update in (20, 30, 40)
     ]
     assert sorted(path.name for path in (run_folder / "checkpoints").iterdir()) == [
         "full_00000040.pt", "model_00000020.pt", "model_00000030.pt", "model_00000040.pt",

@@ -51,8 +51,8 @@ def hypotheses_of_fairseq(printed: str) -> dict[int, tuple[str, float, float]]:
 
 def printed_by_fairseq(average: CheckpointRecord, data: BinarizedCorpus, *flags: str) -> str:
     """Return what a fairseq-generate that is told of our plugin prints of the test set."""
-    command = [sys.executable, "-m", "fairseq_cli.generate", data.folder, "--user-dir", str(USER_FOLDER), "--cpu"]
-    command += ["--path", average.path, "--gen-subset", "test", "--beam", "4", "--lenpen", "0.6"]
+    command = [sys.executable, "-m", "fairseq_cli.generate", str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu"]
+    command += ["--path", str(average.path), "--gen-subset", "test", "--beam", "4", "--lenpen", "0.6"]
     command += ["--max-len-a", "1", "--max-len-b", "10", *flags]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     generated = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

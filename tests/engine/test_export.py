@@ -87,7 +87,7 @@ def untrained_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -
         provenance=gather_provenance(),
         run="random",
         average="last1",
-        path=str(folder / "random.pt"),
+        path=folder / "random.pt",
         averaged_updates=[0],
         tensors_sha256=tensors_sha256(tensors),
     )
@@ -111,7 +111,8 @@ def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun
     assert [config[key] for key in ("normalise", "tokenise", "subword_method")] == ["none", "none", "sentencepiece"]
     assert config["first_position"] == 0
     assert config["tensors_sha256"] == run.checkpoint.tensors_sha256
-    assert run.checkpoint.path in config["provenance"]["input_sha256_by_path"]
+    (named,) = config["provenance"]["input_sha256_by_path"]
+    assert (exported / named).samefile(run.checkpoint.path)
     symbols = json.loads((exported / config["vocabulary_file_by_side"]["source"]).read_text(encoding="utf-8"))
     assert symbols[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
     assert len(symbols) == run.data.vocabulary_size_by_language["de"]

@@ -21,11 +21,11 @@ from aiayn.errors import RunError
 from aiayn.launch.code_snapshot import CODE_FOLDER_NAME
 from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
-from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
 from aiayn.runs.locks import is_locked
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
-from tests.engine.tiny_training import log_text, make_request, outcomes, record_path_of, starts, train, updates_kept
+from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
 
 CHECKOUT = Path(__file__).parents[2]
@@ -181,10 +181,9 @@ def test_a_done_run_needs_neither_disk_nor_time(
     run_name = "tiny_en_de-tiny-seed1-00000000"
     monkeypatch.setattr(aiayn.spec, "run_name", lambda **_: run_name)
     (tmp_path / "runs" / run_name).mkdir(parents=True)
-    record = record_path_of(make_request(Path(finished.run_folder), data)).read_bytes()
-    (tmp_path / "runs" / run_name / DONE_NAME).write_bytes(record)
+    write_record(finished, tmp_path / "runs" / run_name / DONE_NAME)
     assert main(arguments(tmp_path, data)) == 0
-    assert (tmp_path / "seed1.json").read_bytes() == record
+    assert read_record(tmp_path / "seed1.json", TrainRecord) == finished
 
 
 class ChangeFolder(Hook, frozen=True, kw_only=True):
@@ -207,7 +206,7 @@ def test_a_job_in_another_working_directory_finds_its_inputs(
     with hooked(ChangeFolder(update=3)):
         assert main([*named, "--updates", "4", "--launcher", "debug"]) == 0
     inputs = read_record(tmp_path / "seed1.json", TrainRecord).provenance.input_sha256_by_path
-    assert inputs == {str(binarized_path): file_sha256(binarized_path)}
+    assert inputs == {binarized_path: file_sha256(binarized_path)}
 
 
 def test_an_input_that_is_not_there_is_told_before_the_first_update(run_folder: Path, data: BinarizedCorpus) -> None:

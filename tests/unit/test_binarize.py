@@ -397,7 +397,7 @@ def test_a_data_bin_of_other_text_is_refused(record: BinarizedCorpus) -> None:
 
 def test_an_absent_data_bin_is_refused(record: BinarizedCorpus, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"dict\.\w\w\.txt: sha256 absent"):
-        require_recorded_data_bin(msgspec.structs.replace(record, folder=str(tmp_path / "nowhere")))
+        require_recorded_data_bin(msgspec.structs.replace(record, folder=tmp_path / "nowhere"))
 
 
 def test_binarizing_again_replaces_the_folder_whole(record: BinarizedCorpus, tmp_path: Path, record_path: Path) -> None:

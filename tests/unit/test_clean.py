@@ -59,7 +59,7 @@ def write_raw(folder: Path, source: bytes, target: bytes) -> RawCorpus:
     for split in ("dev", "test"):
         pair_by_split[split] = text_pair({"en": folder / f"{split}.en", "de": folder / f"{split}.de"})
     pair_by_split["train"] = TextPair(
-        path_by_language={"en": str(folder / "train.en"), "de": str(folder / "train.de")},
+        path_by_language={"en": folder / "train.en", "de": folder / "train.de"},
         num_lines=source.count(b"\n"),
         sha256_by_language={"en": file_sha256(folder / "train.en"), "de": file_sha256(folder / "train.de")},
     )
@@ -114,7 +114,7 @@ def test_kept_pairs_are_in_step_and_dropped_ones_counted(tmp_path: Path, record_
     assert record.pair_by_split["train"] == text_pair(
         {"en": record_path.parent / "train.en", "de": record_path.parent / "train.de"}
     )
-    assert record.provenance.input_sha256_by_path[str(tmp_path / "train.en")] == file_sha256(tmp_path / "train.en")
+    assert record.provenance.input_sha256_by_path[tmp_path / "train.en"] == file_sha256(tmp_path / "train.en")
 
 
 @pytest.mark.parametrize(("lines_per_shard", "num_processes"), [(1, 1), (3, 1), (4, 2), (5, 3)])

@@ -46,7 +46,7 @@ def write_decoded(
     record_path = evaluation_record(folder, "demo", "decode", evaluation)
     path = write(lines, record_path.with_suffix(".txt"))
     record = Hypotheses(
-        provenance=PROVENANCE, run=run, average=average, testset=testset, path=str(path), pieces_path="",
+        provenance=PROVENANCE, run=run, average=average, testset=testset, path=path, pieces_path=Path(),
         num_lines=len(lines), hypotheses_sha256=file_sha256(path), beam_size=4,
         length_penalty_alpha=0.6, length_penalty_form="gnmt", stop="fairseq", signature="beam:4",
         sentences_per_second=1.0,
@@ -56,7 +56,7 @@ def write_decoded(
 
 def write_raw(folder: Path) -> None:
     path = write(REFERENCE, folder / "text" / "demo_test.de")
-    pair = TextPair(path_by_language={"en": str(path), "de": str(path)}, num_lines=30, sha256_by_language={})
+    pair = TextPair(path_by_language={"en": path, "de": path}, num_lines=30, sha256_by_language={})
     raw = RawCorpus(provenance=PROVENANCE, corpus="demo_en_de", pair_by_split={"demo_test": pair, "demo_dev": pair})
     write_record(raw, corpus_record(folder, "demo", "fetch", "demo_en_de"))
 

@@ -34,7 +34,8 @@ def results_of(name: str, folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / source, path)
     data = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="demo_en_de", folder="made/data-bin", source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus="demo_en_de", folder=Path("made/data-bin"),
+        source_language="en", target_language="de",
         dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
     )  # fmt: skip

@@ -18,7 +18,7 @@ from aiayn.records import BinarizedCorpus
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
 
 DATA = BinarizedCorpus(
-    provenance=PROVENANCE, corpus="corpus", folder="data-bin", source_language="en", target_language="de",
+    provenance=PROVENANCE, corpus="corpus", folder=Path("data-bin"), source_language="en", target_language="de",
     dictionary_sha256_by_language={"en": "0", "de": "0"}, digest="0", num_pairs_by_split={},
     vocabulary_size_by_language={"en": 37000, "de": 37000}, num_tokens_by_split_by_language={},
     fairseq_split_by_testset={},

@@ -92,7 +92,7 @@ def test_a_local_mirror_is_copied_and_unpacked(mirror_folder: Path, record_path:
     assert list(record.pair_by_split) == ["train", "dev", "test"]
     train = record.pair_by_split["train"]
     assert train.num_lines == 2  # the CR and the U+2028 end no line
-    assert train.path_by_language == {k: str(record_path.parent / f"train.{k}") for k in ("en", "de")}
+    assert train.path_by_language == {k: record_path.parent / f"train.{k}" for k in ("en", "de")}
     assert train.sha256_by_language == {k: sha256(content) for k, content in CONTENT_BY_LANGUAGE.items()}
 
 

@@ -8,13 +8,14 @@ import pytest
 
 from aiayn.errors import RecordError
 from aiayn.paths import average_record, corpus_record, train_record
-from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, write_record
+from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import find_finished
 from aiayn.spec import read_system
 from tests.records_factory import CPU, PROVENANCE
 
 DATA = BinarizedCorpus(
-    provenance=PROVENANCE, corpus="demo_en_de", folder="data-bin", source_language="en", target_language="de",
+    provenance=PROVENANCE, corpus="demo_en_de", folder=Path("/scratch/data-bin"),
+    source_language="en", target_language="de",
     dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
     num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
 )  # fmt: skip
@@ -29,7 +30,8 @@ def write_run(results: Path, system: str, seed: int, digest8: str, *averages: st
     run = f"demo_en_de-{system}-seed{seed}-{digest8}"
     train = TrainRecord(
         provenance=PROVENANCE, run=run, corpus="demo_en_de", system=system, seed=seed, updates=10, wall_seconds=1,
-        gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder="", log_path="", models=[],
+        gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1,
+        run_folder=Path(), log_path=Path(), models=[],
         tensors_sha256="", training_json="",
     )  # fmt: skip
     path = train_record(results, "demo", "demo_en_de", system, seed)
@@ -40,7 +42,7 @@ def write_run(results: Path, system: str, seed: int, digest8: str, *averages: st
             provenance=PROVENANCE,
             run=run,
             average=average,
-            path=f"{average}.pt",
+            path=Path(f"{average}.pt"),
             averaged_updates=[],
             tensors_sha256="",
         )
@@ -70,7 +72,7 @@ def test_without_a_name_it_is_the_newest(results: Path) -> None:
 
 def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
     path = train_record(results, "demo", "demo_en_de", "base", 1)
-    train = msgspec.json.decode(path.read_bytes(), type=TrainRecord)
+    train = read_record(path, TrainRecord)
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed2-aaaa00021", seed=2), path)
     assert find_finished(results, "demo_en_de-base-seed2-aaaa0002", None).checkpoint.run.endswith("-aaaa0002")
 

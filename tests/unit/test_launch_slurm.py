@@ -55,7 +55,7 @@ def data_record(folder: Path) -> Path:
     for language in ("en", "de"):
         (data_bin / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
     record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="wmt14_en_de", folder=str(data_bin), source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus="wmt14_en_de", folder=data_bin, source_language="en", target_language="de",
         dictionary_sha256_by_language={name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")},
         digest=data_bin_digest(data_bin), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={},

@@ -32,7 +32,7 @@ def write_logged_training(site: Site, system: str, seed: int, *, cpu: str = "a C
     )
     log_path.write_text("".join(lines), encoding="utf-8")
     path = train_record(site.results_folder, "demo", "demo_en_de", system, seed)
-    write_record(msgspec.structs.replace(train, log_path=str(log_path)), path)
+    write_record(msgspec.structs.replace(train, log_path=log_path), path)
 
 
 @pytest.fixture

@@ -57,7 +57,8 @@ def write_translations(site: Site, evaluation: Evaluation, lines: tuple[str, ...
     path.with_suffix(".txt").write_bytes(text)
     record = Hypotheses(
         provenance=PROVENANCE, run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
-        average=evaluation.average, testset=evaluation.testset, path="elsewhere.txt", pieces_path="pieces.txt",
+        average=evaluation.average, testset=evaluation.testset, path=Path("elsewhere.txt"),
+        pieces_path=Path("pieces.txt"),
         num_lines=len(lines), hypotheses_sha256=hashlib.sha256(text).hexdigest(), beam_size=3,
         length_penalty_alpha=0.0, length_penalty_form="len", stop="tensor2tensor",
         signature="beam:3|stop:tensor2tensor", sentences_per_second=1.0,
@@ -91,7 +92,7 @@ def toy(site: Site) -> Table:
 def read_all(site: Site) -> dict[Evaluation, Translations]:
     """Read every translation, and refuse what is not there."""
     keys = [(training.corpus, training.system, training.seed) for training in expand_trainings(site.scale)]
-    trainings = read_trainings(keys, site.results_folder, "demo", so_far=False)
+    trainings = read_trainings(keys, site.results_folder, "demo", runs_folder=Path("runs"), so_far=False)
     return read_translations(evaluations(site), trainings, site.results_folder, "demo", so_far=False)
 
 

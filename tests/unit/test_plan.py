@@ -310,7 +310,8 @@ def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path:
 
 def test_the_data_bins_vocabulary_counts_before_the_files(tmp_path: Path) -> None:
     data = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="wmt14_en_de", folder="data-bin", source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus="wmt14_en_de", folder=Path("data-bin"),
+        source_language="en", target_language="de",
         dictionary_sha256_by_language={"en": "1", "de": "2"}, digest="0", num_pairs_by_split={"train": 7},
         vocabulary_size_by_language={"en": 1000, "de": 2000}, num_tokens_by_split_by_language={},
         fairseq_split_by_testset={},

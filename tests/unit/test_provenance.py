@@ -149,7 +149,7 @@ def test_provenance_names_its_inputs_and_its_command(tmp_path: Path, monkeypatch
     path.write_bytes(b"x")
     monkeypatch.setattr(sys, "argv", ["/bin/aiayn", "clean", "--text", "a b"])
     provenance = gather_provenance([path])
-    assert provenance.input_sha256_by_path == {str(path): hashlib.sha256(b"x").hexdigest()}
+    assert provenance.input_sha256_by_path == {path: hashlib.sha256(b"x").hexdigest()}
     assert provenance.command == "aiayn clean --text 'a b'"
     assert provenance.version_by_package["numpy"].count(".") == 2
     assert gather_provenance(command="aiayn train").command == "aiayn train"

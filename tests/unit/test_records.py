@@ -1,16 +1,35 @@
-"""Records are read back as they were written, and nothing else is taken for one."""
+"""Records are read back as they were written, also after they have moved, and nothing else is taken for one."""
 
+import json
+import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from aiayn.errors import CorpusError, RecordError
-from aiayn.records import SCHEMA_VERSION, BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
-from tests.records_factory import PROVENANCE
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import (
+    SCHEMA_VERSION,
+    BinarizedCorpus,
+    CheckpointRecord,
+    PerplexityRecord,
+    SavedModel,
+    TrainRecord,
+    read_provenance,
+    read_record,
+    read_train_record,
+    write_record,
+)
+from tests.records_factory import CPU, PROVENANCE
 
 CHECKPOINT = CheckpointRecord(
-    provenance=PROVENANCE, run="run", average="last5", path="last5.pt", averaged_updates=[80, 100], tensors_sha256="00"
+    provenance=PROVENANCE,
+    run="run",
+    average="last5",
+    path=Path("/scratch/last5.pt"),
+    averaged_updates=[80, 100],
+    tensors_sha256="00",
 )
 
 
@@ -88,10 +107,159 @@ def test_a_record_that_cannot_be_written_leaves_the_earlier_one(path: Path, monk
 
 def test_a_data_bin_knows_its_test_sets() -> None:
     data = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="corpus", folder="data-bin", source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus="corpus", folder=Path("data-bin"), source_language="en", target_language="de",
         dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={"val": "valid", "flickr": "test"},
     )  # fmt: skip
     assert data.split_of("flickr") == "test"
     with pytest.raises(CorpusError, match="data-bin: no test set 'coco'; corpus has val, flickr"):
         data.split_of("coco")
+
+
+def write_checkpoint(path: Path) -> CheckpointRecord:
+    """Write a checkpoint and its record, of an input in another folder, as the stage of average does."""
+    train_path = path.parents[1] / "train" / "seed1.json"
+    for file in (train_path, path.with_suffix(".pt")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("content", encoding="utf-8")
+    record = msgspec.structs.replace(
+        CHECKPOINT, path=path.with_suffix(".pt"), provenance=gather_provenance([train_path])
+    )
+    write_record(record, path)
+    return record
+
+
+def test_files_are_named_from_the_records_folder_on(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "average" / "last5.json"
+    record = write_checkpoint(path)
+    written = json.loads(path.read_bytes())
+    assert written["path"] == "./last5.pt"
+    assert list(written["provenance"]["input_sha256_by_path"]) == ["../train/seed1.json"]
+    assert read_record(path, CheckpointRecord) == record
+
+
+def test_a_record_that_moved_names_the_files_that_moved_with_it(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "first" / "results" / "average" / "last5.json")
+    (tmp_path / "first").rename(tmp_path / "second")
+    results = tmp_path / "second" / "results"
+    moved = read_record(results / "average" / "last5.json", CheckpointRecord)
+    assert moved.path == results / "average" / "last5.pt"
+    assert moved.provenance.input_sha256_by_path == {
+        results / "train" / "seed1.json": file_sha256(results / "train" / "seed1.json")
+    }
+    assert read_provenance(results / "average" / "last5.json") == moved.provenance
+
+
+def test_a_relative_path_of_a_record_gives_paths_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = write_checkpoint(Path("results/average/last5.json"))
+    assert record.path == Path("results/average/last5.pt")
+    assert read_record(Path("results/average/last5.json"), CheckpointRecord) == record
+
+
+def test_what_lies_outside_of_the_working_directory_does_not_move_with_a_record_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a runs folder on a scratch disk: `../../scratch/...` would be another place from where the record is next."""
+    (tmp_path / "home" / "checkout").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "home" / "checkout")
+    outside = tmp_path / "scratch" / "runs" / "x.pt"
+    path = Path("results/last5.json")
+    write_record(msgspec.structs.replace(CHECKPOINT, path=outside), path)
+    assert json.loads(path.read_bytes())["path"] == str(outside)
+    assert read_record(path, CheckpointRecord).path == outside
+    beside = outside.with_name("last5.json")  # a record out there, seen from here
+    write_record(msgspec.structs.replace(CHECKPOINT, path=outside), beside)
+    assert json.loads(beside.read_bytes())["path"] == "./x.pt"
+
+
+def test_a_linked_folder_counts_as_lying_where_its_link_does(tmp_path: Path) -> None:
+    """A copy that follows the link has a folder in its place."""
+    for name in ("scratch/results", "checkout", "copy"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "checkout" / "results").symlink_to(tmp_path / "scratch" / "results")
+    model_path = tmp_path / "checkout" / "runs" / "x.pt"
+    write_record(msgspec.structs.replace(CHECKPOINT, path=model_path), tmp_path / "checkout" / "results" / "last5.json")
+    assert read_record(tmp_path / "checkout" / "results" / "last5.json", CheckpointRecord).path == model_path
+    shutil.copytree(tmp_path / "checkout" / "results", tmp_path / "copy" / "results")
+    moved = read_record(tmp_path / "copy" / "results" / "last5.json", CheckpointRecord)
+    assert moved.path == tmp_path / "copy" / "runs" / "x.pt"
+
+
+def write_as_before(path: Path, changes: dict[str, object]) -> None:
+    """Write a checkpoint, and values of its record as an earlier version did."""
+    write_checkpoint(path)
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | changes), encoding="utf-8")
+
+
+def test_paths_of_an_earlier_version_are_read_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were absolute, or from the working directory of their stage."""
+    monkeypatch.chdir(tmp_path)
+    for written in ("/scratch/elsewhere.pt", "elsewhere/last5.pt"):
+        write_as_before(tmp_path / "results" / "average" / "last1.json", {"path": written})
+        read = read_record(tmp_path / "results" / "average" / "last1.json", CheckpointRecord)
+        assert read.path == Path(written)
+
+
+def test_outputs_of_an_earlier_version_are_found_beside_their_record_when_that_has_moved(tmp_path: Path) -> None:
+    path = tmp_path / "second" / "average" / "last5.json"
+    provenance = json.loads(msgspec.json.encode(PROVENANCE))
+    provenance["input_sha256_by_path"] = {"/first/train/last5.pt": "0"}
+    for written in ("/first/average/last5.pt", "average/last5.pt"):
+        write_as_before(path, {"path": written, "provenance": provenance})
+        read = read_record(path, CheckpointRecord)
+        assert read.path == path.with_suffix(".pt")
+        assert [str(name) for name in read.provenance.input_sha256_by_path] == ["/first/train/last5.pt"]
+
+
+def test_a_path_that_is_no_text_is_refused(path: Path) -> None:
+    path.write_text(path.read_text(encoding="utf-8").replace('"/scratch/last5.pt"', "7"), encoding="utf-8")
+    with pytest.raises(RecordError, match=r"last5\.json: not a CheckpointRecord: Expected `str`.* at `\$\.path`"):
+        read_record(path, CheckpointRecord)
+
+
+RUN = "demo_en_de-base-seed1-0a1b2c3d"
+
+
+def write_training(folder: Path, *, is_absolute: bool) -> Path:
+    """Write a finished run and its record below a folder, as this version does or as earlier ones did."""
+    run_folder = folder / "runs" / RUN
+    (run_folder / "checkpoints").mkdir(parents=True)
+    path = folder / "results" / "demo" / "train" / "demo_en_de" / "base" / "seed1.json"
+    record = TrainRecord(
+        provenance=PROVENANCE, run=RUN, corpus="demo_en_de", system="base", seed=1, updates=20, wall_seconds=1,
+        gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=run_folder,
+        log_path=run_folder / "train.log", models=[SavedModel(update=20, path=run_folder / "checkpoints" / "x.pt")],
+        tensors_sha256="", training_json="",
+    )  # fmt: skip
+    write_record(record, path)
+    if is_absolute:
+        text = path.read_text(encoding="utf-8").replace('"../../../../../', f'"{folder}/')
+        assert text.count(str(run_folder)) == 3
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def is_of(train: TrainRecord, run_folder: Path) -> bool:
+    """Tell whether everything of a run is where its folder is."""
+    found = (train.run_folder, train.log_path, train.models[0].path)
+    return found == (run_folder, run_folder / "train.log", run_folder / "checkpoints" / "x.pt")
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_run_is_found_where_its_record_has_it_and_when_both_moved(tmp_path: Path, is_absolute: bool) -> None:
+    path = write_training(tmp_path / "first", is_absolute=is_absolute)
+    assert is_of(read_train_record(path, Path("runs")), tmp_path / "first" / "runs" / RUN)
+    (tmp_path / "first").rename(tmp_path / "second")
+    path = tmp_path / "second" / path.relative_to(tmp_path / "first")
+    assert is_of(read_train_record(path, Path("runs")), tmp_path / "second" / "runs" / RUN)
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_run_that_moved_alone_is_sought_by_its_name_below_the_runs_folder(tmp_path: Path, is_absolute: bool) -> None:
+    path = write_training(tmp_path, is_absolute=is_absolute)
+    (tmp_path / "runs").rename(tmp_path / "scratch")
+    assert is_of(read_train_record(path, tmp_path / "scratch"), tmp_path / "scratch" / RUN)
+    assert is_of(read_train_record(path, tmp_path / "nowhere"), tmp_path / "runs" / RUN)  # told as recorded

@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def collect(site: Site, *, so_far: bool) -> list[tuple[object, ...]]:
-    trains = read_trainings([training_key(DEV)], site.results_folder, "demo", so_far=so_far)
+    trains = read_trainings([training_key(DEV)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=so_far)
     frame = collect_scores(
         [DEV], trains, site.results_folder, "demo", has_perplexity=lambda e: e.role == "dev", so_far=so_far
     )
@@ -78,7 +78,7 @@ def test_a_training_record_of_another_seed_is_refused(site: Site) -> None:
     folder = site.results_folder / "demo" / "train" / "demo_en_de" / "base"
     (folder / "seed1.json").rename(folder / "seed2.json")
     with pytest.raises(RecordError, match=r"seed2.json: is of \('demo_en_de', 'base', 1\), expected"):
-        read_trainings([("demo_en_de", "base", 2)], site.results_folder, "demo", so_far=True)
+        read_trainings([("demo_en_de", "base", 2)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=True)
 
 
 def test_one_number_twice_is_refused() -> None:

@@ -24,6 +24,7 @@ from aiayn.launch.driver import drive
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.run_code import RunCode
+from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     DONE_NAME,
     RANK_LOCK_NAME,
@@ -37,6 +38,7 @@ from aiayn.runs.job_output import output_path
 from aiayn.runs.jobs import read_jobs
 from aiayn.runs.rank_errors import note_error
 from tests.fake_slurm import FakeSlurm, install
+from tests.run_folders import write_done
 from tests.unit.test_launch import make_request
 
 Step = Callable[[], object]
@@ -105,7 +107,7 @@ def save(run_folder: Path, update: int) -> None:
 
 def finish(run_folder: Path) -> None:
     """Train to the end."""
-    (run_folder / DONE_NAME).write_bytes(b"the record")
+    write_done(run_folder, updates=500, tokens=1, wall_seconds=1)
 
 
 def last_end(run_folder: Path) -> Ended:
@@ -130,7 +132,7 @@ class TestEnds:
     ) -> None:  # fmt: skip
         with steps(monkeypatch, lambda: slurm.set_state("7", "RUNNING"), lambda: finish(run_folder)):
             drive_it(request_, cluster, tmp_path)
-        assert (tmp_path / "seed1.json").read_bytes() == b"the record"
+        assert read_record(tmp_path / "seed1.json", TrainRecord).run_folder == run_folder
         (job,) = read_jobs(run_folder)
         assert (job.launcher, job.job, job.num_ranks) == ("slurm", "7", request_.num_ranks)
         assert Path(job.code_folder, "aiayn", "launch", "job.py").is_file()
@@ -339,7 +341,7 @@ class TestRecords:
 
         with steps(monkeypatch, end_late):
             drive_it(request_, cluster, tmp_path)
-        assert (tmp_path / "seed1.json").read_bytes() == b"the record"
+        assert read_record(tmp_path / "seed1.json", TrainRecord).run_folder == run_folder
         assert slurm.num_submitted() == 1
 
     def test_the_next_driver_waits_for_it_too(

@@ -126,7 +126,7 @@ def test_a_size_that_the_text_cannot_have_is_refused(vocabulary_size: int, messa
 
 def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
     record = segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
-    assert record.model_path_by_language == dict.fromkeys(("en", "de"), str(tmp_path / "segment/joint.model"))
+    assert record.model_path_by_language == dict.fromkeys(("en", "de"), tmp_path / "segment/joint.model")
     assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.model", "joint.vocab"]
     encoders = load_encoders(record)
     assert encoders["en"] is encoders["de"]
@@ -150,7 +150,7 @@ def test_the_text_is_hashed_once_and_named_in_the_record(
     monkeypatch.setattr("aiayn.text.lines.file_sha256", noting_sha256)
     record = segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
     assert hashed == [tmp_path / "train.en", tmp_path / "train.de"]
-    assert record.provenance.input_sha256_by_path == {str(path): file_sha256(path) for path in hashed}
+    assert record.provenance.input_sha256_by_path == {path: file_sha256(path) for path in hashed}
 
 
 @pytest.mark.parametrize("method", ["sentencepiece", "subword_nmt"])

@@ -10,6 +10,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.errors import TableError
 from aiayn.paths import train_record
+from aiayn.records import write_record
 from analysis.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
 from paper_tables.judged import VERDICT_COLUMNS
 from paper_tables.tables import make_tables
@@ -145,6 +146,6 @@ def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> 
     resolved = train.training_json.replace('"device":"auto"', '"device":"cpu"')
     assert resolved != train.training_json
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
-    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(train, training_json=resolved)))
+    write_record(msgspec.structs.replace(train, training_json=resolved), path)
     table = make(site, so_far=True).parent / "tables" / "table3.md"
     assert "3,000 (n=1) [\u2020]" in table.read_text(encoding="utf-8")

@@ -94,7 +94,7 @@ def test_a_pair_is_counted_and_hashed(tmp_path: Path) -> None:
     (tmp_path / "train.de").write_bytes(b"x")
     pair = text_pair({"en": tmp_path / "train.en", "de": tmp_path / "train.de"}, final_folder=Path("elsewhere"))
     assert pair.num_lines == 1
-    assert pair.path_by_language == {"en": "elsewhere/train.en", "de": "elsewhere/train.de"}
+    assert pair.path_by_language == {k: Path("elsewhere") / f"train.{k}" for k in ("en", "de")}
     # printf 'abc\n' | sha256sum
     assert pair.sha256_by_language["en"] == "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb"
 

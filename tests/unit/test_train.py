@@ -20,6 +20,7 @@ from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.driver import drive
 from aiayn.launch.job import TrainingRequest
+from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     DONE_NAME,
     DRIVER_LOCK_NAME,
@@ -31,6 +32,7 @@ from aiayn.runs.attempts import (
 )
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from tests.records_factory import BASE_TRAINING
+from tests.run_folders import write_done
 
 Work = Callable[[Path], None]
 STARTED = Started(
@@ -88,7 +90,7 @@ def checkpoint(run_folder: Path, update: int) -> None:
 
 def finish(run_folder: Path) -> None:
     """Train to the end."""
-    (run_folder / DONE_NAME).write_bytes(b"the record")
+    write_done(run_folder, updates=500, tokens=1, wall_seconds=1)
 
 
 def die(run_folder: Path) -> None:
@@ -119,7 +121,9 @@ def test_a_finished_jobs_record_is_copied(
 ) -> None:
     with submitted(monkeypatch, finish):
         drive(request_, launcher="local", record_path=tmp_path / "results" / "seed1.json")
-    assert (tmp_path / "results" / "seed1.json").read_bytes() == b"the record"
+    copied = read_record(tmp_path / "results" / "seed1.json", TrainRecord)
+    assert copied == read_record(Path(request_.run_folder) / DONE_NAME, TrainRecord)
+    assert copied.run_folder == Path(request_.run_folder)
 
 
 def test_a_finished_run_is_not_trained_again(
@@ -129,7 +133,7 @@ def test_a_finished_run_is_not_trained_again(
     finish(Path(request_.run_folder))
     with submitted(monkeypatch):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
-    assert (tmp_path / "seed1.json").read_bytes() == b"the record"
+    assert read_record(tmp_path / "seed1.json", TrainRecord).run_folder == Path(request_.run_folder)
 
 
 def test_what_died_is_resumed_as_long_as_it_gets_on(
@@ -356,7 +360,7 @@ def test_beginning_anew_sets_the_earlier_run_aside(
         with submitted(monkeypatch, finish) as left:
             drive(request_, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
         assert left == []
-        assert (run_folder / f"aside-{number}" / DONE_NAME).read_bytes() == b"the record"
+        assert (run_folder / f"aside-{number}" / DONE_NAME).exists()
     assert (run_folder / "aside-1" / "checkpoints" / "full_00000010.pt").exists()
     assert not (run_folder / "checkpoints").exists()
 

@@ -37,7 +37,7 @@ def data_path(tmp_path: Path) -> Path:
     for language in ("en", "de"):
         (folder / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
     record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="demo_en_de", folder=str(folder), source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus="demo_en_de", folder=folder, source_language="en", target_language="de",
         dictionary_sha256_by_language={name: file_sha256(folder / f"dict.{name}.txt") for name in ("en", "de")},
         digest=data_bin_digest(folder), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
@@ -167,6 +167,7 @@ def test_the_data_changes_nothing_of_the_file_but_the_digest(
     before = capsys.readouterr().out
     usual = tmp_path / "results" / "demo" / "binarize" / "demo_en_de" / "record.json"
     usual.parent.mkdir(parents=True)
+    (data_path.parent / "data-bin").rename(usual.parent / "data-bin")
     data_path.rename(usual)
     assert dry_run(tmp_path) == 0
     seen = capsys.readouterr()

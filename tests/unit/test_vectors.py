@@ -156,7 +156,7 @@ def test_the_file_is_word2vecs_and_its_record_holds_to_it(small: Path, tmp_path:
     assert "schl\u00e4ft" in read_rows(path)
     record = read_record(tmp_path / "v.json", TokenVectors)
     assert (record.num_vectors, record.dimensions, record.window, record.seed) == (18, 3, 5, 1)
-    assert (record.path, record.sha256) == (str(path), file_sha256(path))
+    assert (record.path, record.sha256) == (path, file_sha256(path))
     assert record.data_digest == read_record(small, BinarizedCorpus).digest
     assert read_dimensions(path) == 3
 

@@ -60,7 +60,7 @@ def site(tmp_path: Path) -> Site:
     sha256, run = file_sha256(translations), run_of("demo_en_de", "base", 1)
     decoded = Hypotheses(
         provenance=made("aiayn decode --seed 1"), run=run, average="last5", testset="demo_test",
-        path=str(translations), pieces_path="", num_lines=1, hypotheses_sha256=sha256, beam_size=4,
+        path=translations, pieces_path=Path(), num_lines=1, hypotheses_sha256=sha256, beam_size=4,
         length_penalty_alpha=0.6, length_penalty_form="gnmt", stop="fairseq", signature="beam:4",
         sentences_per_second=1.0,
     )  # fmt: skip
@@ -70,7 +70,7 @@ def site(tmp_path: Path) -> Site:
     scores = [msgspec.structs.replace(one, hypotheses_sha256=sha256) for one in scored.scores]
     write_record(msgspec.structs.replace(scored, scores=scores, provenance=made("aiayn score")), score_path)
     averaged = CheckpointRecord(
-        provenance=made("aiayn average --last 5"), run=run, average="last5", path="gone.pt",
+        provenance=made("aiayn average --last 5"), run=run, average="last5", path=Path("gone.pt"),
         averaged_updates=[2900, 3000], tensors_sha256="a" * 64,
     )  # fmt: skip
     write_record(averaged, average_record(site.results_folder, "demo", "demo_en_de", "base", 1, "last5"))

@@ -84,9 +84,12 @@ class Run:
     server: LoopbackServer
 
     def record(self, verb: str, recipe: str) -> Any:
-        """Return a data stage's record."""
-        path = self.pipeline.working_folder / "results" / "paper" / verb / f"{recipe}_small" / "record.json"
-        return json.loads(path.read_text(encoding="utf-8"))
+        """Return a data stage's record, as it stands in its file."""
+        return json.loads(self.record_path(verb, recipe).read_text(encoding="utf-8"))
+
+    def record_path(self, verb: str, recipe: str) -> Path:
+        """Return where a data stage's record lies."""
+        return self.pipeline.working_folder / "results" / "paper" / verb / f"{recipe}_small" / "record.json"
 
     def log(self) -> str:
         """Return all that the fetches told."""
@@ -200,12 +203,13 @@ def pieces_in(data_bin: Path, split: str, language_pair: str, language: str) -> 
 def texts_in(run: Run, recipe: str, split: str, language: str) -> list[str]:
     """Return the lines of text that a data-bin's numbers stand for: sentencepiece's own decoding, or `@@ ` removed."""
     language_pair = real_recipe(recipe).language_pair
-    data_bin = run.pipeline.working_folder / run.record("binarize", recipe)["folder"]
+    data_bin = run.record_path("binarize", recipe).parent / run.record("binarize", recipe)["folder"]
     lines = pieces_in(data_bin, split, language_pair, language)
     if recipe in MOSES_RECIPES:
         return [re.sub("@@( |$)", "", " ".join(pieces)) for pieces in lines]
-    model_path = run.record("segment", recipe)["model_path_by_language"][language]
-    model = sentencepiece.SentencePieceProcessor(model_file=str(run.pipeline.working_folder / model_path))
+    model_name = run.record("segment", recipe)["model_path_by_language"][language]
+    model_path = run.record_path("segment", recipe).parent / model_name
+    model = sentencepiece.SentencePieceProcessor(model_file=str(model_path))
     return [model.decode_pieces(pieces) for pieces in lines]
 
 

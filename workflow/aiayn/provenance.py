@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -29,7 +29,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Who made a record, from what, with what.
 
     `commit` is the checkout's, with `is_dirty` true if tracked files differed from it; "unknown" outside a checkout.
-    `input_sha256_by_path` names every input file of the stage.
+    `command` is as it was typed there and then. `input_sha256_by_path` names every input file of the stage.
     """
 
     commit: str
@@ -39,7 +39,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     host: str
     command: str
     created: str
-    input_sha256_by_path: dict[str, str]
+    input_sha256_by_path: dict[PurePath, str]  # pure: told, and opened by nobody
 
 
 @cache
@@ -91,7 +91,7 @@ def gather_provenance(input_paths: Iterable[Path] = (), *, command: str | None =
         host=platform.node(),
         command=command or shlex.join(["aiayn", *sys.argv[1:]]),
         created=utc_now(),
-        input_sha256_by_path={str(path): file_sha256(path) for path in input_paths},
+        input_sha256_by_path={path: file_sha256(path) for path in input_paths},
     )
 
 

@@ -1,10 +1,15 @@
 """What happened: one JSON record a stage, typed and strict, written whole or not at all (workflow/README.md has them).
 
 A record is read back only by its own type and schema version; anything else is refused, naming the file.
+
+Files are named from the record's own folder on (`./data-bin`, `../../../../../runs/...`), so that results and runs can
+be moved together. In a record that was read they are as the reader can open them.
 """
 
-from pathlib import Path
-from typing import Literal, TypeVar
+import os
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -25,7 +30,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Line-aligned files, one a language, all of `num_lines` lines."""
 
-    path_by_language: dict[str, str]
+    path_by_language: dict[str, Path]
     num_lines: int
     sha256_by_language: dict[str, str]
 
@@ -37,7 +42,7 @@ class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     each side; `published_num_lines` is None where nobody counted them.
     """
 
-    path: str
+    path: Path
     url: str
     num_bytes: int
     sha256: str
@@ -74,8 +79,8 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     normalise: str
     tokenise: str
     method: Literal["sentencepiece", "subword_nmt"]
-    model_path_by_language: dict[str, str]
-    vocabulary_path_by_language: dict[str, str]
+    model_path_by_language: dict[str, Path]
+    vocabulary_path_by_language: dict[str, Path]
     learning_by_model: dict[str, Learning]
 
 
@@ -88,7 +93,7 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     """
 
     corpus: str
-    folder: str
+    folder: Path
     source_language: str
     target_language: str
     dictionary_sha256_by_language: dict[str, str]
@@ -119,7 +124,7 @@ class TokenVectors(Record, frozen=True, kw_only=True, tag="TokenVectors"):
     """
 
     corpus: str
-    path: str
+    path: Path
     sha256: str
     data_digest: str
     num_vectors: int
@@ -143,7 +148,7 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A model-only checkpoint kept by a training."""
 
     update: int
-    path: str
+    path: Path
 
 
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
@@ -165,8 +170,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     tokens: int
     num_attempts: int
     num_parameters: int
-    run_folder: str
-    log_path: str
+    run_folder: Path
+    log_path: Path
     models: list[SavedModel]
     tensors_sha256: str
     training_json: str
@@ -177,7 +182,7 @@ class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"
 
     run: str
     average: str
-    path: str
+    path: Path
     averaged_updates: list[int]
     tensors_sha256: str
 
@@ -191,8 +196,8 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
     run: str
     average: str
     testset: str
-    path: str
-    pieces_path: str
+    path: Path
+    pieces_path: Path
     num_lines: int
     hypotheses_sha256: str
     beam_size: int
@@ -262,12 +267,14 @@ class MeasureRecord(Record, frozen=True, kw_only=True, tag="MeasureRecord"):
 
 
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
+_Decoded = TypeVar("_Decoded")
 
 
 def write_record(record: Record, path: Path) -> None:
     """Write a record as indented JSON, whole or not at all."""
+    content = msgspec.json.encode(record, enc_hook=partial(_encode_path, path.parent))
     with replace_on_success(path) as partial_path:
-        partial_path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+        partial_path.write_bytes(msgspec.json.format(content, indent=1) + b"\n")
 
 
 def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
@@ -276,15 +283,87 @@ def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
     Raises:
         RecordError: if the file is absent, torn, of another type or of another schema version.
     """
-    expected = record_type.__name__
-    try:
-        record = msgspec.json.decode(path.read_bytes(), type=record_type)
-    except FileNotFoundError as error:
-        raise RecordError(f"{path}: no such record; expected a {expected}; run the stage that writes it") from error
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise RecordError(f"{path}: not a {expected}: {error}; delete it and rerun the stage that writes it") from error
+    record = _decode(path, record_type, f"a {record_type.__name__}")
     if record.schema_version != SCHEMA_VERSION:
         raise RecordError(
             f"{path}: schema_version {record.schema_version}, expected {SCHEMA_VERSION}; rerun the stage that writes it"
         )
     return record
+
+
+def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
+    """Read the record of a training and say where its run lies now, if its folder is still anywhere.
+
+    A folder that is not where the record has it is sought by the run's name below `runs_folder`, which, if relative, is
+    taken from the working directory or from a folder above the record.
+
+    Raises:
+        RecordError: as `read_record`.
+    """
+    train = read_record(path, TrainRecord)
+    here = [above / runs_folder / train.run for above in (Path(), *path.absolute().parents)]
+    folder = next((folder for folder in (train.run_folder, *here) if folder.is_dir()), train.run_folder)
+
+    def moved(file: Path) -> Path:
+        return folder / file.relative_to(train.run_folder) if file.is_relative_to(train.run_folder) else file
+
+    return msgspec.structs.replace(
+        train,
+        run_folder=folder,
+        log_path=moved(train.log_path),
+        models=[msgspec.structs.replace(model, path=moved(model.path)) for model in train.models],
+    )
+
+
+class _AnyRecordsProvenance(msgspec.Struct):
+    provenance: Provenance
+
+
+def read_provenance(path: Path) -> Provenance:
+    """Read how a record of any type was made.
+
+    Raises:
+        RecordError: if the file is absent, torn or no record.
+    """
+    return _decode(path, _AnyRecordsProvenance, "a record").provenance
+
+
+def _decode(path: Path, type_: type[_Decoded], expected: str) -> _Decoded:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=type_, dec_hook=partial(_decode_path, path.parent))
+    except FileNotFoundError as error:
+        raise RecordError(f"{path}: no such record; expected {expected}; run the stage that writes it") from error
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: not {expected}: {error}; delete it and rerun the stage that writes it") from error
+
+
+def _encode_path(folder: Path, path: Any) -> str:
+    """Return what a record in `folder` calls a file: `./...` or `../...`; absolute where the two do not move together.
+
+    That is so when all that they share lies above the working directory, as with a runs folder on a scratch disk.
+    Symbolic links are not followed: what a working directory shows as its own is copied as its own.
+    """
+    if not isinstance(path, PurePath):
+        raise NotImplementedError(f"{type(path).__name__}: records hold none")
+    target, origin, here = (os.path.abspath(one) for one in (path, folder, "."))
+    shared = os.path.commonpath([target, origin])
+    if shared not in (origin, here) and Path(here).is_relative_to(shared):
+        return target
+    relative = os.path.relpath(target, origin)
+    return relative if relative.split(os.sep)[0] in (os.curdir, os.pardir) else os.path.join(os.curdir, relative)
+
+
+def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
+    """Return the file that a record in `folder` names.
+
+    Records of version 0.3 and before hold paths from the working directory of their stage, or absolute ones. As a stage
+    writes beside its record, an output (Path) that lies there is taken first: these may have moved. An input of the
+    provenance (PurePath) is told and not opened.
+    """
+    if not isinstance(written, str):
+        raise TypeError(f"Expected `str`, a path, got `{type(written).__name__}`")
+    path = type_(written)
+    if written.split(os.sep)[0] in (os.curdir, os.pardir):
+        return type_(os.path.normpath(folder / path))
+    beside = folder / path.name
+    return beside if issubclass(type_, Path) and beside.exists() else path

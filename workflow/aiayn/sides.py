@@ -107,7 +107,7 @@ def _read_side(name: str, decoded: Decoded | None) -> Side:
     if decoded is None:
         return Side(name=name, lines=_read_file(Path(name)), sha256=file_sha256(Path(name)))
     found = decoded.hypotheses
-    path = Path(found.path)
+    path = found.path
     sha256 = file_sha256(path) if path.is_file() else "no such file"
     if sha256 != found.hypotheses_sha256:
         raise ScoreError(

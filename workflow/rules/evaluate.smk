@@ -19,6 +19,9 @@ rule average:
     params:
         last=lambda wildcards: wildcards.average.removeprefix("last"),
         stage_version=STAGE_VERSIONS["average"],
+    # Where the run lies now is no matter of science: a change repeats nothing.
+    resources:
+        runs_folder=SCALE.runs_folder,
     log:
         f"logs/{SCALE.scale}/average/{{corpus}}/{{system}}/seed{{seed}}/{{average}}.log",
     benchmark:
@@ -30,6 +33,7 @@ rule average:
         aiayn average \
             --train {input.train:q} \
             --last {params.last:q} \
+            --runs-folder {resources.runs_folder:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 

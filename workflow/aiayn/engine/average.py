@@ -49,7 +49,7 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
             "lower `average`, or begin the training anew with `aiayn train --fresh --num-models N`"
         )
     chosen = train.models[-last:]
-    states: list[dict[str, Any]] = [load_checkpoint(Path(model.path), is_checked=True) for model in chosen]
+    states: list[dict[str, Any]] = [load_checkpoint(model.path, is_checked=True) for model in chosen]
     means = average_tensors([state["model"] for state in states])
     dictionaries = states[-1]["extra_state"].get(DICTIONARIES_KEY, {})
     save_whole(model_only_state(states[-1]["cfg"], means, chosen[-1].update, dictionaries), into)
@@ -57,7 +57,7 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
         provenance=gather_provenance(),
         run=train.run,
         average=f"last{last}",
-        path=str(into),
+        path=into,
         averaged_updates=[model.update for model in chosen],
         tensors_sha256=tensors_sha256(means),
     )

@@ -78,7 +78,7 @@ def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Forma
     """
     if format == "ctranslate2":
         refuse_inexpressible(finished.checkpoint.run, training, finished.decoding)
-    model, task = load_model(Path(finished.checkpoint.path), Path(finished.data.folder), device="cpu")
+    model, task = load_model(finished.checkpoint.path, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
     tied = tied_tensors(tensors)
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
@@ -90,7 +90,7 @@ def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Forma
         else:
             save_ctranslate2(model, task, training, folder)
         record = ExportRecord(
-            provenance=gather_provenance([Path(finished.checkpoint.path)]),
+            provenance=gather_provenance([finished.checkpoint.path]),
             format=format,
             training=training,
             decoding=finished.decoding,
@@ -186,7 +186,7 @@ def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
 def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
     """Copy what splits text in pieces; nothing for a corpus whose text comes in pieces."""
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
-    file_by_language = {language: f"subword_{Path(path).name}" for language, path in path_by_language.items()}
+    file_by_language = {language: f"subword_{path.name}" for language, path in path_by_language.items()}
     for language, name in file_by_language.items():
         shutil.copyfile(path_by_language[language], folder / name)
     return file_by_language

@@ -29,7 +29,7 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
 def training_data(data: BinarizedCorpus) -> TrainingData:
     """Return what fairseq must know of a data-bin; it is joint if both languages have one dictionary."""
     return TrainingData(
-        folder=str(Path(data.folder).absolute()),
+        folder=str(data.folder.absolute()),
         source_language=data.source_language,
         target_language=data.target_language,
         is_joint=len(set(data.dictionary_sha256_by_language.values())) == 1,

@@ -5,7 +5,7 @@ import logging
 import platform
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 import torch
@@ -48,7 +48,7 @@ class _Begin(msgspec.Struct, frozen=True, kw_only=True):
     started: attempts.Started
     full_path: Path | None
     torn_paths: list[Path]
-    input_sha256_by_path: dict[str, str]
+    input_sha256_by_path: dict[PurePath, str]
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:

@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 import torch
@@ -23,7 +23,7 @@ from aiayn.records import Hardware, SavedModel, TrainRecord
 from aiayn.runs import attempts
 
 
-def hash_inputs(request: TrainingRequest) -> dict[str, str]:
+def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
     """Return the SHA-256 of each file that the record will name as its input, by path; before anything is trained.
 
     Raises:
@@ -36,11 +36,16 @@ def hash_inputs(request: TrainingRequest) -> dict[str, str]:
                 f"{platform.node()}: {path}: no such file here, an input of this training; make it again, or mount its "
                 "folder in the job's container"
             )
-    return {str(path): file_sha256(path) for path in paths}
+    return {path: file_sha256(path) for path in paths}
 
 
 def make_record(
-    request: TrainingRequest, started: attempts.Started, *, num_ranks: int, until: str, sha256_by_path: dict[str, str]
+    request: TrainingRequest,
+    started: attempts.Started,
+    *,
+    num_ranks: int,
+    until: str,
+    sha256_by_path: dict[PurePath, str],
 ) -> TrainRecord:
     """Return the record of a training whose newest attempt `started` and is over at `until` (UTC).
 
@@ -77,9 +82,9 @@ def make_record(
         tokens=int(state["num_target_tokens"]),
         num_attempts=summary.num_attempts,
         num_parameters=count_parameters(tensors),
-        run_folder=str(run_folder),
-        log_path=str(run_folder / attempts.LOG_NAME),
-        models=[SavedModel(update=update_of(path), path=str(path)) for path in models],
+        run_folder=run_folder,
+        log_path=run_folder / attempts.LOG_NAME,
+        models=[SavedModel(update=update_of(path), path=path) for path in models],
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
     )

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import fcntl
 import logging
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from aiayn.launch.local_driver import attend_local_job
 from aiayn.launch.run_code import choose_code
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SilentQueue, ask_queue, has_slurm
-from aiayn.provenance import replace_on_success
+from aiayn.records import read_train_record, write_record
 from aiayn.runs import attempts
 from aiayn.runs.jobs import read_jobs
 from aiayn.runs.life import is_being_trained
@@ -58,8 +57,8 @@ def drive(
             if launcher != "slurm":
                 _refuse_living_slurm_job(request, "wait for it there: `--launcher slurm`")
             _train_to_the_end(request, launcher, cluster, interruption)
-    with replace_on_success(record_path) as partial_path:
-        shutil.copyfile(run_folder / attempts.DONE_NAME, partial_path)
+    # Not copied byte by byte: what it names is named from where it lies.
+    write_record(read_train_record(run_folder / attempts.DONE_NAME, run_folder.parent), record_path)
     logger.info(f"{request.run}: done, record {record_path}")
 
 

@@ -51,7 +51,7 @@ def corpus_references(results_folder: Path, decoded: Decoded) -> list[str]:
     """
     raw = read_record(corpus_record(results_folder, decoded.scale, "fetch", decoded.corpus), RawCorpus)
     corpus = read_corpus(decoded.corpus)
-    path = Path(raw.pair_by_split[decoded.hypotheses.testset].path_by_language[corpus.target_language])
+    path = raw.pair_by_split[decoded.hypotheses.testset].path_by_language[corpus.target_language]
     if not corpus.is_segmented:
         return list(read_lines(path))
     return [detokenise(line, corpus) for line in read_lines(path)]

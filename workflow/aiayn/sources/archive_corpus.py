@@ -82,7 +82,7 @@ def _checked_count(name: str, archive: ArchiveSpec, found: FoundFile, num_lines:
             "recipe means; compare its checksum, and correct what is wrong"
         )
     return FetchedArchive(
-        path=str(found.path),
+        path=found.path,
         url=found.url,
         num_bytes=found.num_bytes,
         sha256=found.sha256,

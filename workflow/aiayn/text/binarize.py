@@ -94,7 +94,7 @@ def binarize_corpus(
     return BinarizedCorpus(
         provenance=_provenance(pair_by_split.values(), model_paths),
         corpus=spec.name,
-        folder=str(data_bin_folder),
+        folder=data_bin_folder,
         source_language=spec.source_language,
         target_language=spec.target_language,
         dictionary_sha256_by_language={k: file_sha256(path) for k, path in dictionary_paths.items()},
@@ -242,7 +242,7 @@ def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
     Raises:
         CorpusError: saying which vocabulary, or that the text, is another.
     """
-    folder = Path(record.folder)
+    folder = record.folder
     for language, expected in record.dictionary_sha256_by_language.items():
         path = folder / f"dict.{language}.txt"
         found = file_sha256(path) if path.is_file() else "absent"

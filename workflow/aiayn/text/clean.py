@@ -116,7 +116,7 @@ def _join_train(spec: CorpusSpec, parts: CleanedParts, folder: Path, final_folde
         num_lines, sha256_by_language[language] = join_parts(marked, folder / name)
         num_lines_by_path[final_folder / name] = num_lines
     return TextPair(
-        path_by_language={path.name.removeprefix("train."): str(path) for path in num_lines_by_path},
+        path_by_language={path.name.removeprefix("train."): path for path in num_lines_by_path},
         num_lines=agreed_num_lines(num_lines_by_path),
         sha256_by_language=sha256_by_language,
     )

@@ -119,7 +119,7 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
         for language, path in path_by_language.items()
     }
     return TextPair(
-        path_by_language={language: str(path) for language, path in final_path_by_language.items()},
+        path_by_language=final_path_by_language,
         num_lines=agreed_num_lines(
             {final_path_by_language[language]: count_lines(path) for language, path in path_by_language.items()}
         ),
@@ -133,8 +133,7 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
     Raises:
         CorpusError: if a file is gone, or has other bytes than when its record was written.
     """
-    path_by_language = {language: Path(path) for language, path in pair.path_by_language.items()}
-    for language, path in path_by_language.items():
+    for language, path in pair.path_by_language.items():
         try:
             sha256 = file_sha256(path)
         except FileNotFoundError as error:
@@ -142,4 +141,4 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
         expected = pair.sha256_by_language[language]
         if sha256 != expected:
             raise CorpusError(f"{path}: sha256 {sha256}, its record says {expected}; rerun the stage that writes it")
-    return path_by_language
+    return pair.path_by_language

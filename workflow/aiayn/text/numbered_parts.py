@@ -216,12 +216,11 @@ def number_split(
     Raises:
         CorpusError: if the limits leave no pair.
     """
-    path_by_language = {language: Path(path) for language, path in pair.path_by_language.items()}
     digest_by_language = {language: numberer.digest for language, numberer in numberer_by_language.items()}
     key = spec_digest(_PartsKey(STAGE_VERSIONS["binarize"], pair.sha256_by_language, digest_by_language, limits))
-    shards = split_into_shards(path_by_language, lines_per_shard=lines_per_shard)
+    shards = split_into_shards(pair.path_by_language, lines_per_shard=lines_per_shard)
     parts = map_shards(
-        NumberingWork(path_by_language, numberer_by_language, limits),
+        NumberingWork(pair.path_by_language, numberer_by_language, limits),
         shards,
         NumberedPart,
         folder=folder,
@@ -232,7 +231,7 @@ def number_split(
     numbered = NumberedSplit([part_path(folder, key, shard) for shard in shards], parts)
     if numbered.num_pairs == 0:
         raise CorpusError(
-            f"{' and '.join(map(str, path_by_language.values()))}: no pair is left of {pair.num_lines}, dropped: "
+            f"{' and '.join(map(str, pair.path_by_language.values()))}: no pair is left of {pair.num_lines}, dropped: "
             f"{numbered.num_dropped()}; look at the corpus file's clean.max_words and clean.max_length_ratio"
         )
     return numbered

@@ -68,7 +68,7 @@ def load_encoders(segmented: SegmentedText) -> dict[str, Encoder]:
         CorpusError: if a model is absent or none.
     """
     load = PieceEncoder if segmented.method == "sentencepiece" else CodesEncoder
-    encoder_by_path = {path: load(Path(path)) for path in set(segmented.model_path_by_language.values())}
+    encoder_by_path = {path: load(path) for path in set(segmented.model_path_by_language.values())}
     return {language: encoder_by_path[path] for language, path in segmented.model_path_by_language.items()}
 
 
@@ -106,8 +106,8 @@ def segment_corpus(
         normalise=spec.normalise,
         tokenise=spec.tokenise,
         method=subword.method,
-        model_path_by_language={k: str(place / f"{name}{suffix}") for k, name in name_by_language.items()},
-        vocabulary_path_by_language={k: str(place / f"{name}.vocab") for k, name in name_by_language.items()},
+        model_path_by_language={k: place / f"{name}{suffix}" for k, name in name_by_language.items()},
+        vocabulary_path_by_language={k: place / f"{name}.vocab" for k, name in name_by_language.items()},
         learning_by_model=learning_by_model,
     )
 
@@ -139,7 +139,7 @@ def _learn_sentencepiece(
     spec: SubwordSpec, pair: TextPair, name_by_language: Mapping[str, str], folder: Path, name: str
 ) -> Learning:
     """Learn a model from all lines of its languages, or from a sample of them all."""
-    paths = [Path(path) for language, path in pair.path_by_language.items() if name_by_language[language] == name]
+    paths = [path for language, path in pair.path_by_language.items() if name_by_language[language] == name]
     num_lines = [pair.num_lines] * len(paths)
     if spec.sample_lines is not None and spec.sample_lines < sum(num_lines):
         seed: int | None = spec.sample_seed
@@ -159,12 +159,11 @@ def _learn_sentencepiece(
 
 def _count_all_words(pair: TextPair, parts_folder: Path, num_processes: int, lines_per_shard: int) -> list[Path]:
     """Count the words of each language in shards, and return the parts."""
-    path_by_language = {language: Path(path) for language, path in pair.path_by_language.items()}
-    shards = split_into_shards(path_by_language, lines_per_shard=lines_per_shard)
+    shards = split_into_shards(pair.path_by_language, lines_per_shard=lines_per_shard)
     key = spec_digest(_CountKey(STAGE_VERSIONS["segment"], pair.sha256_by_language))
     folder = parts_folder / "words"
     map_shards(
-        functools.partial(count_words, path_by_language),
+        functools.partial(count_words, pair.path_by_language),
         shards,
         CountedWords,
         folder=folder,
@@ -185,7 +184,7 @@ def _learn_subword_nmt(
 ) -> Learning:
     """Learn codes from the counts of all words of a model's languages."""
     languages = [language for language in pair.path_by_language if name_by_language[language] == name]
-    origin = " and ".join(pair.path_by_language[language] for language in languages)
+    origin = " and ".join(str(pair.path_by_language[language]) for language in languages)
     num_lines = pair.num_lines * len(languages)
     words_path = folder / f"{name}.words"
     with LearningWatch(f"learning {spec.vocabulary_size:,} merges from {num_lines:,} lines") as watch:

@@ -134,7 +134,7 @@ def make_vectors(
     if len(set(data.dictionary_sha256_by_language.values())) > 1:
         raise CorpusError(f"{data.folder}: a dictionary for each language, expected one for both: set subword.joint")
     pair = f"{data.source_language}-{data.target_language}"
-    prefixes = [Path(data.folder) / f"train.{pair}.{name}" for name in (data.source_language, data.target_language)]
+    prefixes = [data.folder / f"train.{pair}.{name}" for name in (data.source_language, data.target_language)]
     blocks = (block for prefix in prefixes for block in read_token_blocks(prefix))
     counts = count_pairs(blocks, len(symbols), window)
     occurring = np.flatnonzero(np.asarray(counts.sum(axis=1)).ravel())
@@ -146,7 +146,7 @@ def make_vectors(
     return TokenVectors(
         provenance=gather_provenance([binarized_path]),
         corpus=data.corpus,
-        path=str(path),
+        path=path,
         sha256=file_sha256(path),
         data_digest=data.digest,
         num_vectors=len(vectors),

@@ -11,6 +11,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the record that train wrote")
     parser.add_argument("--last", type=int, required=True, metavar="N", help="number of newest checkpoints to average")
     parser.add_argument(
+        "--runs-folder",
+        type=Path,
+        default=Path("runs"),
+        metavar="FOLDER",
+        help="where to look for the run if it is not where its record says (default: runs)",
+    )
+    parser.add_argument(
         "--record", type=Path, required=True, help="the record to write; the checkpoint goes beside it (.pt)"
     )
 
@@ -18,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Average and write the record."""
     from aiayn.engine.average import average_checkpoints
-    from aiayn.records import TrainRecord, read_record, write_record
+    from aiayn.records import read_train_record, write_record
 
-    train = read_record(args.train, TrainRecord)
+    train = read_train_record(args.train, args.runs_folder)
     write_record(average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record)

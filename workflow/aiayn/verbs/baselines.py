@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     data = read_record(args.binarized, BinarizedCorpus)
     corpus = read_corpus(raw.corpus)
-    references = list(read_lines(Path(raw.pair_by_split[args.testset].path_by_language[corpus.target_language])))
+    references = list(read_lines(raw.pair_by_split[args.testset].path_by_language[corpus.target_language]))
     translations = _translate_untaught(raw, corpus, args.testset)
     translations["untrained"] = _translate_untrained(data, corpus, args.scale, args.testset)
     scores = {
@@ -69,7 +69,7 @@ def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) ->
     from aiayn.text.lines import read_lines
 
     def lines(split: str, language: str) -> list[str]:
-        return list(read_lines(Path(raw.pair_by_split[split].path_by_language[language])))
+        return list(read_lines(raw.pair_by_split[split].path_by_language[language]))
 
     sources = lines(testset, corpus.source_language)
     train_sources, train_targets = lines("train", corpus.source_language), lines("train", corpus.target_language)
@@ -96,6 +96,6 @@ def _translate_untrained(data: "BinarizedCorpus", corpus: "CorpusSpec", scale: s
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "untrained.pt"
         save_untrained(base.training, training_data(data), seed=UNTRAINED_SEED, into=path)
-        translator = Translator(path, Path(data.folder), base.decoding, device="cpu")
+        translator = Translator(path, data.folder, base.decoding, device="cpu")
         hypotheses, _ = decode_split(translator, data.split_of(testset))
     return [detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses]

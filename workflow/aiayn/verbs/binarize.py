@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         segmented = read_record(args.segmented, SegmentedText)
         numberer_by_language = {**load_encoders(segmented)}
-        model_paths = [Path(path) for path in dict.fromkeys(segmented.model_path_by_language.values())]
+        model_paths = list(dict.fromkeys(segmented.model_path_by_language.values()))
     record = binarize_corpus(
         spec,
         text,

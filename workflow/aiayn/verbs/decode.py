@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     decoding = read_system(args.system, args.scale).decoding
     corpus = read_corpus(data.corpus)
     device = resolve_device(args.device)
-    translator = Translator(Path(checkpoint.path), Path(data.folder), decoding, device=device)
+    translator = Translator(checkpoint.path, data.folder, decoding, device=device)
     hypotheses, sentences_per_second = decode_split(translator, data.split_of(args.testset))
 
     text_path = args.record.with_suffix(".txt")
@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> None:
         run=checkpoint.run,
         average=checkpoint.average,
         testset=args.testset,
-        path=str(text_path),
-        pieces_path=str(pieces_path),
+        path=text_path,
+        pieces_path=pieces_path,
         num_lines=len(hypotheses),
         hypotheses_sha256=file_sha256(text_path),
         beam_size=decoding.beam_size,

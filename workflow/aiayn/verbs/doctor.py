@@ -31,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument(
+        "--runs-folder",
+        type=Path,
+        default=Path("runs"),
+        metavar="FOLDER",
+        help="where to look for RUN's log if it is not where its record says (default: runs)",
+    )
     parser.add_argument("--scale", help="for FOLDER: demo, multi30k or paper (default: paper)")
     parser.add_argument("--system", help="for FOLDER, --command: the system that it should be, such as base")
     parser.add_argument("--corpus", help="for FOLDER, --command: the corpus of the training, as wmt14_en_de")
@@ -118,7 +125,7 @@ def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
     name = names[-1]
     if args.what is not None:
         name = match_run(args.what, names, place=str(args.results), unknown="is neither a folder nor a finished run")
-    return diagnose_run(args.results, name, _overrides(args), _make_scorer)
+    return diagnose_run(args.results, args.runs_folder, name, _overrides(args), _make_scorer)
 
 
 def _diagnose_folder(args: argparse.Namespace) -> "Diagnosis":

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     checkpoint = read_record(args.checkpoint, CheckpointRecord)
     data = read_record(args.binarized, BinarizedCorpus)
     split = data.split_of(args.testset)
-    value, num_tokens = perplexity(Path(checkpoint.path), Path(data.folder), split, device=resolve_device(args.device))
+    value, num_tokens = perplexity(checkpoint.path, data.folder, split, device=resolve_device(args.device))
     record = PerplexityRecord(
         provenance=gather_provenance([args.checkpoint, args.binarized]),
         run=checkpoint.run,

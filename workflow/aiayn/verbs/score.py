@@ -54,12 +54,12 @@ def _score_run(args: argparse.Namespace) -> None:
     decoded = read_record(args.decoded, Hypotheses)
     raw = read_record(args.raw, RawCorpus)
     corpus = read_corpus(raw.corpus)
-    reference_path = Path(raw.pair_by_split[decoded.testset].path_by_language[corpus.target_language])
+    reference_path = raw.pair_by_split[decoded.testset].path_by_language[corpus.target_language]
     references = list(read_lines(reference_path))
     if corpus.is_segmented:
         references = [detokenise(line, corpus) for line in references]
     scores = score_hypotheses(
-        list(read_lines(Path(decoded.path))),
+        list(read_lines(decoded.path)),
         references,
         metrics=default_metrics(corpus.target_language, corpus.is_segmented),
         target_language=corpus.target_language,

@@ -114,7 +114,7 @@ def _try_all(args: argparse.Namespace, finished: "FinishedRun", searches: "list[
     metric, score = _scorer(args, corpus)
     checkpoint = finished.checkpoint
     device = resolve_device(args.device)
-    translator = Translator(Path(checkpoint.path), Path(finished.data.folder), searches[0], device=device)
+    translator = Translator(checkpoint.path, finished.data.folder, searches[0], device=device)
     sources = load_source_lines(translator.task, finished.data.split_of(corpus.dev_testset))
     with tqdm(total=len(searches) * len(sources), unit="line", desc="search", disable=None) as bar:
         cells = [_try(decoding, translator, sources, score, bar) for decoding in searches]
@@ -169,7 +169,7 @@ def _scorer(args: argparse.Namespace, corpus: "CorpusSpec") -> "tuple[str, Calla
     is_segmented, language = corpus.is_segmented, corpus.target_language
     metric = args.metric or ("bleu_as_given" if is_segmented else METRIC_BY_PAIR[corpus.language_pair])
     pair = _find_raw(args.results, corpus.name).pair_by_split[corpus.dev_testset]
-    references = list(read_lines(Path(pair.path_by_language[language])))
+    references = list(read_lines(pair.path_by_language[language]))
     if is_segmented:
         references = [detokenise(line, corpus) for line in references]
 

@@ -37,9 +37,7 @@ def run(args: argparse.Namespace) -> None:
     finished = find_finished(args.results, args.run, args.average)
     split, join = _ways_of_text(finished)
     device = resolve_device(args.device)
-    translator = Translator(
-        Path(finished.checkpoint.path), Path(finished.data.folder), finished.decoding, device=device
-    )
+    translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)
     search = decoding_signature(finished.decoding)
     print(f"{finished.checkpoint.run}, {finished.checkpoint.average}, {search}", file=sys.stderr)
     if finished.segmented is None:
