@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> None:
     translator = Translator(checkpoint.path, data.folder, decoding, device=device)
     hypotheses, sentences_per_second = decode_split(translator, data.split_of(args.testset))
 
+    args.record.parent.mkdir(parents=True, exist_ok=True)
     text_path = args.record.with_suffix(".txt")
     pieces_path = args.record.with_suffix(".pieces.txt")
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
