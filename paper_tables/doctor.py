@@ -65,7 +65,11 @@ def diagnose_run(
     train = read_train_record(path, runs_folder)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
     case = collect_run(results_folder, path, train, claim, make_scorer(claim.corpus))
-    return add_costs(diagnose(case))
+    diagnosis = diagnose(case)
+    if case.trained is None:
+        missing = f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
+        diagnosis = msgspec.structs.replace(diagnosis, files=diagnosis.files | {"log": missing})
+    return add_costs(diagnosis)
 
 
 def diagnose_folder(

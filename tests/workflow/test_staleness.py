@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from aiayn.stages import STAGE_VERSIONS
-from tests.pipeline_copy import CHECKOUT, Pipeline, edited
+from tests.pipeline_copy import CHECKOUT, NOTHING_TO_DO, Pipeline, edited, make_pipeline
 
 RULES = Path("workflow/rules")
 SYSTEMS = Path("workflow/config/systems/demo")
@@ -86,3 +86,15 @@ def test_a_finished_checkout_may_be_moved(finished_demo: Pipeline, tmp_path: Pat
     moved = shutil.copytree(finished_demo.checkout, tmp_path / "moved")
     pipeline = Pipeline(checkout=moved, fake_folder=finished_demo.fake_folder)
     assert pipeline.planned() == set()
+
+
+def test_results_copied_with_their_times_are_finished_in_another_checkout(
+    finished_demo: Pipeline, tmp_path: Path
+) -> None:
+    """Without `.snakemake`, what Snakemake knows of them is their times alone: `cp -a` and `rsync -a` keep these."""
+    elsewhere = make_pipeline(tmp_path)
+    shutil.copytree(finished_demo.checkout / "results", elsewhere.checkout / "results")
+    assert elsewhere.planned() == set()
+    second = elsewhere.run()
+    assert NOTHING_TO_DO in second.stdout
+    assert elsewhere.made() == []

@@ -25,7 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Average and write the record."""
     from aiayn.engine.average import average_checkpoints
+    from aiayn.errors import CheckpointError
     from aiayn.records import read_train_record, write_record
 
     train = read_train_record(args.train, args.runs_folder)
+    if not train.run_folder.is_dir():
+        raise CheckpointError(
+            f"{args.train}: no folder {train.run_folder}, which has the checkpoints; "
+            "name the folder that holds the run with --runs-folder"
+        )
     write_record(average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record)

@@ -1,0 +1,246 @@
+"""Results and runs are copied to another place and the first is deleted: every verb works there.
+
+One training of the demo, two updates long, made by the verbs of the pipeline as its rules call them.
+"""
+
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from aiayn.__main__ import main
+from aiayn.records import (
+    BinarizedCorpus,
+    CheckpointRecord,
+    Hypotheses,
+    RawCorpus,
+    SegmentedText,
+    TrainRecord,
+    read_record,
+    read_train_record,
+)
+from aiayn.spec import CONFIG_FOLDER
+
+CORPUS, SYSTEM = "demo_en_de", "table3_c_n2"  # the smallest, and one of which the tables ask for the last checkpoint
+PLACE, RUN = f"{CORPUS}/{SYSTEM}/seed1", f"{CORPUS}-{SYSTEM}-seed1"
+DATA = "results/demo/{}/demo_en_de/record.json"
+AVERAGED = f"results/demo/average/{PLACE}/last1.json"
+DECODED = f"results/demo/decode/{PLACE}/last1/demo_dev.json"
+TRAINED = f"results/demo/train/{PLACE}.json"
+CELL = f"table3:{SYSTEM}:bleu_dev"
+
+
+def make_demo(folder: Path) -> None:
+    """Make one training of the demo and its numbers below a folder, which is the working directory."""
+    fetched, cleaned, segmented, binarized = (DATA.format(verb) for verb in ("fetch", "clean", "segment", "binarize"))
+    of_system = ["--scale", "demo", "--system", SYSTEM]
+    of_dev = ["--checkpoint", AVERAGED, "--binarized", binarized, "--testset", "demo_dev"]
+    for command in (
+        ["fetch", "--corpus", CORPUS, "--mirror=", "--record", fetched],
+        ["clean", "--corpus", CORPUS, "--raw", fetched, "--record", cleaned],
+        ["segment", "--corpus", CORPUS, "--text", cleaned, "--record", segmented],
+        ["binarize", "--corpus", CORPUS, "--text", cleaned, "--segmented", segmented, "--record", binarized],
+        ["train", *of_system, "--corpus", CORPUS, "--seed", "1", "--binarized", binarized, "--updates", "2",
+         "--launcher", "debug", "--record", TRAINED],
+        ["average", "--train", TRAINED, "--last", "1", "--record", AVERAGED],
+        ["decode", *of_system, *of_dev, "--record", DECODED],
+        ["perplexity", *of_dev, "--record", DECODED.replace("/decode/", "/perplexity/")],
+        ["score", "--decoded", DECODED, "--raw", fetched, "--record", DECODED.replace("/decode/", "/score/")],
+    ):  # fmt: skip
+        assert main(command) == 0, command
+    config = yaml.safe_load((CONFIG_FOLDER / "demo.yaml").read_text(encoding="utf-8"))
+    short = config | {"updates": 2, "en_de_systems": [], "en_fr_systems": [], "ablation_systems": [SYSTEM]}
+    (folder / "short.yaml").write_text(yaml.safe_dump(short | {"ablation_seeds": [1]}), encoding="utf-8")
+
+
+def name_as_before(value: Any, record_folder: Path, made_in: Path, now_in: Path) -> Any:
+    """Return what a record held in version 0.3: paths from the working directory, but of a run absolute ones."""
+    if isinstance(value, dict):
+        pairs = [(name_as_before(k, record_folder, made_in, now_in), v) for k, v in value.items()]
+        return {key: name_as_before(entry, record_folder, made_in, now_in) for key, entry in pairs}
+    if isinstance(value, list):
+        return [name_as_before(one, record_folder, made_in, now_in) for one in value]
+    if not isinstance(value, str) or value.split("/")[0] not in (".", ".."):
+        return value
+    path = Path(os.path.normpath(record_folder / value)).relative_to(now_in)
+    return str(made_in / path if path.parts[0] == "runs" else path)
+
+
+def write_as_before(made_in: Path, now_in: Path) -> None:
+    """Rewrite all records of a copy as version 0.3 would have written them where they were made."""
+    paths = [*now_in.glob("results/**/*.json"), *now_in.glob("runs/*/done.json")]
+    assert len(paths) == 10
+    for path in paths:
+        times, record = path.stat(), json.loads(path.read_bytes())
+        path.write_text(json.dumps(name_as_before(record, path.parent, made_in, now_in)), encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the demo was made. It is gone; `kept` beside it is what is copied."""
+    folder, here = tmp_path_factory.mktemp("cluster") / "first", Path.cwd()
+    folder.mkdir()
+    os.chdir(folder)
+    try:
+        make_demo(folder)
+    finally:
+        os.chdir(here)
+    folder.rename(folder.with_name("kept"))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["as this version writes", "as version 0.3 wrote"])
+def moved(first: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Return the folder to which results and runs were copied with their times."""
+    folder = shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second")
+    if request.param == "as version 0.3 wrote":
+        write_as_before(first, folder)
+    return folder
+
+
+@pytest.fixture
+def there(moved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the copy, which is the working directory."""
+    monkeypatch.chdir(moved)
+    return moved
+
+
+def printed_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what a verb prints."""
+    capsys.readouterr()
+    exit_code = main(list(arguments))
+    printed = capsys.readouterr()
+    assert exit_code == 0, printed.err
+    return printed.out
+
+
+def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, str]:
+    """Return what the doctor read, by its kind; two updates may have causes and symptoms (exit code 1)."""
+    capsys.readouterr()
+    assert main(["doctor", RUN, "--json", *flags]) in (0, 1)
+    files: dict[str, str] = json.loads(capsys.readouterr().out)["files"]
+    return files
+
+
+def problems_of(seed: dict[str, Any]) -> list[str]:
+    """Return what `where` finds wrong with a seed, apart from a checkout with changes: these tests are run in one."""
+    return [problem for problem in seed["problems"] if "+dirty" not in problem]
+
+
+def test_every_path_of_a_record_is_there(moved: Path) -> None:
+    train = read_train_record(moved / TRAINED, moved / "runs")
+    data = read_record(moved / DATA.format("binarize"), BinarizedCorpus)
+    raw = read_record(moved / DATA.format("fetch"), RawCorpus)
+    segmented = read_record(moved / DATA.format("segment"), SegmentedText)
+    decoded = read_record(moved / DECODED, Hypotheses)
+    averaged = read_record(moved / AVERAGED, CheckpointRecord)
+    named = [train.run_folder, train.log_path, *(model.path for model in train.models), data.folder, averaged.path]
+    named += [path for pair in raw.pair_by_split.values() for path in pair.path_by_language.values()]
+    named += [*segmented.model_path_by_language.values(), *segmented.vocabulary_path_by_language.values()]
+    named += [decoded.path, decoded.pieces_path]
+    assert all(path.exists() and path.is_relative_to(moved) for path in named), named
+
+
+def test_no_record_of_this_version_tells_of_the_first_place(first: Path) -> None:
+    records = [*first.with_name("kept").glob("results/**/*.json"), *first.with_name("kept").glob("runs/*/done.json")]
+    assert len(records) == 10
+    assert [path for path in records if str(first.parent) in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.usefixtures("there")
+def test_translate_reads_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"The dog\n"), isatty=lambda: False))
+    assert printed_by(capsys, "translate", RUN).count("\n") == 1
+
+
+@pytest.mark.usefixtures("there")
+def test_status_and_logs_tell_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (status,) = json.loads(printed_by(capsys, "status", "--json"))
+    assert (status["state"], status["update"]) == ("done", 2)
+    assert "done training" in printed_by(capsys, "logs", RUN)
+
+
+@pytest.mark.usefixtures("there")
+def test_where_follows_a_cell_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    (seed,) = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))["seeds"]
+    assert (seed["status"], problems_of(seed)) == ("finished", [])
+    assert seed["log_line"]["update"] == 2
+    assert seed["hypotheses"]["state"] == "as recorded"
+    assert seed["checkpoint"]["is_there"]
+
+
+def test_the_doctor_reads_log_data_and_translations(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = files_of_the_doctor(capsys)
+    assert all((there / path).exists() for path in files.values()), files
+
+
+@pytest.mark.usefixtures("there")
+def test_tables_show_the_number(capsys: pytest.CaptureFixture[str]) -> None:
+    printed_by(capsys, "tables", "--so-far", "--configfile", "short.yaml")
+    rows = Path("results/demo/so-far/scores.tsv").read_text(encoding="utf-8").splitlines()
+    place = f"{CORPUS}\t{SYSTEM}\t1\tlast1\tdemo_dev\t"
+    assert any(row.startswith(f"{place}bleu_tok_compound_split\t") for row in rows)
+
+
+def test_the_average_made_again_has_the_same_tensors(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed_by(capsys, "average", "--train", TRAINED, "--last", "1", "--record", "again/last1.json")
+    again = read_record(there / "again" / "last1.json", CheckpointRecord)
+    assert again.tensors_sha256 == read_record(there / AVERAGED, CheckpointRecord).tensors_sha256
+
+
+def test_export_writes_the_model(there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed_by(capsys, "export", RUN, "--format", "safetensors", "--output", str(tmp_path / "exported"))
+    assert (tmp_path / "exported" / "model.safetensors").exists()
+
+
+@pytest.mark.usefixtures("there")
+def test_describe_and_compare_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert SYSTEM in printed_by(capsys, "describe", SYSTEM, "--scale", "demo")
+    both = ["--baseline", RUN, "--system", RUN, "--resamples", "20"]
+    assert RUN in printed_by(capsys, "compare", *both)
+
+
+def test_a_training_that_is_done_is_not_made_again(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its name holds digests, of the data among them: they are those of the first place."""
+    command = ["--binarized", DATA.format("binarize"), "--updates", "2", "--record", "again/seed1.json"]
+    attempts_path = next(there.glob("runs/*/attempts.jsonl"))
+    before = attempts_path.read_bytes()
+    printed_by(capsys, "train", "--scale", "demo", "--corpus", CORPUS, "--system", SYSTEM, "--seed", "1", *command)
+    assert attempts_path.read_bytes() == before
+    again = read_record(there / "again" / "seed1.json", TrainRecord)
+    assert again.log_path.resolve() == attempts_path.with_name("train.log")
+    assert [model.path.exists() for model in again.models] == [True]
+
+
+def test_from_another_folder_results_and_runs_are_named(
+    moved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = shutil.copytree(moved / "runs", tmp_path / "elsewhere")
+    results = shutil.copytree(moved / "results", tmp_path / "further" / "results")
+    flags = ["--results", str(results)]
+    files = files_of_the_doctor(capsys, *flags, "--runs-folder", str(runs))
+    assert all(Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()), files
+    flags += ["--configfile", str(moved / "short.yaml"), "--config", f"runs_folder={runs}"]
+    (seed,) = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))["seeds"]
+    assert problems_of(seed) == []
+
+
+def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(
+    moved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(moved / "results", tmp_path / "results")
+    assert main(["average", "--train", TRAINED, "--last", "1", "--record", "last1.json"]) == 1
+    told = capsys.readouterr().err
+    assert TRAINED in told
+    assert "--runs-folder" in told
+    assert not Path("last1.json").exists()
+    assert "--runs-folder" in files_of_the_doctor(capsys)["log"]
