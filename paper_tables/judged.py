@@ -210,23 +210,24 @@ def _verdict(
     unlike = find_unlikeness(_our_conditions(findings, evaluation, metric), printed_conditions)
     if unlike is not None:
         return not_comparable(unlike, len(values))
-    return judge(printed_number(printed), values, pool_of(findings, evaluation, metric))
+    return judge(printed_number(printed), values, pool_of(findings, [evaluation], metric))
 
 
-def pool_of(findings: Findings, judged: Evaluation, metric: str) -> PooledSd | None:
-    """Return the sd pooled over the scale's systems in this definition, on the judged number's test set.
+def pool_of(findings: Findings, judged: Sequence[Evaluation], metric: str) -> PooledSd | None:
+    """Return the sd pooled over the scale's systems in this definition, on the one test set of all judged numbers.
 
     Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
-    of the same training: the judged system stands by the judged one, any other by the first of its evaluations.
+    of the same training: a judged system stands by the judged one, any other by the first of its evaluations.
     """
     average_by_system: dict[tuple[str, str], str] = {}
-    for evaluation in [judged, *findings.evaluations]:
-        if evaluation.testset == judged.testset:
+    testset = judged[0].testset
+    for evaluation in [*judged, *findings.evaluations]:
+        if evaluation.testset == testset:
             average_by_system.setdefault((evaluation.corpus, evaluation.system), evaluation.average)
     values_by_system = {
         f"{corpus} {system}": list(
             values_by_seed(
-                findings.scores, corpus=corpus, system=system, average=average, testset=judged.testset, metric=metric
+                findings.scores, corpus=corpus, system=system, average=average, testset=testset, metric=metric
             ).values()
         )
         for (corpus, system), average in average_by_system.items()

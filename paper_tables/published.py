@@ -1,10 +1,11 @@
 """Turns published/*.csv into typed, checked rows: what was printed, and which evaluation each printed cell asks for.
 
-Five kinds of file, described in published/README.md:
+Six kinds of file, described in published/README.md:
 
 * `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3;
 * `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
 * `expectations.csv`: directions that Table 3 prints, and that every scale can be asked for;
+* `conclusions.csv`: what the paper's text concludes from pairs of printed cells;
 * `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats;
 * `sentences.csv`: what others got for single sentences, likewise.
 
@@ -24,6 +25,7 @@ from paper_tables.published_rows import (
     Edition,
     PublishedCell,
     PublishedColumn,
+    PublishedConclusion,
     PublishedExpectation,
     PublishedReplication,
     PublishedSentence,
@@ -38,11 +40,13 @@ __all__ = [
     "Edition",
     "PublishedCell",
     "PublishedColumn",
+    "PublishedConclusion",
     "PublishedExpectation",
     "PublishedReplication",
     "PublishedSentence",
     "RepeatedRun",
     "evaluations_of",
+    "find_join",
     "find_printed",
     "is_asked_for",
     "largest_average",
@@ -50,6 +54,7 @@ __all__ = [
     "printed_number",
     "printed_values",
     "read_cells",
+    "read_conclusions",
     "read_expectations",
     "read_replications",
     "read_rows",
@@ -149,6 +154,41 @@ def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectat
         if names.count(expectation.name) > 1:
             raise TableError(f"{place}: name {expectation.name!r} stands twice; delete one")
     return [expectation for _, expectation in placed]
+
+
+def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusion]:
+    """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells, fixed before anything is run.
+
+    Raises:
+        TableError: the file is malformed, a name stands twice, or a number is not printed or not joined in cells.csv.
+    """
+    placed = read_rows(folder / "conclusions.csv", PublishedConclusion)
+    joins = read_cells(folder)
+    names = [conclusion.name for _, conclusion in placed]
+    for place, conclusion in placed:
+        if names.count(conclusion.name) > 1:
+            raise TableError(f"{place}: name {conclusion.name!r} stands twice; delete one")
+        for row in (conclusion.row, conclusion.reference):
+            find_join(conclusion, row, joins, place)
+    return [conclusion for _, conclusion in placed]
+
+
+def find_join(
+    conclusion: PublishedConclusion, row: str, joins: Iterable[CellJoin], place: str = "conclusions.csv"
+) -> CellJoin:
+    """Return the join of a conclusion's column at one of its two rows; a cell that is printed alike is in any edition.
+
+    Raises:
+        TableError: cells.csv joins no such cell.
+    """
+    wanted = (conclusion.table, row, conclusion.column)
+    for join in joins:
+        if (join.table, join.row, join.column) == wanted and join.edition in (conclusion.edition, "both"):
+            return join
+    raise TableError(
+        f"{place}: Table {conclusion.table}, row {row}, column {conclusion.column} is not joined for edition "
+        f"{conclusion.edition}; expected a line of cells.csv with these"
+    )
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "cells.csv") -> PublishedCell:

@@ -168,6 +168,24 @@ class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     source: _Name
 
 
+class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the paper concludes from the cells of two rows in one column: how `row`'s number lies to `reference`'s.
+
+    `sentence` is the paper's own, shortened; `statement` says it of the two rows.
+    """
+
+    name: _Name
+    section: _Name
+    sentence: _Name
+    statement: _Name
+    table: int
+    row: _Name
+    reference: _Name
+    column: _Name
+    edition: Edition
+    relation: Literal["above", "below", "equivalent"]
+
+
 def printed_number(value: str, place: str = "a printed cell") -> float:
     """Return the number that a printed string stands for, 100K being 100,000; a heading's unit (10^6) is not applied.
 

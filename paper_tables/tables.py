@@ -12,6 +12,7 @@ from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table
 from paper_tables.layout_architectures import lay_out_architectures
 from paper_tables.layout_claims import lay_out_claims
+from paper_tables.layout_conclusions import lay_out_conclusions
 from paper_tables.layout_expectations import lay_out_expectations
 from paper_tables.layout_further import (
     lay_out_baselines,
@@ -36,6 +37,7 @@ WRITTEN_TABLES = (
     "table2",
     "table3",
     "table4",
+    "conclusions",
     "variants",
     "architectures",
     "parameters",
@@ -75,6 +77,7 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
     return [
         lay_out_table2(findings, judged),
         lay_out_table3(findings, judged),
+        lay_out_conclusions(findings),
         lay_out_variants(findings),
         lay_out_architectures(findings),
         lay_out_parameters(),

@@ -57,6 +57,7 @@ def test_every_table_is_there_and_linked(demo_page: str) -> None:
     names = [
         "table2",
         "table3",
+        "conclusions",
         "variants",
         "architectures",
         "parameters",

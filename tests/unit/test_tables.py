@@ -32,6 +32,7 @@ TABLE_FILES = {
         "table2",
         "table3",
         "table4",
+        "conclusions",
         "variants",
         "architectures",
         "parameters",

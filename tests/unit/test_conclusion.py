@@ -1,0 +1,152 @@
+"""What holds of the paper's conclusions: calls whose numbers can be checked by hand, and the table that shows them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aiayn.errors import TableError
+from analysis.conclusion import Call, Relation, draw_conclusion
+from analysis.verdict import PooledSd, pool_sd
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.layout import Table
+from paper_tables.layout_conclusions import lay_out_conclusions, pair_conclusions
+from paper_tables.published import PUBLISHED_FOLDER, read_conclusions
+from paper_tables.render import plain_text
+from tests.records_factory import Site, make_site, write_everything, write_scores
+
+
+def pool(sd: float, degrees_of_freedom: int) -> PooledSd:
+    return PooledSd(
+        sd=sd, degrees_of_freedom=degrees_of_freedom, num_systems=1, smallest_sd=sd, largest_sd=sd, bartlett_p=None
+    )
+
+
+# t(0.975, 2) = 4.303, t(0.95, 2) = 2.920. One seed against three: sqrt(1 + 1/3) = 1.1547; with sd 0.2 the standard
+# error is 0.2309, the two-sided reach 0.9937, the one-sided 0.6743. t(0.975, 10) = 2.228, t(0.95, 10) = 1.812.
+@pytest.mark.parametrize(
+    ("relation", "values", "reference_values", "expected"),
+    [
+        ("below", [24.0], [24.9, 25.0, 25.1], Call.HOLDS),  # 1.00 below, the reach is 0.99
+        ("below", [24.1], [24.9, 25.0, 25.1], Call.TOO_CLOSE),  # 0.90
+        ("below", [26.0], [24.9, 25.0, 25.1], Call.REVERSED),
+        ("above", [26.0], [24.9, 25.0, 25.1], Call.HOLDS),
+        ("above", [24.0], [24.9, 25.0, 25.1], Call.REVERSED),
+        ("above", [25.0], [24.9, 25.0, 25.1], Call.TOO_CLOSE),
+        ("equivalent", [25.0], [24.9, 25.0, 25.1], Call.TOO_CLOSE),  # 0 apart, but 0.67 is within reach
+        ("equivalent", [26.4], [24.9, 25.0, 25.1], Call.TOO_CLOSE),  # 1.40 - 0.99 = 0.41
+        ("equivalent", [26.5], [24.9, 25.0, 25.1], Call.REVERSED),  # 1.50 - 0.99 = 0.51
+        ("equivalent", [23.5], [24.9, 25.0, 25.1], Call.REVERSED),
+    ],
+)
+def test_a_call_follows_from_the_rule(
+    relation: Relation, values: Sequence[float], reference_values: Sequence[float], expected: Call
+) -> None:
+    found = draw_conclusion(relation, values, reference_values, pool(0.2, 2))
+    assert found.call is expected
+    assert found.reach == pytest.approx(0.6743 if relation == "equivalent" else 0.9937, abs=5e-4)
+
+
+@pytest.mark.parametrize(("difference", "expected"), [(0.40, Call.HOLDS), (-0.40, Call.HOLDS), (0.45, Call.TOO_CLOSE)])
+def test_systems_are_as_good_if_all_that_is_within_reach_is_within_the_margin(
+    difference: float, expected: Call
+) -> None:
+    # 2 and 2 seeds, sd 0.05, 10 degrees of freedom: a standard error of 0.05, a reach of 0.0906
+    found = draw_conclusion("equivalent", [25.0 + difference] * 2, [25.0] * 2, pool(0.05, 10))
+    assert found.reach == pytest.approx(0.0906, abs=5e-4)
+    assert found.call is expected
+
+
+def test_without_a_system_of_two_seeds_nothing_can_be_called() -> None:
+    assert pool_sd({"base": [25.0], "big": [30.0]}) is None
+    found = draw_conclusion("above", [30.0], [25.0], None)
+    assert (found.call, found.difference, found.reach) == (Call.NO_SEEDS, 5.0, None)
+    assert "no seeds" in found.call.value
+
+
+def test_seeds_without_any_spread_call_every_difference_and_no_equal_values() -> None:
+    assert draw_conclusion("above", [25.1], [25.0, 25.0], pool(0.0, 1)).call is Call.HOLDS
+    assert draw_conclusion("above", [25.0], [25.0, 25.0], pool(0.0, 1)).call is Call.TOO_CLOSE
+
+
+def findings_of(site: Site) -> Findings:
+    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+
+
+def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the rows by (difference, metric)."""
+    names = [column.name for column in table.columns]
+    rows = [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
+    return {(row["rows"], row["metric"]): row for row in rows}
+
+
+def score_dev(site: Site, system: str, bleu_by_seed: dict[int, float]) -> None:
+    for evaluation in findings_of(site).evaluations:
+        if evaluation.system == system and evaluation.role == "dev" and evaluation.seed in bleu_by_seed:
+            values = {"bleu_tok_compound_split": bleu_by_seed[evaluation.seed], "ppl_per_subword": 5.0}
+            write_scores(site, evaluation, values)
+
+
+def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path: Path) -> None:
+    pairs = pair_conclusions(findings_of(make_site(tmp_path)))
+    printed = {pair.conclusion.name: float(pair.printed_difference) for pair in pairs}
+    for pair in pairs:
+        difference, relation = printed[pair.conclusion.name], pair.conclusion.relation
+        assert {"above": difference > 0, "below": difference < 0, "equivalent": abs(difference) < 0.5}[relation], pair
+    assert printed["one_head_bleu"] == pytest.approx(-0.9)
+    assert (printed["big_en_fr_neurips"], printed["big_en_fr_arxiv"]) == (pytest.approx(2.9), pytest.approx(3.7))
+
+
+def test_every_row_of_table_3_that_the_text_speaks_of_has_a_line() -> None:
+    rows = {conclusion.row for conclusion in read_conclusions()}
+    assert rows == {
+        "table3_a_h1", "table3_a_h32", "table3_b_dk16", "table3_b_dk32", "table3_c_n2", "table3_c_n4", "table3_c_n8",
+        "table3_c_dmodel256", "table3_c_dmodel1024", "table3_c_dff1024", "table3_c_dff4096", "table3_d_pdrop0",
+        "table3_d_els0", "table3_e_learned", "big",
+    }  # fmt: skip
+
+
+def test_the_table_shows_printed_ours_reach_and_call(tmp_path: Path) -> None:
+    site = make_site(tmp_path, seeds=[1, 2, 3], en_de_systems=["base"], ablation_systems=["table3_c_n2"])
+    write_everything(site)
+    score_dev(site, "base", {1: 24.8, 2: 25.0, 3: 25.2})  # sd 0.2, 2 degrees of freedom
+    score_dev(site, "table3_c_n2", {1: 23.9})
+    row = rows_of(lay_out_conclusions(findings_of(site)))[("table3_c_n2 minus base", "bleu_tok_compound_split")]
+    assert row["printed"] == "-2.1"
+    assert row["ours"] == "-1.10 (n=1 and 3) [\u2020]"
+    assert (row["reach"], row["call"]) == ("0.99", "holds here")
+
+
+def test_a_number_of_a_smaller_scale_never_poses_as_the_papers(tmp_path: Path) -> None:
+    site = make_site(tmp_path, "multi30k")
+    write_everything(site)
+    table = lay_out_conclusions(findings_of(site))
+    ours = [row["ours"] for row in rows_of(table).values() if "n=" in row["ours"]]
+    assert ours
+    assert all(text.endswith("[\u2021]") for text in ours)
+    (legend,) = [note.text for note in table.notes if note.mark == "\u2021"]
+    assert "multi30k" in legend
+
+
+def test_a_scale_of_single_seeds_calls_nothing_and_says_why(tmp_path: Path) -> None:
+    site = make_site(tmp_path, seeds=[1], ablation_seeds=[1])
+    write_everything(site)
+    rows = rows_of(lay_out_conclusions(findings_of(site)))
+    row = rows[("table3_c_n2 minus base", "bleu_tok_compound_split")]
+    assert (row["reach"], row["call"]) == ("", "cannot be called: no seeds")
+
+
+def test_rows_that_are_not_run_or_not_measured_say_so(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    rows = rows_of(lay_out_conclusions(findings_of(site)))
+    assert rows[("table3_a_h1 minus base", "ppl_per_subword")]["ours"] == "not run"
+    assert rows[("table3_c_n2 minus base", "ppl_per_subword")]["ours"] == "not measured [\u2020]"
+
+
+def test_a_conclusion_from_a_cell_that_no_run_fills_is_refused(tmp_path: Path) -> None:
+    for path in PUBLISHED_FOLDER.glob("*.csv"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "conclusions.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("table3_a_h1,base", "gnmt_rl,base"), encoding="utf-8")
+    with pytest.raises(TableError, match=r"conclusions.csv:2: Table 3, row gnmt_rl, column bleu_dev is not joined"):
+        read_conclusions(tmp_path)
