@@ -28,13 +28,20 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+def read_trained(train: TrainRecord) -> TrainingSpec | None:
+    """Return the spec that a run was trained as; None if it was written before a key came or went."""
+    try:
+        return msgspec.json.decode(train.training_json, type=TrainingSpec)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
 def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
     """Tell whether a finished training was of this spec; the device may have been resolved since, and is no matter."""
-    try:
-        trained = msgspec.json.decode(train.training_json, type=TrainingSpec)
-    except (msgspec.DecodeError, msgspec.ValidationError):  # written before a key came or went
-        return False
-    return msgspec.structs.replace(trained, device="auto") == msgspec.structs.replace(training, device="auto")
+    trained = read_trained(train)
+    return trained is not None and msgspec.structs.replace(trained, device="auto") == msgspec.structs.replace(
+        training, device="auto"
+    )
 
 
 def find_run_state(

@@ -70,10 +70,12 @@ def collect_scores(
     *,
     has_perplexity: Callable[[Evaluation], bool],
     so_far: bool,
+    is_trusted: Callable[[Evaluation, ScoreRecords], bool] = lambda evaluation, scores: True,
 ) -> pd.DataFrame:
     """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
 
     Every evaluation has scores; one that `has_perplexity` has that too. `so_far` leaves out what is missing or stale.
+    Scores that are not `is_trusted` are left out.
 
     Raises:
         RecordError: if a record is missing or of another run (unless `so_far`), or torn.
@@ -86,7 +88,7 @@ def collect_scores(
             continue
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
         scores = _read_of_run(score_path, ScoreRecords, train, so_far=so_far)
-        if scores is not None:
+        if scores is not None and is_trusted(evaluation, scores):
             lines += _score_lines(evaluation, scores, score_path)
         if has_perplexity(evaluation):
             path = evaluation_record(results_folder, scale, "perplexity", evaluation)

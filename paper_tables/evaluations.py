@@ -163,8 +163,10 @@ def largest_asked_average(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> 
     return max(num_averaged(average) for average, _ in asked_evaluations(scale, corpus, system))
 
 
-def expand_evaluations(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> list[Evaluation]:
-    """Return every evaluation that the tables ask of the scale's trainings.
+def expand_evaluations(
+    scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER, trainings: Iterable[Training] | None = None
+) -> list[Evaluation]:
+    """Return every evaluation that the tables ask of the scale's trainings, or of these alone.
 
     Raises:
         ConfigError: if a corpus is unreadable or unfit.
@@ -172,7 +174,7 @@ def expand_evaluations(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) ->
     """
     corpora = read_corpora(scale, config_folder)
     evaluations = []
-    for training in expand_trainings(scale):
+    for training in expand_trainings(scale) if trainings is None else trainings:
         corpus = corpora[training.corpus]
         for average, role in asked_evaluations(scale, corpus, training.system):
             evaluations.append(

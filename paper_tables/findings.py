@@ -108,13 +108,13 @@ def gather_findings(
         ),
         train_by_key=train_by_key,
         state_by_key=state_by_key,
-        baselines=_read_baselines(scale, corpora, results_folder, so_far=so_far),
-        vocabulary_size_by_corpus=_read_vocabulary_sizes(scale, corpora, results_folder),
+        baselines=read_baselines(scale, corpora, results_folder, so_far=so_far),
+        vocabulary_size_by_corpus=read_vocabulary_sizes(scale, corpora, results_folder),
         hardware=read_hardware(),
         translations=read_translations(
             shown_evaluations(evaluations), train_by_key, results_folder, scale.scale, so_far=so_far
         ),
-        measured=_read_measured(measure_record(results_folder, scale.scale)),
+        measured=read_measured(measure_record(results_folder, scale.scale)),
     )
 
 
@@ -133,9 +133,10 @@ def _refuse_outdated(state_by_key: dict[TrainingKey, RunState]) -> None:
             raise TableError(f"{state.run}: {state.reason}, or see what is there with `aiayn tables --so-far`")
 
 
-def _read_baselines(
+def read_baselines(
     scale: ScaleSpec, corpora: dict[str, CorpusSpec], results_folder: Path, *, so_far: bool
 ) -> list[BaselineRecords]:
+    """Return the baselines that a scale asks for; `so_far` leaves out those that are not there."""
     paths = [
         baselines_record(results_folder, scale.scale, corpus, testset)
         for corpus, testset in expand_baselines(scale, corpora)
@@ -143,11 +144,12 @@ def _read_baselines(
     return [read_record(path, BaselineRecords) for path in paths if path.exists() or not so_far]
 
 
-def _read_measured(path: Path) -> MeasureRecord | None:
+def read_measured(path: Path) -> MeasureRecord | None:
+    """Return what was measured without a training, if it was."""
     return read_record(path, MeasureRecord) if path.exists() else None
 
 
-def _read_vocabulary_sizes(
+def read_vocabulary_sizes(
     scale: ScaleSpec, corpora: dict[str, CorpusSpec], results_folder: Path
 ) -> dict[str, dict[str, int]]:
     """Return vocabulary sizes, without which a count of parameters says little; a corpus not binarized has none."""

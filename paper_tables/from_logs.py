@@ -1,19 +1,23 @@
-"""The verb `aiayn tables --from-logs`: from a folder of logs to Tables 2 and 3, a table of the logs, and a page.
+"""The verb `aiayn tables --from-logs`: from folders of logs and records to the tables, and a page of each.
 
-Neither checkpoints nor a GPU are needed, nor torch or fairseq: what a cell says stands in a log.
+Neither checkpoints nor a GPU are needed, nor torch or fairseq: what a cell says stands in a log or a record. Runs of
+ours whose records are there fill the tables of their scale, by the layouts of the DAG; any other log fills Tables 2 and
+3 from logs, under the printed rows.
 """
 
 import csv
 import html
 import io
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from aiayn.hardware import read_hardware
-from aiayn.provenance import commit_label, replace_on_success, utc_now
+from aiayn.provenance import commit_label, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
 from analysis.logs.averages import AveragedLine, average_trainings
-from analysis.logs.cache import default_cache_folder, read_folder
+from analysis.logs.cache import default_cache_folder, list_folder, read_folder
 from analysis.logs.checks import Finding, read_rules
 from analysis.logs.folder import judge_folder
 from analysis.logs.judged import LoggedFolder
@@ -21,53 +25,153 @@ from analysis.logs.rows import PaperRow
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.conditions import PAPER_SCALE
+from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
 from paper_tables.layout_log_list import lay_out_logs
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
 from paper_tables.page import wrap_page
 from paper_tables.published import read_cells
+from paper_tables.recorded import Recorded, RecordFault, gather_recorded
 from paper_tables.render import RENDERER_BY_SUFFIX
+from paper_tables.tables import REPORT_NAME, make_recorded_tables, write_report, write_table, write_text
 
 __all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 
-REPORT_NAME = "report.html"
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",
 )  # fmt: skip
 FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
 
 
+class Made(NamedTuple):
+    """The pages that were written, that of the logs first, and what was left out of the tables of records."""
+
+    pages: tuple[Path, ...]
+    faults: tuple[RecordFault, ...]
+
+
+class _Read(NamedTuple):
+    """What lies below the folders: logs by path (below `root`, '.' for several folders), and results by scale."""
+
+    root: Path
+    file_by_path: dict[str, LogFile]
+    results_folders_by_scale: dict[str, list[Path]]
+
+
 def make_tables_from_logs(
-    folder: Path, output_folder: Path, cache_folder: Path | None, config_folder: Path = CONFIG_FOLDER
-) -> Path:
-    """Write tables/, trainings.tsv, findings.tsv and the report below `output_folder`; return the report's path.
+    folders: Sequence[Path], output_folder: Path, cache_folder: Path | None, config_folder: Path = CONFIG_FOLDER
+) -> Made:
+    """Write the tables of each scale below `<output_folder>/<scale>/`, those of other logs below `output_folder`.
 
     Raises:
-        RecordError: if there is no such folder.
+        RecordError: if there is no such folder, or a record is torn.
         ConfigError: if a rule, a system or the hardware file cannot be read.
     """
-    file_by_path = read_folder(folder, cache_folder)
+    read = _read_folders(folders, cache_folder)
+    recorded_by_scale = {
+        scale: gather_recorded(scale, results_folders, config_folder)
+        for scale, results_folders in read.results_folders_by_scale.items()
+    }
+    pages = [_write_logs(folders, read, recorded_by_scale, output_folder, config_folder)]
+    for scale, recorded in recorded_by_scale.items():
+        page = output_folder / scale / REPORT_NAME
+        tables = make_recorded_tables(recorded, output_folder / scale)
+        write_report(recorded.findings, judge_cells(recorded.findings), tables, page, so_far=False)
+        pages.append(page)
+    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    return Made(tuple(pages), tuple(faults))
+
+
+def _read_folders(folders: Sequence[Path], cache_folder: Path | None) -> _Read:
+    """Read every log below the folders, and find where results lie; a folder named twice is read once."""
+    folders = [folder for index, folder in enumerate(folders) if not _is_read_with(folder, index, folders)]
+    results_folders_by_scale: dict[str, list[Path]] = {}
+    file_by_path: dict[str, LogFile] = {}
+    for folder in folders:
+        for scale_folder in list_folder(folder).scale_folders:
+            place = scale_folder if scale_folder.name else scale_folder.resolve()  # '.' has no name
+            results_folders_by_scale.setdefault(place.name, []).append(place.parent)
+        read = read_folder(folder, cache_folder)
+        prefix = "" if len(folders) == 1 else f"{folder.as_posix()}/"
+        file_by_path |= {f"{prefix}{path}": log_file for path, log_file in read.items()}
+    root = folders[0] if len(folders) == 1 else Path()
+    ordered = {scale: results_folders_by_scale[scale] for scale in SCALES if scale in results_folders_by_scale}
+    return _Read(root, file_by_path, ordered)
+
+
+def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
+    """Tell whether a folder lies in another of the folders, or is the same as an earlier one."""
+    place, places = folder.resolve(), [other.resolve() for other in folders]
+    return place in places[:index] or any(place.is_relative_to(other) for other in places if other != place)
+
+
+def _write_logs(
+    folders: Sequence[Path],
+    read: _Read,
+    recorded_by_scale: Mapping[str, Recorded],
+    output_folder: Path,
+    config_folder: Path,
+) -> Path:
+    """Write tables/, trainings.tsv, findings.tsv and the page of the logs; return the page's path.
+
+    Tables 2 and 3 from logs are of trainings whose records are not there. Without any such training, and with records,
+    there are none.
+    """
     rules = read_rules()
-    judged = judge_folder(folder, file_by_path, read_rows(_scales_of(file_by_path), config_folder), rules)
-    lines, findings_by_path = average_trainings(judged.trainings, rules)
+    judged = judge_folder(read.root, read.file_by_path, read_rows(_scales_of(read.file_by_path), config_folder), rules)
+    scale_by_run = {
+        train.run: scale
+        for scale, recorded in recorded_by_scale.items()
+        for train in recorded.findings.train_by_key.values()
+    }
+    scale_by_path = {
+        one.path: scale_by_run[run] for one in judged.trainings if (run := run_of_log(one.path)) in scale_by_run
+    }
+    alone = [training for training in judged.trainings if training.path not in scale_by_path]
+    lines, findings_by_path = average_trainings(alone, rules)
     lines.sort(key=lambda line: (line.row.scale != PAPER_SCALE, line.row.scale, len(line.configuration)))
+    for path, finding in _contradictions(judged, recorded_by_scale):
+        findings_by_path.setdefault(path, []).append(finding)
     hardware = read_hardware(config_folder / "hardware.yaml")
-    tables = [
-        lay_out_logged_table2(lines, hardware),
-        lay_out_logged_table3(lines),
-        lay_out_logs(judged, findings_by_path),
-    ]
+    tables = [lay_out_logs(judged, findings_by_path, scale_by_path)]
+    if alone or not recorded_by_scale:
+        tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
     sections = []
     for table in tables:
-        text_by_suffix = {suffix: render(table) for suffix, render in RENDERER_BY_SUFFIX.items()}
-        sections.append(text_by_suffix["html"])
-        text_by_suffix["html"] = wrap_page(table.title, sections[-1])
-        for suffix, text in text_by_suffix.items():
-            _write(text, output_folder / "tables" / f"{table.name}.{suffix}")
-    _write(_training_lines(lines), output_folder / "trainings.tsv")
-    _write(_finding_lines(judged, findings_by_path), output_folder / "findings.tsv")
-    _write(_render_page(folder, judged, lines, tables, sections), output_folder / REPORT_NAME)
+        sections.append(RENDERER_BY_SUFFIX["html"](table))
+        write_table(table, output_folder / "tables")
+    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    write_text(_training_lines(lines), output_folder / "trainings.tsv")
+    write_text(_finding_lines(judged, findings_by_path, faults), output_folder / "findings.tsv")
+    page = _render_page(folders, judged, lines, tables, sections, recorded_by_scale)
+    write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
+
+
+def run_of_log(path: str) -> str:
+    """Return the folder in which a log lies, which of a run of ours has the run's name."""
+    return posixpath.basename(posixpath.dirname(path))
+
+
+def _contradictions(judged: LoggedFolder, recorded_by_scale: Mapping[str, Recorded]) -> list[tuple[str, Finding]]:
+    """Return what the records of runs say otherwise than their logs: updates and parameters."""
+    trains = [train for recorded in recorded_by_scale.values() for train in recorded.findings.train_by_key.values()]
+    train_by_run = {train.run: train for train in trains}
+    found = []
+    for training in judged.trainings:
+        train = train_by_run.get(run_of_log(training.path))
+        if train is None:
+            continue
+        log = training.log
+        pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
+        for name, (recorded, logged) in pairs.items():
+            if logged is not None and recorded != logged:
+                message = f"the record of {train.run} says {recorded:,} {name}, its log {logged:,}"
+                found.append((training.path, Finding(
+                    rule="log-and-record-agree", severity="note", line=log.last_line, message=message,
+                    next_step="find out which of the two is of another training", label="",
+                )))  # fmt: skip
+    return found
 
 
 def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[PaperRow]:
@@ -116,14 +220,19 @@ def _training_lines(lines: Sequence[AveragedLine]) -> str:
     return _tab_separated(TRAINING_COLUMNS, rows)
 
 
-def _finding_lines(judged: LoggedFolder, findings_by_path: Mapping[str, list[Finding]]) -> str:
-    """Return findings.tsv: a line for each rule that a log breaks."""
+def _finding_lines(
+    judged: LoggedFolder, findings_by_path: Mapping[str, list[Finding]], faults: Iterable[RecordFault]
+) -> str:
+    """Return findings.tsv: a line for each rule that a log breaks, and for each record that is left out."""
     found: list[tuple[str, Finding]] = []
     for training in judged.trainings:
         found += [(training.path, one) for one in (*training.findings, *findings_by_path.get(training.path, ()))]
     found += [(generation.path, one) for generation in judged.generations for one in generation.findings]
-    rows = [(path, one.rule, one.severity, one.line or "", one.message, one.next_step) for path, one in sorted(
-        found, key=lambda entry: (entry[0], entry[1].line))]  # fmt: skip
+    rows: list[Sequence[object]] = [
+        (path, one.rule, one.severity, one.line or "", one.message, one.next_step)
+        for path, one in sorted(found, key=lambda entry: (entry[0], entry[1].line))
+    ]
+    rows += [(fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step) for fault in faults]
     return _tab_separated(FINDING_COLUMNS, rows)
 
 
@@ -136,34 +245,37 @@ def _tab_separated(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
 
 
 def _render_page(
-    folder: Path,
+    folders: Sequence[Path],
     judged: LoggedFolder,
     lines: Sequence[AveragedLine],
     tables: Sequence[Table],
     sections: Sequence[str],
+    recorded_by_scale: Mapping[str, Recorded],
 ) -> str:
-    """Return the page; `sections` are the tables as HTML."""
+    """Return the page of the logs; `sections` are the tables as HTML."""
     num_averaged = sum(len(line.trainings) for line in lines)
     num_refused = sum(log_file.refusal is not None for log_file in judged.file_by_path.values())
     facts = [
         f"{len(judged.file_by_path):,} logs",
-        f"{len(judged.trainings):,} trainings, {num_averaged:,} of them in the tables",
+        f"{len(judged.trainings):,} trainings, {num_averaged:,} of them in the tables below",
         f"{len(judged.generations):,} generations",
         f"{num_refused:,} logs that cannot be read",
     ]
     items = "".join(f"<li>{html.escape(fact)}</li>\n" for fact in facts)
-    links = "".join(f'<a href="#{table.name}">{html.escape(table.title)}</a>\n' for table in tables)
-    title = f"Tables from logs alone: {folder.name or folder}"
+    num_runs_by_scale = {scale: len(recorded.findings.train_by_key) for scale, recorded in recorded_by_scale.items()}
+    links = "".join(
+        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {num_runs:,} runs with records</a>\n'
+        for scale, num_runs in num_runs_by_scale.items()
+    )
+    links += "".join(f'<a href="#{table.name}">{html.escape(table.title)}</a>\n' for table in tables)
+    faults = [fault.text for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
+    title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
     header = (
         f"<header>\n<h1>{html.escape(title)}</h1>\n<p>Every number below stands in a log; the last table says what "
-        f'each log is, and what it does not fill and why.</p>\n<ul class="facts">\n{items}</ul>\n<nav>\n{links}</nav>\n'
-        "</header>\n"
+        f'each log is, and what it does not fill and why.</p>\n<ul class="facts">\n{items}</ul>\n{banners}'
+        f"<nav>\n{links}</nav>\n</header>\n"
     )
     made = f"<footer>Made {utc_now()} from commit <code>{html.escape(commit_label())}</code>.</footer>\n"
     body = header + "<main>\n" + "".join(sections) + "</main>\n" + made
     return wrap_page(title, body)
-
-
-def _write(text: str, path: Path) -> None:
-    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="\n") as lines:
-        lines.write(text)

@@ -1,6 +1,6 @@
 """Lays out the table of the logs: what each is, its row or the nearest, what it fills, what not and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.logs.checks import Finding
 from analysis.logs.folder import entries_by_name
@@ -10,8 +10,13 @@ from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, TrainingL
 from paper_tables.layout import DASH, Column, Row, Table, format_value, text_cell
 
 
-def lay_out_logs(folder: LoggedFolder, findings_by_path: dict[str, list[Finding]]) -> Table:
-    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why."""
+def lay_out_logs(
+    folder: LoggedFolder, findings_by_path: dict[str, list[Finding]], scale_by_path: Mapping[str, str]
+) -> Table:
+    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why.
+
+    A log in `scale_by_path` is of a run of ours that stands, by its records, in the tables of that scale.
+    """
     columns = (
         Column("file", "File", side="label"),
         Column("what", "What it is", side="label"),
@@ -33,6 +38,8 @@ def lay_out_logs(folder: LoggedFolder, findings_by_path: dict[str, list[Finding]
             if isinstance(entry, TrainingLog):
                 training = training_by_path[name]
                 row, fills = _row_words(training), _fills(training, found)
+                if name in scale_by_path:
+                    fills = f"the tables of scale {scale_by_path[name]}, by its records"
                 found = [*training.findings, *found]
             elif isinstance(entry, GenerationLog):
                 row, fills = generation_by_path[name].training_path, _fills_bleu(folder, name)

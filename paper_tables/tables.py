@@ -1,5 +1,6 @@
 """The whole verb: from records to scores.tsv, summary.tsv, verdicts.tsv, tables in four formats, and report.html."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +27,9 @@ from paper_tables.layout_table3 import lay_out_table3
 from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
 from paper_tables.layout_variants import lay_out_variants
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
+from paper_tables.measured_readme import README_NAME, render_readme
 from paper_tables.page import wrap_page
+from paper_tables.recorded import Recorded
 from paper_tables.render import RENDERER_BY_SUFFIX
 from paper_tables.report import Origin, render_report
 
@@ -48,6 +51,7 @@ WRITTEN_TABLES = (
     "claims",
     "reference_replications",
 )  # the others are in the report only
+ALWAYS_OF_RECORDS = ("table2", "table3", "conclusions")  # also where no number of ours is in them yet
 
 
 def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
@@ -61,15 +65,47 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
     tables = lay_out_tables(findings, judged)
     folder = results_folder / scale.scale
     folder = folder / SO_FAR_FOLDER if so_far else folder
-    write_frame(findings.scores, folder / "scores.tsv")
-    write_frame(summarise_frame(findings.scores), folder / "summary.tsv")
-    write_frame(verdict_frame(judged), folder / "verdicts.tsv")
+    write_frames(findings, judged, folder)
     for table in tables:
         if table.name in WRITTEN_TABLES:
             write_table(table, folder / "tables")
-    origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(findings, judged, tables, origin), folder / REPORT_NAME)
+    write_report(findings, judged, tables, folder / REPORT_NAME, so_far=so_far)
     return folder / REPORT_NAME
+
+
+def make_recorded_tables(recorded: Recorded, folder: Path) -> list[Table]:
+    """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
+
+    Nothing of it says when or from which commit it was rendered: the same records give the same bytes. The page that
+    says so is `write_report`'s.
+    """
+    findings = recorded.findings
+    judged = judge_cells(findings)
+    tables = [
+        table
+        for table in lay_out_tables(findings, judged)
+        if table.name in ALWAYS_OF_RECORDS or (table.name in WRITTEN_TABLES and table.signatures)
+    ]
+    write_frames(findings, judged, folder)
+    for table in tables:
+        write_table(table, folder / "tables")
+    write_text(render_readme(recorded, tables), folder / README_NAME)
+    return tables
+
+
+def write_frames(findings: Findings, judged: list[JudgedCell], folder: Path) -> None:
+    """Write scores.tsv, summary.tsv and verdicts.tsv."""
+    write_frame(findings.scores, folder / "scores.tsv")
+    write_frame(summarise_frame(findings.scores), folder / "summary.tsv")
+    write_frame(verdict_frame(judged), folder / "verdicts.tsv")
+
+
+def write_report(
+    findings: Findings, judged: list[JudgedCell], tables: Sequence[Table], path: Path, *, so_far: bool
+) -> None:
+    """Write the page of these tables, which says when it was made and from which commit."""
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
+    write_text(render_report(findings, judged, tables, origin), path)
 
 
 def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:

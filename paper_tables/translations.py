@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiayn.errors import RecordError
+from aiayn.packed import find_packed, open_unpacked
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.records import Hypotheses, TrainRecord, read_record
 from analysis.scores import TrainingKey, training_key
@@ -49,10 +50,14 @@ def read_translations(
 
 
 def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
-    """Return the lines that a record of decode is of; they lie beside it."""
-    content = path.read_bytes() if path.exists() else b""
+    """Return the lines that a record of decode is of; they lie beside it, or packed."""
+    found_path = find_packed(path)
+    content = b""
+    if found_path is not None:
+        with open_unpacked(found_path) as text:
+            content = text.read()
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 != record.hypotheses_sha256:
-        found = f"sha256 {sha256}" if path.exists() else "no such file"
+        found = f"sha256 {sha256}" if found_path is not None else "no such file"
         raise RecordError(f"{path}: {found}, its record says {record.hypotheses_sha256}; rerun `aiayn decode`")
     return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))

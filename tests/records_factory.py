@@ -1,5 +1,7 @@
 """Writes a small scale's config and records to a folder, as the stages would: what the tables' tests start from."""
 
+import hashlib
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,17 +21,22 @@ from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
     Hardware,
+    Hypotheses,
     Measurement,
     MeasureRecord,
     PerplexityRecord,
+    RawCorpus,
     SavedModel,
     ScoreRecord,
     ScoreRecords,
+    TextPair,
     TrainRecord,
+    read_record,
     write_record,
 )
 from aiayn.runs.attempts import Ended, Event, Started, append_event
 from aiayn.spec import (
+    CONFIG_FOLDER,
     CleanSpec,
     CorpusSpec,
     DecodingSpec,
@@ -255,3 +262,60 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
     for name, testset in expand_baselines(site.scale, corpora):
         write_baselines(site, name, testset)
     write_measured(site)
+
+
+def write_config(site: Site) -> None:
+    """Write the scale's own file and the hardware's beside systems and corpora: `tables --from-logs` reads both."""
+    path = site.config_folder / f"{site.scale.scale}.yaml"
+    _write_yaml(site.scale, path)
+    shutil.copy2(CONFIG_FOLDER / "hardware.yaml", site.config_folder)
+
+
+def write_left(site: Site) -> None:
+    """Write all that a scale's runs leave: `write_everything`, translations with their digests, and run folders."""
+    write_everything(site)
+    write_config(site)
+    for training in expand_trainings(site.scale):
+        name = (training.corpus, training.system, training.seed)
+        folder = write_attempt(site, *name, update=3000, outcome="done")
+        (folder / "train.log").write_text(f"a log of {folder.name}, kept below {folder.absolute()}\n", encoding="utf-8")
+    for evaluation in expand_evaluations(site.scale, site.config_folder):
+        write_translations(site, evaluation)
+    for name, corpus in read_corpora(site.scale, site.config_folder).items():
+        write_raw(site, name, corpus)
+
+
+def write_translations(site: Site, evaluation: Evaluation) -> Path:
+    """Write translations and their record, and set the digest that the record of score names; return the text."""
+    place = (site.results_folder, site.scale.scale)
+    record_path, scored_path = (evaluation_record(*place, verb, evaluation) for verb in ("decode", "score"))
+    text_path = record_path.with_suffix(".txt")
+    text_path.parent.mkdir(parents=True, exist_ok=True)
+    text_path.write_text(f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n", encoding="utf-8")
+    sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
+    hypotheses = Hypotheses(
+        provenance=PROVENANCE, run=run_of(evaluation.corpus, evaluation.system, evaluation.seed),
+        average=evaluation.average, testset=evaluation.testset, path=str(text_path.absolute()), pieces_path="x",
+        num_lines=2, hypotheses_sha256=sha256, beam_size=4, length_penalty_alpha=0.6, length_penalty_form="gnmt",
+        stop="fairseq", signature="beam:4", sentences_per_second=9.5,
+    )  # fmt: skip
+    write_record(hypotheses, record_path)
+    scored = read_record(scored_path, ScoreRecords)
+    scores = [msgspec.structs.replace(score, hypotheses_sha256=sha256) for score in scored.scores]
+    write_record(msgspec.structs.replace(scored, scores=scores), scored_path)
+    return text_path
+
+
+def write_raw(site: Site, name: str, corpus: CorpusSpec) -> None:
+    """Write the record of fetch: two lines a test set."""
+    languages = (corpus.source_language, corpus.target_language)
+    pair_by_split = {
+        testset: TextPair(
+            path_by_language=dict.fromkeys(languages, "x"),
+            num_lines=2,
+            sha256_by_language={language: language * 32 for language in languages},
+        )
+        for testset in corpus.testsets
+    }
+    record = RawCorpus(provenance=PROVENANCE, corpus=name, pair_by_split=pair_by_split)
+    write_record(record, corpus_record(site.results_folder, site.scale.scale, "fetch", name))

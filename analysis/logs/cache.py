@@ -1,10 +1,10 @@
 """Reads a folder of logs, on several processes, and keeps what was read: the second time only changed files are read.
 
 The cache is one file for a log folder, written whole or not at all, below a folder of the user's choice
-($XDG_CACHE_HOME/aiayn/logs unless another is named). An entry stands for the bytes of a file, by their BLAKE2 digest,
-which is worked out anew each time: a file that has other bytes is read again, even if its name, size and time are the
-same; a copy or a moved file is not. What was kept by another version of the reader is not taken. A cache that cannot be
-read is no cache, one that cannot be written is reported and left.
+($XDG_CACHE_HOME/aiayn/logs unless another is named). An entry stands for the bytes of a file, unpacked, by their BLAKE2
+digest, which is worked out anew each time: a file that has other bytes is read again, even if its name, size and time
+are the same; a copy or a moved file is not. What was kept by another version of the reader is not taken. A cache that
+cannot be read is no cache, one that cannot be written is reported and left.
 """
 
 import hashlib
@@ -14,12 +14,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from aiayn.errors import RecordError
+from aiayn.packed import UNPACK_ERRORS, open_unpacked, unpacked_name
+from aiayn.paths import is_scale_folder
 from aiayn.provenance import replace_on_success
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
+from aiayn.stages import STAGE_VERSIONS
 from analysis.logs.types import LogFile
 from analysis.logs.worker import ReadLog, read_in_processes, read_one
 
@@ -52,27 +56,45 @@ def reader_version() -> str:
     return digest.hexdigest()
 
 
-def list_logs(folder: Path) -> list[str]:
-    """Return the paths, below a folder, of all files that may be logs, in order of name; hidden ones are left out.
+class Listing(NamedTuple):
+    """What lies below a folder: the paths there of files that may be logs, and the `results/<scale>/` folders."""
 
-    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone.
+    log_paths: list[str]
+    scale_folders: list[Path]
+
+
+def list_folder(folder: Path) -> Listing:
+    """Return what lies below a folder, in order of name; hidden files are left out, packed ones are not.
+
+    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a `results/<scale>/` none of the
+    text that stages wrote.
 
     Raises:
         RecordError: if there is no such folder.
     """
     if not folder.is_dir():
         raise RecordError(f"{folder}: no such folder; name one that holds logs of trainings")
-    paths = []
+    log_paths: list[str] = []
+    scale_folders = []
     for parent, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if not name.startswith("."))
-        found = [name for name in files if not name.startswith(".") and Path(name).suffix in LOG_SUFFIXES]
+        found = [name for name in files if not name.startswith(".")]
+        found = [name for name in found if Path(unpacked_name(name)).suffix in LOG_SUFFIXES]
         found = [name for name in found if Path(parent, name).is_file()]
-        if ATTEMPTS_NAME in files:  # a run of ours: what else lies there are its launcher's logs, of one attempt each
+        if is_scale_folder(Path(parent)):
+            scale_folders.append(Path(parent))
+            names[:] = [name for name in names if name not in STAGE_VERSIONS]
+        elif ATTEMPTS_NAME in files:  # a run of ours: what else lies there are its launcher's logs, of one attempt each
             names.clear()
-            found = [name for name in found if name == LOG_NAME]
+            found = [name for name in found if unpacked_name(name) == LOG_NAME]
         inside = Path(parent).relative_to(folder)
-        paths += [(inside / name).as_posix() for name in found]
-    return sorted(paths)
+        log_paths += [(inside / name).as_posix() for name in found]
+    return Listing(sorted(log_paths), scale_folders)
+
+
+def list_logs(folder: Path) -> list[str]:
+    """Return the paths, below a folder, of all files that may be logs, as `list_folder` does."""
+    return list_folder(folder).log_paths
 
 
 def read_folder(folder: Path, cache_folder: Path | None, *, num_processes: int | None = None) -> dict[str, LogFile]:
@@ -107,10 +129,14 @@ def _num_cpus() -> int:
 
 
 def _digest(path: Path) -> str:
+    """Return the digest of a file's unpacked bytes; '' if it cannot be unpacked, which the reader will say."""
     digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as blocks:
-        while block := blocks.read(_BLOCK_BYTES):
-            digest.update(block)
+    try:
+        with open_unpacked(path) as blocks:
+            while block := blocks.read(_BLOCK_BYTES):
+                digest.update(block)
+    except UNPACK_ERRORS:
+        return ""
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""A log file as lines, in blocks: memory does not grow with the file, whatever it holds.
+"""A log file as lines, in blocks: memory does not grow with the file, whatever it holds. gzip and xz are unpacked.
 
 A line ends at LF alone and is counted so. Within it, what a terminal would show is kept apart: each piece between
 carriage returns (tqdm rewrites its line so) counts as a line of its own with the same number; CRLF is one end. Colours
@@ -9,6 +9,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
 BLOCK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 22
@@ -18,10 +21,11 @@ RANK_LABEL = re.compile(rb"^\s*\[?(?:rank ?)?(\d+)\]?: (?=\d{4}-|\||\{|Namespace
 
 
 class LogText:
-    """The lines of one file, read once; after the last block `digest` is that of its bytes.
+    """The lines of one file, read once; after the last block `digest` is that of its bytes, unpacked.
 
     A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` is
-    (line, reason) where reading ended for a fault: bytes that are no text, or a line longer than MAX_LINE_BYTES.
+    (line, reason) where reading ended for a fault: bytes that are no text, a line longer than MAX_LINE_BYTES, or a
+    packed file that is cut or damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,8 +41,8 @@ class LogText:
         """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines need no look."""
         hashed = hashlib.blake2b(digest_size=16)
         rest = b""
-        with self.path.open("rb") as blocks:
-            while block := blocks.read(BLOCK_BYTES):
+        with open_unpacked(self.path) as blocks:
+            while block := self._read(blocks):
                 hashed.update(block)
                 if b"\0" in block:
                     self.fault = (self.num_lines + 1, "holds a zero byte: no text")
@@ -55,11 +59,21 @@ class LogText:
                     if len(rest) > MAX_LINE_BYTES:
                         self.fault = (self.num_lines + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes: no log")
                         return
+        if self.fault is not None:
+            return
         self.digest = hashed.hexdigest()
         if rest:
             for _, piece in self._pieces([rest]):
                 self.cut_piece = piece
             self.num_lines += 1
+
+    def _read(self, blocks: BinaryIO) -> bytes:
+        """Return the next block, empty at the end; a packed file that is damaged ends there, which is a fault."""
+        try:
+            return blocks.read(BLOCK_BYTES)
+        except UNPACK_ERRORS as error:
+            self.fault = (self.num_lines + 1, f"cannot be unpacked on from here ({error})")
+            return b""
 
     def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
         """Return what a terminal would show of each line, piece by piece, of rank 0 alone where lines are labelled."""

@@ -37,7 +37,7 @@ def names_of(lines: list[AveragedLine]) -> list[tuple[str, tuple[str, ...], list
 def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
     """Return the lines of a table that are from logs, by column."""
     output = folder / "tables-of-logs"
-    make_tables_from_logs(folder, output, None)
+    make_tables_from_logs([folder], output, None)
     with (output / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     return [row for row in rows if next(iter(row.values())).startswith("logs: ")]
@@ -161,7 +161,7 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
 
 def logs_rows(folder: Path) -> dict[str, dict[str, str]]:
     output = folder / "tables-of-logs"
-    make_tables_from_logs(folder, output, None)
+    make_tables_from_logs([folder], output, None)
     with (output / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
         return {row["file"]: row for row in csv.DictReader(lines)}
 
@@ -199,7 +199,7 @@ def test_the_table_of_logs_says_what_each_is(tmp_path: Path) -> None:
 def test_everything_is_written_and_said_in_files_for_machines(tmp_path: Path) -> None:
     write(tmp_path, {"a.log": ONE.changed(fp16=True).text()})
     output = tmp_path / "out"
-    assert make_tables_from_logs(tmp_path, output, None) == output / "report.html"
+    assert make_tables_from_logs([tmp_path], output, None).pages[0] == output / "report.html"
     names = {
         f"tables/{name}.{suffix}" for name in ("table2", "table3", "logs") for suffix in ("md", "tex", "csv", "html")
     }
@@ -212,7 +212,7 @@ def test_everything_is_written_and_said_in_files_for_machines(tmp_path: Path) ->
 
 def test_a_folder_without_logs_has_the_printed_tables(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    report = make_tables_from_logs(tmp_path / "empty", tmp_path / "out", None)
+    report = make_tables_from_logs([tmp_path / "empty"], tmp_path / "out", None).pages[0]
     assert "0 logs" in report.read_text(encoding="utf-8")
     assert "| base | 6 | 512 |" in (report.parent / "tables" / "table3.md").read_text(encoding="utf-8")
 

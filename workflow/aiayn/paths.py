@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.spec import TrainingSpec
+from aiayn.spec import SCALES, TrainingSpec
 
 RECORD_NAME = "record.json"
 
@@ -59,3 +59,10 @@ def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str
 def measure_record(results_folder: Path, scale: str) -> Path:
     """Return the record of what is measured without a training."""
     return results_folder / scale / "measure" / RECORD_NAME
+
+
+def is_scale_folder(folder: Path) -> bool:
+    """Tell whether a folder is a `results/<scale>/`: it has a scale's name, and a record where a stage writes it."""
+    if folder.resolve().name not in SCALES:
+        return False
+    return any(folder.glob("train/*/*/seed*.json")) or any(folder.glob(f"*/*/{RECORD_NAME}"))

@@ -4,13 +4,17 @@ With --configfile, the records below results/<scale>/ are read, and all must be 
 rendered into results/<scale>/so-far/, and missing, running and failed runs are named. --so-far may be used while
 snakemake is running, and changes none of its files.
 
-With --from-logs, Tables 2 and 3 are rendered from the fairseq logs in a folder, ours or anybody's (fairseq 0.9 to 0.12:
-training logs in the formats simple, tqdm and json, and the output of fairseq-generate). A log finds its row by its
-hyper-parameters; a log that fills no cell is listed with the reason. No checkpoints, torch or fairseq are needed:
-  aiayn tables --from-logs runs --output results/from-logs
+With --from-logs, the tables are rendered from what lies in folders and their subfolders: no config, checkpoints, torch
+or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the tables of their scale, in
+<output>/<scale>/, as those of the pipeline; scores are taken if the translations that they are of are there. Any other
+log of fairseq 0.9 to 0.12 (training logs in the formats simple, tqdm and json, the output of fairseq-generate; plain,
+.gz or .xz) finds its row by its hyper-parameters; a log that fills no cell is listed with the reason:
+  aiayn tables --from-logs paper_tables/measured/multi30k
+  aiayn tables --from-logs runs results --output results/from-logs
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
@@ -23,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--configfile", type=Path, metavar="FILE", help="the scale's config file")
     source.add_argument("--config-json", metavar="JSON", help="the merged config as one JSON object (for the pipeline)")
-    source.add_argument("--from-logs", type=Path, metavar="FOLDER", help="a folder of logs, with its subfolders")
+    source.add_argument(
+        "--from-logs", type=Path, nargs="+", metavar="FOLDER", help="folders of logs and records, with their subfolders"
+    )
     add_changes_argument(parser)
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument("--so-far", action="store_true", help="render what is there; name what is missing")
@@ -48,7 +54,10 @@ def run(args: argparse.Namespace) -> None:
         from paper_tables.from_logs import default_cache_folder, make_tables_from_logs
 
         output_folder = args.output or args.results / "from-logs"
-        print(make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder()))
+        made = make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder())
+        for fault in made.faults:
+            print(f"aiayn tables: {fault.text}", file=sys.stderr)
+        print(*made.pages, sep="\n")
         return
     if args.config and args.configfile is None:
         raise UsageError(f"--config {args.config[0]}: is of --configfile; --config-json holds the whole config")

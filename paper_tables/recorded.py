@@ -1,0 +1,283 @@
+"""Gathers findings from records alone: folders laid out as `results/` is, with no config that says what was asked for.
+
+What was asked for stands in `asked.json` beside the records, as `aiayn pack` writes it; without it, what is there was
+asked for. A system is as its runs were trained, whatever its file says today. Scores enter if the translations that
+they are of lie beside their record of decode, plain or packed, with the digest that the record of score names; else
+they are left out, and the record is named.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pandas as pd
+
+from aiayn.errors import RecordError
+from aiayn.hardware import read_hardware
+from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
+from aiayn.paths import Evaluation, evaluation_record, measure_record, train_record
+from aiayn.records import ScoreRecords, TrainRecord, read_record
+from aiayn.spec import CONFIG_FOLDER, ScaleSpec, SystemSpec, overridden, read_corpus, read_scale, read_system
+from analysis.runs import RunState, find_run_state, read_trained
+from analysis.scores import TrainingKey, collect_scores, tidy_frame, training_key
+from paper_tables.evaluations import (
+    ARCHITECTURES,
+    VARIANTS,
+    Training,
+    expand_evaluations,
+    expand_trainings,
+    needs_perplexity,
+    read_corpora,
+    shown_evaluations,
+)
+from paper_tables.findings import Findings, read_baselines, read_measured, read_vocabulary_sizes
+from paper_tables.published import is_asked_for, read_cells, read_replications, read_sentences
+from paper_tables.translations import Translations, read_translations
+
+ASKED_NAME = "asked.json"
+PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # where runs ran is no matter here
+
+
+class RecordFault(NamedTuple):
+    """Why numbers of a record are left out: the record, what is wrong with it, and the next step."""
+
+    path: Path
+    message: str
+    next_step: str
+
+    @property
+    def text(self) -> str:
+        """The whole message: place, what is wrong, next step."""
+        return f"{self.path}: {self.message}; {self.next_step}"
+
+
+class Recorded(NamedTuple):
+    """What was found at one scale: findings, what was left out, and below which folder each training's records lie."""
+
+    findings: Findings
+    faults: tuple[RecordFault, ...]
+    folder_by_key: dict[TrainingKey, Path]
+
+
+def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER) -> Recorded:
+    """Read the records of a scale below one or several results folders; what is missing is missing.
+
+    Raises:
+        RecordError: if a record is torn or of another training than its path says, or if two folders hold different
+            runs of one training.
+        ConfigError: if a corpus or a system has no file.
+    """
+    found, folder_by_key = _read_trainings(scale, results_folders)
+    asked, trainings = _read_asked(scale, results_folders, found, config_folder)
+    keys = [(training.corpus, training.system, training.seed) for training in trainings]
+    faults = [_not_asked(key, scale, folder_by_key[key]) for key in found if key not in keys]
+    system_by_name = _read_systems(asked, keys, found, config_folder)
+    state_by_key = {key: _state(key, found.get(key), system_by_name[key[1]]) for key in keys}
+    train_by_key = {key: found[key] for key in keys if key in found and state_by_key[key].status == "finished"}
+    for key in keys:
+        if state_by_key[key].status == "outdated":
+            faults.append(_otherwise_trained(found[key], scale, folder_by_key[key]))
+    evaluations = expand_evaluations(asked, config_folder, trainings)
+    scores, translations, text_faults = _read_evaluations(scale, evaluations, train_by_key, folder_by_key)
+    corpora = read_corpora(asked, config_folder)
+    vocabulary_sizes: dict[str, dict[str, int]] = {}
+    for folder in reversed(results_folders):
+        vocabulary_sizes |= read_vocabulary_sizes(asked, corpora, folder)
+    findings = Findings(
+        scale=asked,
+        corpora=corpora,
+        system_by_name=system_by_name,
+        evaluations=evaluations,
+        scores=scores,
+        train_by_key=train_by_key,
+        state_by_key=state_by_key,
+        baselines=[one for folder in results_folders for one in read_baselines(asked, corpora, folder, so_far=True)],
+        vocabulary_size_by_corpus={name: vocabulary_sizes[name] for name in corpora if name in vocabulary_sizes},
+        hardware=read_hardware(config_folder / "hardware.yaml"),
+        translations=translations,
+        measured=next(filter(None, (read_measured(measure_record(folder, scale)) for folder in results_folders)), None),
+    )
+    return Recorded(findings, tuple(faults + text_faults), folder_by_key)
+
+
+def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
+    """Return why scores are not those of the translations that lie beside a record of decode; None if they are."""
+    found_path = find_packed(decode_path.with_suffix(".txt"))
+    next_step = "score these translations again (`aiayn score`), or restore those that were scored"
+    if found_path is None:
+        missing = decode_path.with_suffix(".txt")
+        return RecordFault(decode_path, f"no {missing.name} beside it, so that its scores cannot be checked", next_step)
+    try:
+        sha256 = unpacked_sha256(found_path)
+    except UNPACK_ERRORS as error:
+        return RecordFault(found_path, f"cannot be unpacked ({error}), so that its scores cannot be checked", next_step)
+    scored = next((score.hypotheses_sha256 for score in scores.scores if score.hypotheses_sha256 != sha256), sha256)
+    if scored == sha256:
+        return None
+    return RecordFault(found_path, f"sha256 {sha256}, but the scores are of {scored}: left out", next_step)
+
+
+def _read_trainings(
+    scale: str, results_folders: Sequence[Path]
+) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
+    """Return the records of training by key, and the folder in which each was found first."""
+    found: dict[TrainingKey, TrainRecord] = {}
+    folder_by_key: dict[TrainingKey, Path] = {}
+    for folder in results_folders:
+        for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
+            train = read_record(path, TrainRecord)
+            key = (train.corpus, train.system, train.seed)
+            if path.parts[-3:] != (train.corpus, train.system, f"seed{train.seed}.json"):
+                raise RecordError(f"{path}: is of {key}, expected what its path says; delete it or move it back")
+            if key not in found:
+                found[key], folder_by_key[key] = train, folder
+            elif found[key].run != train.run:
+                raise RecordError(
+                    f"{path}: is of run {train.run}, but {folder_by_key[key]} holds {found[key].run} of the same "
+                    "training; name one of the two folders"
+                )
+    return found, folder_by_key
+
+
+def _read_asked(
+    scale: str,
+    results_folders: Sequence[Path],
+    found: Mapping[TrainingKey, TrainRecord],
+    config_folder: Path,
+) -> tuple[ScaleSpec, list[Training]]:
+    """Return what was asked for and its trainings, of one folder by its asked.json; else what is there."""
+    path = results_folders[0] / scale / ASKED_NAME
+    if len(results_folders) == 1 and path.exists():
+        try:
+            asked = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise RecordError(f"{path}: not what was asked for ({error}); pack the scale again") from error
+        return asked, expand_trainings(asked)
+    has_baselines = any(any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders)
+    asked = _asked_of_trained(scale, found, config_folder, has_baselines=has_baselines)
+    return asked, [one for one in expand_trainings(asked) if (one.corpus, one.system, one.seed) in found]
+
+
+def _asked_of_trained(
+    scale: str, found: Iterable[TrainingKey], config_folder: Path, *, has_baselines: bool
+) -> ScaleSpec:
+    """Return the config that asks for what was trained: each system in the list whose table it stands in.
+
+    A corpus that the scale's own file names is that of its language pair; else it is the first of that pair.
+    """
+    default = read_scale(config_folder / f"{scale}.yaml")
+    trained: dict[tuple[str, str], set[int]] = {}
+    for corpus, system, seed in sorted(found):
+        trained.setdefault((corpus, system), set()).add(seed)
+    repeated = [*read_replications(), *(sentences[0] for sentences in read_sentences().values())]
+    replications = list(dict.fromkeys(run.row for run in repeated if (run.corpus, run.system) in trained))
+    own_corpora = sorted({corpus for corpus, _ in trained} - {run.corpus for run in repeated})
+    corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
+    for pair, name in corpus_by_pair.items():
+        others = [corpus for corpus in own_corpora if read_corpus(corpus, config_folder).language_pair == pair]
+        corpus_by_pair[pair] = name if name in others or not others else others[0]
+    en_de = [system for corpus, system in trained if corpus == corpus_by_pair["en-de"]]
+    en_fr = [system for corpus, system in trained if corpus == corpus_by_pair["en-fr"]]
+    of_table_2 = {join.system for join in read_cells() if join.table == 2}
+    variants = [system for system in en_de if not is_asked_for("en-de", system) and system not in ARCHITECTURES]
+
+    def seeds_of(corpora: Iterable[str], systems: Iterable[str]) -> list[int]:
+        wanted = {(corpus, system) for corpus in corpora for system in systems}
+        return sorted({seed for key, seeds in trained.items() if key in wanted for seed in seeds})
+
+    table_2 = [system for system in en_de if system in of_table_2]
+    ablations = [join.system for join in read_cells() if join.table == 3 and join.system in {*en_de} - of_table_2]
+    architectures = [system for system in ARCHITECTURES if system in en_de]
+    repeated_corpora = [run.corpus for run in repeated if run.row in replications]
+    repeated_systems = [run.system for run in repeated if run.row in replications]
+    return msgspec.structs.replace(
+        default,
+        **PLACE,
+        en_de_corpus=corpus_by_pair["en-de"],
+        en_fr_corpus=corpus_by_pair["en-fr"],
+        en_de_systems=table_2,
+        en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
+        ablation_systems=list(dict.fromkeys(ablations)),
+        replications=replications,
+        variants=sorted(variants, key=lambda name: (VARIANTS.index(name) if name in VARIANTS else len(VARIANTS), name)),
+        architectures=architectures,
+        seeds=sorted({
+            *seeds_of([corpus_by_pair["en-de"]], table_2),
+            *seeds_of([corpus_by_pair["en-fr"]], en_fr),
+            *seeds_of(repeated_corpora, repeated_systems),
+        }),
+        ablation_seeds=seeds_of([corpus_by_pair["en-de"]], ablations),
+        variant_seeds=seeds_of([corpus_by_pair["en-de"]], [*variants, *architectures]),
+        has_baselines=has_baselines,
+        updates=None,
+        precision=None,
+    )  # fmt: skip
+
+
+def _read_systems(
+    asked: ScaleSpec, keys: Iterable[TrainingKey], found: Mapping[TrainingKey, TrainRecord], config_folder: Path
+) -> dict[str, SystemSpec]:
+    """Return each system as its first run was trained; one without a run as its file says."""
+    keys = sorted(keys)
+    systems = {}
+    for name in sorted({system for _, system, _ in keys}):
+        system = overridden(read_system(name, asked.scale, config_folder), asked.overrides)
+        trained = (read_trained(found[key]) for key in keys if key[1] == name and key in found)
+        first = next(filter(None, trained), None)
+        if first is not None:
+            training = msgspec.structs.replace(first, device=system.training.device)
+            system = msgspec.structs.replace(system, training=training)
+        systems[name] = system
+    return systems
+
+
+def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> RunState:
+    if train is None:
+        return RunState(status="missing", run="", update=0, updates=system.training.updates, reason="no record of it")
+    return find_run_state(*key, training=system.training, train=train, runs_folder=Path())
+
+
+def _not_asked(key: TrainingKey, scale: str, results_folder: Path) -> RecordFault:
+    message = f"no table of scale {scale} asks for {key[1]} on {key[0]}, seed {key[2]}: left out"
+    return RecordFault(train_record(results_folder, scale, *key), message, "name it in the scale's config")
+
+
+def _otherwise_trained(train: TrainRecord, scale: str, results_folder: Path) -> RecordFault:
+    message = f"{train.run} was trained under another spec than other runs of {train.system}: left out"
+    path = train_record(results_folder, scale, train.corpus, train.system, train.seed)
+    return RecordFault(path, message, "train all runs of a system alike")
+
+
+def _read_evaluations(
+    scale: str,
+    evaluations: Sequence[Evaluation],
+    train_by_key: dict[TrainingKey, TrainRecord],
+    folder_by_key: Mapping[TrainingKey, Path],
+) -> tuple[pd.DataFrame, dict[Evaluation, Translations], list[RecordFault]]:
+    """Return scores in the order of evaluations, the translations that a table shows, and what was left out."""
+    faults: dict[Evaluation, RecordFault] = {}
+    frames: list[pd.DataFrame] = []
+    translations: dict[Evaluation, Translations] = {}
+
+    def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
+        folder = folder_by_key[training_key(evaluation)]
+        fault = text_fault(evaluation_record(folder, scale, "decode", evaluation), scores)
+        if fault is not None:
+            faults[evaluation] = fault
+        return fault is None
+
+    for evaluation in evaluations:
+        folder = folder_by_key.get(training_key(evaluation))
+        if folder is None:
+            continue
+        frame = collect_scores(
+            [evaluation], train_by_key, folder, scale,
+            has_perplexity=needs_perplexity, so_far=True, is_trusted=is_trusted,
+        )  # fmt: skip
+        frames += [frame] if len(frame) else []
+        if evaluation not in faults:
+            shown = shown_evaluations([evaluation])
+            translations |= read_translations(shown, train_by_key, folder, scale, so_far=True)
+    scores = pd.concat(frames, ignore_index=True) if frames else tidy_frame([])
+    return scores, translations, list(faults.values())

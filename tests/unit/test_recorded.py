@@ -1,0 +1,224 @@
+"""Tables from records alone: those of the pipeline, from one folder or several; what is wrong is named."""
+
+import csv
+import gzip
+import lzma
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.errors import RecordError
+from aiayn.paths import Evaluation, evaluation_record, train_record
+from aiayn.records import TrainRecord, read_record, write_record
+from paper_tables.evaluations import expand_evaluations
+from paper_tables.from_logs import Made, make_tables_from_logs
+from paper_tables.tables import make_tables
+from tests.logs.factory import TrainingText
+from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = make_site(tmp_path / "made", en_fr_systems=["base"], ablation_systems=["table3_c_n2"])
+    write_left(made)
+    return made
+
+
+def make(site: Site, *folders: Path) -> tuple[Made, Path]:
+    output = site.results_folder.parent / "out"
+    shutil.rmtree(output, ignore_errors=True)
+    return make_tables_from_logs(list(folders), output, None, site.config_folder), output
+
+
+def table(output: Path, name: str, scale: str = "demo") -> list[dict[str, str]]:
+    with (output / scale / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def dev_row(output: Path, system: str) -> dict[str, str]:
+    return next(row for row in table(output, "table3") if row["label"].startswith(f"ours: {system} "))
+
+
+def dev_evaluation(site: Site, system: str) -> Evaluation:
+    evaluations = expand_evaluations(site.scale, site.config_folder)
+    return next(e for e in evaluations if (e.system, e.role, e.seed) == (system, "dev", 1))
+
+
+def text_path(site: Site, evaluation: Evaluation) -> Path:
+    return evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
+
+
+@pytest.mark.parametrize("inside", [".", "demo"])
+def test_tables_from_records_are_the_pipelines_cell_by_cell(site: Site, inside: str) -> None:
+    pipeline = make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder).parent
+    made, output = make(site, site.results_folder / inside, Path(site.scale.runs_folder), site.results_folder / "demo")
+    assert made.faults == ()
+    assert made.pages == (output / "report.html", output / "demo" / "report.html")
+    for name in ("table2", "table3", "conclusions", "baselines"):
+        for suffix in ("md", "tex", "csv", "html"):
+            file = f"{name}.{suffix}"
+            assert (output / "demo" / "tables" / file).read_bytes() == (pipeline / "tables" / file).read_bytes(), file
+    for name in ("scores.tsv", "summary.tsv", "verdicts.tsv"):
+        assert (output / "demo" / name).read_bytes() == (pipeline / name).read_bytes()
+    assert dev_row(output, "base")["bleu_dev"].startswith("70.1")
+
+
+def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> None:
+    whole = make(site, site.results_folder)[1]
+    expected = {name: table(whole, name) for name in ("table2", "table3")}
+    other = tmp_path / "other" / "demo"
+    for verb in ("train", "decode", "score", "perplexity"):
+        (other / verb / "demo_en_de").mkdir(parents=True)
+        shutil.move(site.results_folder / "demo" / verb / "demo_en_de" / "base", other / verb / "demo_en_de")
+    _, output = make(site, site.results_folder, other.parent)
+    assert {name: table(output, name) for name in expected} == expected
+    _, output = make(site, site.results_folder)
+    assert not [row for row in table(output, "table3") if row["label"].startswith("ours: base ")]
+
+
+def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
+    other = train_record(tmp_path / "other", "demo", "demo_en_de", "base", 1)
+    train = read_record(train_record(site.results_folder, "demo", "demo_en_de", "base", 1), TrainRecord)
+    write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other)
+    with pytest.raises(RecordError, match=r"seed1-ffffffff, but .*results holds demo_en_de-base-seed1-0a1b2c3d"):
+        make(site, site.results_folder, tmp_path / "other")
+
+
+def test_scores_of_other_translations_are_named_and_left_out(site: Site) -> None:
+    changed = text_path(site, dev_evaluation(site, "base"))
+    changed.write_text("something else\n", encoding="utf-8")
+    made, output = make(site, site.results_folder)
+    (fault,) = made.faults
+    assert (fault.path, "but the scores are of" in fault.message) == (changed, True)
+    row = dev_row(output, "base")
+    assert row["bleu_dev"].startswith("70.20 (n=1 of 2: 1 not scored)")  # seed 2 alone
+    assert "n=2" in row["ppl_dev"]  # it is of the model, not of the translations
+    assert "n=2" in dev_row(output, "big")["bleu_dev"]
+    assert str(changed) in (output / "findings.tsv").read_text(encoding="utf-8")
+    assert str(changed) in (output / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fault", ["absent", "torn"])
+def test_translations_that_are_absent_or_torn_are_named(site: Site, fault: str) -> None:
+    path = text_path(site, dev_evaluation(site, "big"))
+    packed = lzma.compress(path.read_bytes() * 100)
+    path.unlink()
+    if fault == "torn":
+        path.with_suffix(".txt.xz").write_bytes(packed[:-20])
+    made, output = make(site, site.results_folder)
+    assert [one.message for one in made.faults if "so that its scores cannot be checked" in one.message]
+    assert "1 not scored" in dev_row(output, "big")["bleu_dev"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_packed_translations_are_checked_too(site: Site, suffix: str) -> None:
+    path = text_path(site, dev_evaluation(site, "big"))
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+    path.with_suffix(f".txt{suffix}").write_bytes(pack(path.read_bytes()))
+    path.unlink()
+    made, output = make(site, site.results_folder)
+    assert made.faults == ()
+    assert "n=2" in dev_row(output, "big")["bleu_dev"]
+
+
+def test_seeds_trained_otherwise_are_named_and_not_averaged(site: Site) -> None:
+    path = train_record(site.results_folder, "demo", "demo_en_de", "big", 2)
+    other = msgspec.json.encode(msgspec.structs.replace(BASE_TRAINING, updates=77), order="deterministic").decode()
+    write_record(msgspec.structs.replace(read_record(path, TrainRecord), training_json=other), path)
+    made, output = make(site, site.results_folder)
+    (fault,) = made.faults
+    assert (fault.path, "trained under another spec" in fault.message) == (path, True)
+    assert "n=1 of 2: 1 outdated" in dev_row(output, "big")["bleu_dev"]
+
+
+def test_a_system_is_shown_as_it_was_trained_whatever_its_file_says_now(site: Site) -> None:
+    path = site.config_folder / "systems" / "demo" / "base.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("p_drop: 0.1", "p_drop: 0.2"), encoding="utf-8")
+    made, output = make(site, site.results_folder)
+    assert made.faults == ()
+    assert dev_row(output, "base")["P_drop"].startswith("0.1")
+
+
+def test_a_training_that_no_table_asks_for_is_named(site: Site) -> None:
+    train = write_training(site, "demo_en_fr", "table3_c_n2", 1)
+    made, _ = make(site, site.results_folder)
+    (fault,) = made.faults
+    assert fault.path == train_record(site.results_folder, "demo", train.corpus, train.system, train.seed)
+    assert "no table of scale demo asks for table3_c_n2 on demo_en_fr" in fault.message
+
+
+def test_a_record_at_the_place_of_another_is_refused(site: Site) -> None:
+    path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
+    shutil.copy2(path, path.with_name("seed3.json"))
+    with pytest.raises(RecordError, match=r"seed3.json: is of \('demo_en_de', 'base', 1\)"):
+        make(site, site.results_folder)
+
+
+def logs_rows(output: Path) -> dict[str, dict[str, str]]:
+    with (output / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
+        return {row["file"]: row for row in csv.DictReader(lines)}
+
+
+def test_logs_of_runs_with_records_are_listed_with_the_tables_that_they_fill(site: Site) -> None:
+    run = run_of("demo_en_de", "base", 1)
+    runs = Path(site.scale.runs_folder)
+    (runs / run / "train.log").write_text(TrainingText().changed(task="aiayn").text(), encoding="utf-8")
+    _, output = make(site, site.results_folder, runs)
+    name = f"{runs.as_posix()}/{run}/train.log"
+    row = logs_rows(output)[name]
+    assert row["fills"] == "the tables of scale demo, by its records"
+    assert "says 3,000 updates, its log 100,000" in row["why_not"]  # the factory's log is of another training
+    assert not any(file.startswith(site.results_folder.as_posix()) for file in logs_rows(output))
+    assert not (output / "tables" / "table2.md").exists()  # no training stands alone
+
+
+def test_a_log_of_anybodys_beside_runs_of_ours_has_tables_of_its_own(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "a.log.gz").write_bytes(gzip.compress(TrainingText().text().encode()))
+    output = tmp_path / "out"
+    make_tables_from_logs([site.results_folder, tmp_path / "others"], output, None)  # by the paper's own systems
+    assert "logs: base" in (output / "tables" / "table3.md").read_text(encoding="utf-8")
+    assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(encoding="utf-8")
+
+
+def test_a_packed_log_says_what_the_plain_one_says_and_a_damaged_one_where(tmp_path: Path) -> None:
+    text = TrainingText().text().encode()
+    contents = {"a.log": text, "b.log.gz": gzip.compress(text), "c.log.xz": lzma.compress(text)}
+    contents["d.log.xz"] = contents["c.log.xz"][:-30]
+    contents["e.log.gz"] = b"no gzip at all"
+    (tmp_path / "logs").mkdir()
+    for name, content in contents.items():
+        (tmp_path / "logs" / name).write_bytes(content)
+    make_tables_from_logs([tmp_path / "logs"], tmp_path / "out", None)
+    rows = logs_rows(tmp_path / "out")
+    whole = [(rows[name]["what"], rows[name]["row"]) for name in ("a.log", "b.log.gz", "c.log.xz")]
+    assert whole == [whole[0]] * 3
+    assert "base" in whole[0][1]
+    for name in ("d.log.xz", "e.log.gz"):
+        assert "cannot be unpacked on from here" in rows[name]["why_not"], name
+
+
+def test_a_packed_log_is_read_once_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.log.xz").write_bytes(lzma.compress(TrainingText().text().encode()))
+    for _ in range(2):
+        make_tables_from_logs([tmp_path / "logs"], tmp_path / "out", tmp_path / "cache")
+        (kept,) = (tmp_path / "cache").iterdir()
+        stamp = kept.stat().st_mtime_ns
+    make_tables_from_logs([tmp_path / "logs"], tmp_path / "out", tmp_path / "cache")
+    assert kept.stat().st_mtime_ns == stamp  # the cache is written only when something was read
+
+
+def test_the_verb_takes_several_folders_and_names_what_is_left_out(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text_path(site, dev_evaluation(site, "base")).unlink()
+    output = site.results_folder.parent / "out"
+    arguments = ["--output", str(output), "--log-cache", str(output / "cache")]
+    assert main(["tables", "--from-logs", str(site.results_folder), site.scale.runs_folder, *arguments]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{output / 'report.html'}\n{output / 'demo' / 'report.html'}\n"
+    assert "cannot be checked" in printed.err

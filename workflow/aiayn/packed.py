@@ -1,0 +1,48 @@
+"""Reads files that may be packed by gzip or xz, and packs so that the same content gives the same bytes."""
+
+import gzip
+import hashlib
+import lzma
+import zlib
+from pathlib import Path
+from typing import BinaryIO, cast
+
+PACKED_SUFFIXES = (".gz", ".xz")
+UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)  # a packed file that is cut or damaged
+_BLOCK_BYTES = 1 << 20
+
+
+def unpacked_name(name: str) -> str:
+    """Return a file's name without the suffix of its packer: `train.log` for `train.log.xz`."""
+    return name[: -len(PACKED_SUFFIXES[0])] if name.endswith(PACKED_SUFFIXES) else name
+
+
+def find_packed(path: Path) -> Path | None:
+    """Return where a file lies: at its path, or packed beside it; None if it is not there."""
+    paths = (path, *(path.with_name(path.name + suffix) for suffix in PACKED_SUFFIXES))
+    return next((found for found in paths if found.is_file()), None)
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """Open a file for reading, unpacked if its name says that it is packed.
+
+    Raises:
+        OSError: if there is no such file. Reading on may raise one of UNPACK_ERRORS.
+    """
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return cast(BinaryIO, lzma.open(path, "rb")) if path.suffix == ".xz" else path.open("rb")
+
+
+def unpacked_sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file's unpacked content, read in blocks."""
+    digest = hashlib.sha256()
+    with open_unpacked(path) as blocks:
+        while block := blocks.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def packed_bytes(content: bytes) -> bytes:
+    """Return content packed by xz, which notes neither time nor name."""
+    return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
