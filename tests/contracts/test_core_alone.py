@@ -17,7 +17,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from paper_tables.pack import pack_scale
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
+from tests.records_factory import make_site, write_left
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 OURS = ("aiayn", "aiayn_fairseq", "analysis", "paper_tables")
@@ -88,9 +90,14 @@ def write_logs(folder: Path) -> None:
 
 
 def tables_code(folder: Path) -> str:
-    """Return code that runs the verb, and then says which heavy packages are loaded."""
+    """Return code that renders the tables of a folder of logs."""
     arguments = ["tables", "--from-logs", str(folder), "--output", str(folder / "out")]
     arguments += ["--log-cache", str(folder / "cache")]
+    return verb_code(arguments)
+
+
+def verb_code(arguments: list[str]) -> str:
+    """Return code that runs a verb, and then says which heavy packages are loaded."""
     return (
         f"import sys\nfrom aiayn.__main__ import main\ncode = main({arguments!r})\n"
         f"print('loaded:', *sorted(set({HEAVY!r}) & set(sys.modules)))\nsys.exit(code)"
@@ -119,6 +126,22 @@ def test_tables_from_logs_need_the_core_dependencies_alone(tmp_path: Path) -> No
     write_logs(tmp_path)
     hook = f"allowed = {sorted(core_modules() | set(OURS))!r}\n{HOOK}"
     assert_tables_are_filled(tmp_path, run_python(hook + tables_code(tmp_path)))
+
+
+def test_tables_of_a_pack_need_the_core_dependencies_alone(tmp_path: Path) -> None:
+    site = make_site(tmp_path / "made", en_fr_systems=["base"])
+    write_left(site)
+    packed = pack_scale(
+        site.scale, site.results_folder, tmp_path / "packed", max_bytes=10**6, config_folder=site.config_folder
+    ).folder
+    arguments = ["tables", "--from-logs", str(packed), "--output", str(tmp_path / "out")]
+    arguments += ["--log-cache", str(tmp_path / "cache")]
+    hook = f"allowed = {sorted(core_modules() | set(OURS))!r}\n{HOOK}"
+    outcome = run_python(hook + verb_code(arguments))
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.splitlines()[-1] == "loaded:"
+    for name in ("README.md", "scores.tsv", "tables/table2.md", "tables/table3.csv", "tables/conclusions.html"):
+        assert (tmp_path / "out" / "demo" / name).read_bytes() == (packed / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("module", ["submitit", "packaging"])

@@ -35,6 +35,7 @@ SUMMARY_BY_VERB = {
     "measure": "measure properties of attention and layers that claims are about, without training",
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
+    "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
     "where": "show where a cell of a table is from: runs, digests, commit, commands",
     "describe": "show what a system is and what it costs, from its file alone",
     "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",

@@ -1,0 +1,73 @@
+"""Every folder of paper_tables/measured: its tables follow from its own files, byte for byte, and it is small.
+
+The same is held of a pack made here, so that there is always one; `test_core_alone` renders one without torch.
+"""
+
+import lzma
+import re
+from pathlib import Path
+
+import pytest
+
+from aiayn.spec import SCALES
+from aiayn.verbs.pack import MAX_MB
+from paper_tables.from_logs import make_tables_from_logs
+from paper_tables.pack import pack_scale
+from tests.records_factory import make_site, write_left
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
+SHIPPED = sorted(path.name for path in MEASURED_FOLDER.iterdir()) if MEASURED_FOLDER.is_dir() else []
+RENDERED = re.compile(r"README\.md|(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
+HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
+
+
+@pytest.fixture(scope="module", params=["made here", *SHIPPED])
+def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of measured runs: one that is made here, or a shipped one."""
+    if request.param != "made here":
+        return MEASURED_FOLDER / str(request.param)
+    folder = tmp_path_factory.mktemp("measured")
+    site = make_site(folder / "made", en_fr_systems=["base"])
+    write_left(site)
+    return pack_scale(
+        site.scale, site.results_folder, folder / "packed", max_bytes=10**6, config_folder=site.config_folder
+    ).folder
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
+    made = make_tables_from_logs([measured], tmp_path, None)
+    assert made.faults == ()
+    again = {name: text for name, text in files_of(tmp_path / measured.name).items() if RENDERED.fullmatch(name)}
+    shipped = {name: text for name, text in files_of(measured).items() if RENDERED.fullmatch(name)}
+    assert {"README.md", "scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(shipped)
+    assert sorted(again) == sorted(shipped)
+    assert [name for name in shipped if again[name] != shipped[name]] == []
+
+
+def test_a_number_that_was_changed_by_hand_is_noticed(measured: Path, tmp_path: Path) -> None:
+    make_tables_from_logs([measured], tmp_path, None)
+    path = tmp_path / measured.name / "tables" / "table3.csv"
+    changed = path.read_text(encoding="utf-8").replace("(n=", "1 (n=", 1)
+    assert changed.encode() != (measured / "tables" / "table3.csv").read_bytes()
+
+
+def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:
+    assert measured.name in SCALES
+    assert sum(len(content) for content in files_of(measured).values()) <= MAX_MB * 1e6
+
+
+def test_every_packed_file_can_be_unpacked_and_names_no_home_folder(measured: Path) -> None:
+    for name, content in files_of(measured).items():
+        unpacked = lzma.decompress(content) if name.endswith(".xz") else content
+        assert not HOME.search(unpacked), name
+
+
+def test_every_run_of_the_records_has_its_log_and_its_attempts(measured: Path) -> None:
+    runs = {path.parent.name for path in (measured / "runs").glob("*/train.log.xz")}
+    assert runs == {path.parent.name for path in (measured / "runs").glob("*/attempts.jsonl")}
+    assert len(runs) == len(list((measured / "train").glob("*/*/seed*.json"))) > 0

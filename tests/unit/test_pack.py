@@ -1,0 +1,161 @@
+"""What finished runs left, packed: tables follow from the pack alone, byte for byte, and it names no machine."""
+
+import json
+import lzma
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.errors import RecordError, StateError
+from aiayn.paths import evaluation_record, train_record
+from aiayn.records import TrainRecord, read_record, write_record
+from aiayn.spec import ScaleSpec
+from paper_tables.evaluations import expand_evaluations
+from paper_tables.from_logs import make_tables_from_logs
+from paper_tables.pack import Packed, pack_scale
+from paper_tables.tables import make_tables
+from tests.records_factory import Site, make_site, run_of, write_left
+
+ONE_MB = 1_000_000
+TABLES = ("table2", "table3", "conclusions", "variants", "baselines", "expectations", "replications")
+FRAMES = ("scores.tsv", "summary.tsv", "verdicts.tsv")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = make_site(tmp_path / "made", variants=["pre_norm"], replications=["revisit_tiny"])
+    write_left(made)
+    return made
+
+
+def pack(site: Site, output: Path, **changes: object) -> Packed:
+    scale = msgspec.convert(msgspec.to_builtins(site.scale) | changes, ScaleSpec)
+    return pack_scale(scale, site.results_folder, output, max_bytes=ONE_MB, config_folder=site.config_folder)
+
+
+def render(site: Site, *folders: Path) -> Path:
+    """Render from folders alone; return the folder of the scale."""
+    output = site.results_folder.parent / "again"
+    shutil.rmtree(output, ignore_errors=True)
+    make_tables_from_logs(list(folders), output, None, site.config_folder)
+    return output / site.scale.scale
+
+
+def texts(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rendered(folder: Path) -> dict[str, bytes]:
+    """Return what is rendered, of a pack or of an output."""
+    kept = {name: text for name, text in texts(folder).items() if name in FRAMES or name.startswith("tables/")}
+    return kept | {"README.md": (folder / "README.md").read_bytes()}
+
+
+def test_the_tables_of_a_pack_are_made_again_byte_for_byte(site: Site, tmp_path: Path) -> None:
+    packed = pack(site, tmp_path / "measured")
+    assert packed.folder == tmp_path / "measured" / "demo"
+    assert (packed.num_runs, packed.num_asked, packed.missing) == (12, 12, ())
+    assert rendered(render(site, packed.folder)) == rendered(packed.folder)
+
+
+def test_the_tables_of_a_pack_are_those_of_the_pipeline(site: Site, tmp_path: Path) -> None:
+    pipeline = make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder).parent
+    packed = texts(pack(site, tmp_path / "measured").folder)
+    written = [f"tables/{name}.{suffix}" for name in TABLES for suffix in ("md", "tex", "csv", "html")]
+    for name in [*written, *FRAMES]:
+        assert packed[name] == (pipeline / name).read_bytes(), name
+    assert "tables/table1.md" not in packed  # printed alone: no number of ours is in it
+
+
+def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(site: Site, tmp_path: Path) -> None:
+    first = texts(pack(site, tmp_path / "one").folder)
+    (tmp_path / "one" / "demo" / "left.txt").write_text("by an earlier pack", encoding="utf-8")
+    assert texts(pack(site, tmp_path / "one").folder) == first
+    assert texts(pack(site, tmp_path / "two").folder) == first
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["demo"]
+
+
+def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        train_record(site.results_folder, "demo", "demo_en_fr", "big_enfr", seed).unlink()
+    train_record(site.results_folder, "demo", "demo_en_de", "big", 2).unlink()
+    evaluation = next(e for e in expand_evaluations(site.scale, site.config_folder) if e.system == "table3_c_n2")
+    evaluation_record(site.results_folder, "demo", "score", evaluation).unlink()
+    packed = pack(site, tmp_path / "measured")
+    missing = tuple(
+        f"{name}: finished"
+        for name in ("demo_en_de big seed 2", "demo_en_fr big_enfr seed 1", "demo_en_fr big_enfr seed 2")
+    )
+    assert (packed.num_runs, packed.num_asked, packed.missing) == (9, 12, missing)
+    readme = (packed.folder / "README.md").read_text(encoding="utf-8")
+    assert "- demo_en_fr big_enfr, seeds 1, 2\n" in readme
+    assert "(n=1 of 2: 1 missing)" in readme
+    assert rendered(render(site, packed.folder)) == rendered(packed.folder)
+
+
+def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> None:
+    path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
+    train = read_record(path, TrainRecord)
+    home, runs = Path.home() / "data", Path(site.scale.runs_folder).absolute()
+    made = msgspec.structs.replace(train.provenance, host="secret-node", command=f"aiayn train --data {home}")
+    write_record(msgspec.structs.replace(train, provenance=made, run_folder=str(runs / train.run)), path)
+    packed = pack(site, tmp_path / "measured").folder
+    contents = {
+        name: lzma.decompress(content) if name.endswith(".xz") else content for name, content in texts(packed).items()
+    }
+    for word in (str(tmp_path), str(Path.home()), "secret-node", '"here"'):
+        assert [name for name, content in contents.items() if word.encode() in content] == []
+    copied = json.loads(contents["train/demo_en_de/base/seed1.json"])
+    assert copied["provenance"]["command"] == "aiayn train --data ~/data"
+    assert copied["run_folder"] == f"runs/{train.run}"
+    log = contents[f"runs/{train.run}/train.log.xz"].decode()
+    assert log == f"a log of {train.run}, kept below runs/{train.run}\n"
+
+
+def test_the_readme_says_when_on_what_and_at_which_commit(site: Site, tmp_path: Path) -> None:
+    readme = (pack(site, tmp_path / "measured").folder / "README.md").read_text(encoding="utf-8")
+    row = "| demo_en_de | base | 1 | 3,000 | 0.03 | 1 | 2026-01-01 | a CPU, 1 thread | `0123456789ab` |"
+    assert row in readme
+    assert "| demo_en_de | demo_dev | 2 | `" + "de" * 32 + "` |" in readme
+    assert "no number here reproduces one of the paper's" in readme
+    for heading in ("## Table 2", "## Table 3", "## What holds?", "## Replications"):
+        assert heading in readme
+
+
+def test_scores_of_other_translations_are_not_packed(site: Site, tmp_path: Path) -> None:
+    evaluation = expand_evaluations(site.scale, site.config_folder)[0]
+    text_path = evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
+    text_path.write_text("another translation\n", encoding="utf-8")
+    with pytest.raises(RecordError, match=rf"{text_path.name}: sha256 [0-9a-f]{{64}}, but the scores are of"):
+        pack(site, tmp_path / "measured")
+    assert list((tmp_path / "measured").iterdir()) == []
+
+
+def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(site: Site, tmp_path: Path) -> None:
+    packed = pack(site, tmp_path / "measured")
+    before = texts(packed.folder)
+    with pytest.raises(RecordError, match=r"measured/demo: 0\.\d\d MB, expected 0.00 MB at most; the largest: "):
+        pack_scale(site.scale, site.results_folder, tmp_path / "measured", max_bytes=1000,
+                   config_folder=site.config_folder)  # fmt: skip
+    assert texts(packed.folder) == before
+    assert packed.num_bytes == sum(map(len, before.values()))
+
+
+def test_a_folder_that_is_no_pack_is_never_replaced(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "measured" / "demo").mkdir(parents=True)
+    (tmp_path / "measured" / "demo" / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(StateError, match=r"measured/demo: exists and holds no asked\.json"):
+        pack(site, tmp_path / "measured")
+    assert texts(tmp_path / "measured") == {"demo/mine.txt": b"mine"}
+
+
+def test_without_a_finished_run_or_its_log_there_is_nothing_to_pack(site: Site, tmp_path: Path) -> None:
+    log_path = Path(site.scale.runs_folder) / run_of("demo_en_de", "base", 1) / "train.log"
+    log_path.unlink()
+    with pytest.raises(RecordError, match=r"base-seed1-0a1b2c3d/train.log: no such file"):
+        pack(site, tmp_path / "measured")
+    shutil.rmtree(site.results_folder / "demo" / "train")
+    with pytest.raises(RecordError, match="no finished training that the config asks for"):
+        pack(site, tmp_path / "measured")
