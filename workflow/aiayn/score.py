@@ -14,11 +14,12 @@ never subtracted.
 | bleu_fairseq | tokenizer, then fairseq-score's arithmetic |
 | bleu_as_given | fairseq-score's arithmetic on the tokens as they stand: text tokenised by others, `@@ ` removed |
 | bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
+| bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
 
-Both sides are detokenised lines, but for `bleu_as_given`. Our signatures follow sacreBLEU's grammar:
-`tok` and `lang` are the tokenizer and its language, `split` is what becomes of hyphens, `ref` and `hyp` are what was
-done to each side before, `count` is whose idea of a word and of an empty line (see `count_ngrams`), `refs` is the
-beginning of the references' sha256.
+Both sides are detokenised lines, but for `bleu_as_given`; `aiayn.system_output` tells whether they are. Our signatures
+follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of hyphens,
+`ref` and `hyp` are what was done to each side before, `count` is whose idea of a word and of an empty line (see
+`count_ngrams`), `refs` is the beginning of the references' sha256.
 """
 
 import difflib
@@ -72,15 +73,23 @@ PROCEDURE_BY_METRIC = {
     "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
 }
 SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
-    "bleu_sacre_13a": lambda: BLEU(tokenize="13a"),
-    "bleu_sacre_13a_lc": lambda: BLEU(tokenize="13a", lowercase=True),
-    "bleu_sacre_intl": lambda: BLEU(tokenize="intl"),
+    # force: what text is, `aiayn.system_output` tells; sacreBLEU only warns, and of full stops alone.
+    "bleu_sacre_13a": lambda: BLEU(tokenize="13a", force=True),
+    "bleu_sacre_13a_lc": lambda: BLEU(tokenize="13a", lowercase=True, force=True),
+    "bleu_sacre_intl": lambda: BLEU(tokenize="intl", force=True),
     "chrf": CHRF,
+    "bleu_sacre_zh": lambda: BLEU(tokenize="zh", force=True),
+    "bleu_sacre_ja_mecab": lambda: BLEU(tokenize="ja-mecab", force=True),
+    "bleu_sacre_ko_mecab": lambda: BLEU(tokenize="ko-mecab", force=True),
 }
+# sacreBLEU's choice of a tokeniser by the target language, where it is not 13a.
+SACREBLEU_METRIC_BY_LANGUAGE = {"zh": "bleu_sacre_zh", "ja": "bleu_sacre_ja_mecab", "ko": "bleu_sacre_ko_mecab"}
+CASE_SUFFIX = "_lc"  # of definitions that throw case away
 COMPOUND_SPLIT_LANGUAGES = ("de",)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
 _SHA256_DIGITS = 12  # of the references' digest in a signature
 
-METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_BY_METRIC)
+ALL_METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_BY_METRIC)
+METRICS = tuple(metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values())
 
 
 class Text:
@@ -145,11 +154,30 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
     """All metrics that are honest for a corpus, in the order of METRICS.
 
     Of text that others tokenised, lower-cased and segmented (`is_segmented`) this is `bleu_as_given` alone: the raw
-    lines that every other definition starts from do not exist.
+    lines that every other definition starts from do not exist. Of Chinese, Japanese and Korean it is the BLEU that
+    sacreBLEU takes for it, and chrF.
     """
     if is_segmented:
         return ["bleu_as_given"]
+    if target_language in SACREBLEU_METRIC_BY_LANGUAGE:
+        return [SACREBLEU_METRIC_BY_LANGUAGE[target_language], "chrf"]
     return [metric for metric in METRICS if metric != "bleu_as_given" and _is_defined(metric, target_language)]
+
+
+def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
+    """Return sacreBLEU's object of a metric.
+
+    Raises:
+        ScoreError: if the packages that its tokeniser needs are not installed.
+    """
+    try:
+        return SACREBLEU_BY_METRIC[metric]()
+    except (ImportError, RuntimeError) as error:  # sacreBLEU raises either where MeCab or its dictionary lacks
+        language = metric.removeprefix("bleu_sacre_").partition("_")[0]
+        raise ScoreError(
+            f"metric {metric!r}: sacreBLEU's tokeniser is not installed ({' '.join(str(error).split())}); "
+            f"pip install 'sacrebleu[{language}]'"
+        ) from error
 
 
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
@@ -197,7 +225,7 @@ def _value_and_signature(
         procedure = PROCEDURE_BY_METRIC[metric]
         value = procedure_bleu(procedure, hypotheses, references).score
         return value, _procedure_signature(procedure, references.language, testset, references_sha256)
-    scorer = SACREBLEU_BY_METRIC[metric]()
+    scorer = sacrebleu_scorer(metric)
     value = scorer.corpus_score(hypotheses.lines, [references.lines]).score
     signature = scorer.get_signature()  # complete only after a score
     signature.update("test", testset)
@@ -211,7 +239,7 @@ def _interval(
     if metric in PROCEDURE_BY_METRIC:
         statistics = _procedure_statistics(PROCEDURE_BY_METRIC[metric], hypotheses, references)
         return bootstrap_interval(statistics, num_resamples=num_resamples, rng=rng)
-    scorer = SACREBLEU_BY_METRIC[metric]()
+    scorer = sacrebleu_scorer(metric)
     if not isinstance(scorer, BLEU):
         return None  # chrF's statistics are others
     cased = [[line.lower() if scorer.lowercase else line for line in text.lines] for text in (hypotheses, references)]
@@ -231,10 +259,10 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: 
 
 
 def _check_metric(metric: str, target_language: str) -> None:
-    if metric not in METRICS:
-        near = difflib.get_close_matches(metric, METRICS, n=1)
+    if metric not in ALL_METRICS:
+        near = difflib.get_close_matches(metric, ALL_METRICS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
-        raise ScoreError(f"metric {metric!r} is unknown, expected one of {', '.join(METRICS)}; {hint}")
+        raise ScoreError(f"metric {metric!r} is unknown, expected one of {', '.join(ALL_METRICS)}; {hint}")
     if not _is_defined(metric, target_language):
         raise ScoreError(
             f"metric {metric!r} is not defined for target language {target_language!r}, only for "
@@ -244,11 +272,13 @@ def _check_metric(metric: str, target_language: str) -> None:
 
 def _is_defined(metric: str, target_language: str) -> bool:
     procedure = PROCEDURE_BY_METRIC.get(metric)
-    if procedure is None or procedure.tok == "none":
+    if metric in METRICS and (procedure is None or procedure.tok == "none"):
         return True
     return target_language in _languages(metric)
 
 
 def _languages(metric: str) -> tuple[str, ...]:
+    if metric in SACREBLEU_METRIC_BY_LANGUAGE.values():
+        return tuple(language for language, of_it in SACREBLEU_METRIC_BY_LANGUAGE.items() if of_it == metric)
     is_split = PROCEDURE_BY_METRIC[metric].split == "at-at"
     return COMPOUND_SPLIT_LANGUAGES if is_split else MOSES_LANGUAGES

@@ -13,7 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from aiayn.count_ngrams import Statistics
 from aiayn.errors import ScoreError
-from aiayn.score import METRICS, PROCEDURE_BY_METRIC, SACREBLEU_BY_METRIC, Text, procedure_bleu
+from aiayn.score import ALL_METRICS, PROCEDURE_BY_METRIC, SACREBLEU_BY_METRIC, Text, procedure_bleu, sacrebleu_scorer
 
 
 def make_scorer(metric: str) -> Metric:
@@ -25,8 +25,8 @@ def make_scorer(metric: str) -> Metric:
     if metric in PROCEDURE_BY_METRIC:
         return BLEU(tokenize="none", smooth_method="none", force=True)
     if metric not in SACREBLEU_BY_METRIC:
-        raise ScoreError(f"metric {metric!r} is unknown; expected one of {', '.join(METRICS)}")
-    return SACREBLEU_BY_METRIC[metric]()
+        raise ScoreError(f"metric {metric!r} is unknown; expected one of {', '.join(ALL_METRICS)}")
+    return sacrebleu_scorer(metric)
 
 
 def count_segments(

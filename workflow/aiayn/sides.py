@@ -7,9 +7,9 @@ import msgspec
 from aiayn.errors import ScoreError, UsageError
 from aiayn.provenance import file_sha256
 from aiayn.runs.decoded import Decoded, corpus_references, find_decoded
-from aiayn.sources.testsets import public_references
+from aiayn.sources.testsets import public_references, target_language_of
 from aiayn.spec import read_corpus
-from aiayn.text.lines import read_lines
+from aiayn.system_output import Treatment, read_output, unlike_sides
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def read_sides(
     Raises:
         UsageError: if two files come without references and test set.
         RecordError: if a run is not found, or the runs were decoded on unlike test sets.
-        ScoreError: if the numbers of lines are unlike.
+        ScoreError: if the numbers of lines are unlike, or what the sides are: plain text, tokens, pieces.
     """
     decoded = [
         None if Path(name).is_file() else find_decoded(results_folder, name, testset=testset, average=average)
@@ -66,7 +66,16 @@ def read_sides(
                 f"{side.name}: {len(side.lines)} lines, {references.place} has {len(references.lines)}; expected one "
                 "line a segment on all sides, split at LF alone; compare translations of that test set"
             )
+    _refuse_unlike(baseline, system, references)
     return baseline, system, references
+
+
+def _refuse_unlike(baseline: Side, system: Side, references: References) -> None:
+    """Refuse sides of which one is tokens, pieces or lower-cased: they would differ by that, not by the systems."""
+    lines_by_side = {baseline.name: baseline.lines, system.name: system.lines, references.place: references.lines}
+    unlike = unlike_sides(lines_by_side, Treatment(is_as_given=references.is_segmented))
+    if unlike is not None and not (baseline.search and system.search):
+        raise ScoreError(f"{unlike}; expected plain text on all sides; see `aiayn score --detokenise, --join-pieces`")
 
 
 def _references_of_runs(runs: list[Decoded], references_path: Path | None, results_folder: Path) -> References:
@@ -92,7 +101,7 @@ def _references_of_runs(runs: list[Decoded], references_path: Path | None, resul
 
 
 def _references_of_files(references_path: Path | None, testset: str | None, language_pair: str) -> References:
-    target_language = language_pair.split("-")[1]
+    target_language = target_language_of(language_pair)
     if references_path is not None:
         lines, place = _read_file(references_path), str(references_path)
         testset = testset or references_path.name
@@ -118,6 +127,4 @@ def _read_side(name: str, decoded: Decoded | None) -> Side:
 
 
 def _read_file(path: Path) -> list[str]:
-    if not path.exists():
-        raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
-    return list(read_lines(path))
+    return read_output(path).lines

@@ -7,9 +7,11 @@ text of a mirror, with the published MD5, fills its cache, so that it can be use
 """
 
 import contextlib
+import difflib
 import hashlib
 import http.client
 import logging
+import re
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -46,9 +48,10 @@ def public_references(testset: str, language_pair: str) -> list[str]:
     """Return the reference lines of a public test set, downloading it if it is not in sacreBLEU's cache.
 
     Raises:
-        ScoreError: if sacreBLEU knows no such test set or not in this language pair.
+        ScoreError: if sacreBLEU knows no such test set or not in this language pair, or with several references a line.
         FetchError: if it cannot be had.
     """
+    target_language = target_language_of(language_pair)
     name = SACREBLEU_NAME_BY_TESTSET.get(testset, testset)
     if name not in DATASETS:
         known = ", ".join([*SACREBLEU_NAME_BY_TESTSET, "and sacreBLEU's own names (wmt17, ...)"])
@@ -61,16 +64,40 @@ def public_references(testset: str, language_pair: str) -> list[str]:
         )
     published = _published_in_recipe(testset, language_pair)
     if published is not None:
-        mirror, target_language = named_mirror(None), language_pair.split("-")[1]
-        return read_public_testset(testset, published, language_pair, mirror=mirror, shared=Download())[target_language]
+        try:
+            return read_public_testset(testset, published, language_pair, mirror=named_mirror(None), shared=Download())[
+                target_language
+            ]
+        except FetchError as error:
+            raise FetchError(f"{error}; or give its references with --references FILE") from error
     try:
-        path = sacrebleu.get_reference_files(name, language_pair)[0]
-    except (OSError, SystemExit) as error:  # sacreBLEU exits on a wrong MD5 and on a failed download
+        paths = sacrebleu.get_reference_files(name, language_pair)
+    except (OSError, EOFError, SystemExit) as error:  # sacreBLEU exits on a wrong MD5 and on a failed download
         raise FetchError(
             f"test set {testset!r} ({name}): sacreBLEU could not download it ({error}); put its archive in its cache "
             "(variable SACREBLEU, by default ~/.sacrebleu), or give --references FILE"
         ) from error
-    return list(read_lines(Path(path)))
+    if len(paths) != 1:
+        raise ScoreError(
+            f"test set {testset!r} ({name}): {len(paths)} references a line, the definitions here take one; give it "
+            f"with --references FILE ({', '.join(paths)})"
+        )
+    return list(read_lines(Path(paths[0])))
+
+
+def target_language_of(language_pair: str) -> str:
+    """Return the language that a pair is translated into.
+
+    Raises:
+        ScoreError: if it is no pair of two codes of languages.
+    """
+    found = re.fullmatch(r"[a-z]{2,3}-([a-z]{2,3})", language_pair)
+    if found is None:
+        known = sorted({pair for dataset in DATASETS.values() for pair in dataset.langpairs})
+        near = difflib.get_close_matches(language_pair, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ScoreError(f"--language-pair {language_pair}: expected source and target as en-de{hint}")
+    return found[1]
 
 
 def write_public_testsets(

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--testset", help="test set: which one of a run, or a public one for files")
     parser.add_argument("--average", help="last1, last5, ... of a run (default: the average of most checkpoints)")
-    parser.add_argument("--language-pair", choices=("en-de", "en-fr"), default="en-de", help="of files; default: en-de")
+    parser.add_argument("--language-pair", default="en-de", metavar="XX-YY", help="of files (default: en-de)")
     parser.add_argument("--metric", help=f"a definition, as `aiayn score` names it (default: {METRIC})")
     parser.add_argument(
         "--method", choices=("bootstrap", "randomisation"), default="bootstrap", help="the test (default: bootstrap)"
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
 
     import msgspec
 
-    from aiayn.score import score_hypotheses
+    from aiayn.score import SACREBLEU_METRIC_BY_LANGUAGE, score_hypotheses
     from aiayn.segment_counts import count_segments, make_scorer
     from aiayn.sides import read_sides
     from paper_tables.comparison import NamedComparison, compare_segments, render_comparison
@@ -47,8 +47,9 @@ def run(args: argparse.Namespace) -> None:
         (args.baseline, args.system), references_path=args.references, testset=args.testset, average=args.average,
         language_pair=args.language_pair, results_folder=args.results,
     )  # fmt: skip
-    metric = args.metric or ("bleu_as_given" if references.is_segmented else METRIC)
     language = references.target_language
+    usual = SACREBLEU_METRIC_BY_LANGUAGE.get(language, METRIC)
+    metric = args.metric or ("bleu_as_given" if references.is_segmented else usual)
     scored = score_hypotheses(
         baseline.lines, references.lines, metrics=[metric], target_language=language,
         hypotheses_sha256=baseline.sha256, testset=references.testset,
