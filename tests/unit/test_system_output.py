@@ -1,0 +1,338 @@
+"""What a text is told to be, beside another; and `aiayn score` on files in every form that other labs hand around."""
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.errors import ScoreError
+from aiayn.score import score_hypotheses
+from aiayn.system_output import (
+    SystemOutput,
+    Treatment,
+    check_num_lines,
+    form_of,
+    joined,
+    prepare,
+    read_output,
+    unlike_sides,
+)
+from aiayn.text.tokenize_moses import Tokenizer
+
+NOUNS = ("Das Haus", "Die Stadt", "Ein Mann", "Frau Meier", "Der Fluss", "Ein Buch")
+VERBS = ("sieht", "kennt", "liest", "malt", "sucht")
+PLAIN = [
+    f'{noun}, so heißt es, {verb} "{number} neu-alte Häuser" in Köln & Bonn.'
+    for number, noun in enumerate(NOUNS, 1)
+    for verb in VERBS
+]
+OTHER = [line.replace("sieht", "sah").replace("malt", "malte") for line in PLAIN]  # another system's
+
+
+def tokens(lines: Sequence[str], *, is_aggressive: bool = False) -> list[str]:
+    tokenizer = Tokenizer("de", is_aggressive=is_aggressive)
+    return [tokenizer.tokenize(line).rstrip() for line in lines]
+
+
+def pieces(lines: Sequence[str]) -> list[str]:
+    return [" ".join(f"{word[:4]}@@ {word[4:]}" if len(word) > 5 else word for word in line.split()) for line in lines]
+
+
+def sentence_pieces(lines: Sequence[str]) -> list[str]:
+    return [" ".join(f"\u2581{word}" for word in line.split()) for line in lines]
+
+
+FORMS = {
+    "tokens": (tokens(OTHER), ("--detokenise",)),
+    "tokens, hyphens split": (tokens(OTHER, is_aggressive=True), ("--detokenise",)),
+    "tokens, not escaped": ([line.replace("&quot;", '"').replace("&amp;", "&") for line in tokens(OTHER)],
+                            ("--detokenise",)),
+    "pieces of tokens": (pieces(tokens(OTHER)), ("--detokenise", "--join-pieces")),
+    "pieces of plain text": (pieces(OTHER), ("--join-pieces",)),
+    "sentencepiece": (sentence_pieces(OTHER), ("--join-pieces",)),
+    "lower case": ([line.lower() for line in OTHER], ("--lowercase",)),
+    "all of it": ([line.lower() for line in pieces(tokens(OTHER))], ("--detokenise", "--join-pieces", "--lowercase")),
+}  # fmt: skip
+
+
+def write(path: Path, lines: Sequence[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    return path
+
+
+def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, float], str]:
+    """Return the exit code, the values by metric, and all signatures or what was told."""
+    code = main(["score", *map(str, arguments), "--json"])
+    captured = capsys.readouterr()
+    if code:
+        return code, {}, captured.err
+    scores = json.loads(captured.out)
+    return code, {one["metric"]: one["value"] for one in scores}, "\n".join(one["signature"] for one in scores)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_told_on_either_side_with_the_flags_that_mend_it(name: str) -> None:
+    lines, flags = FORMS[name]
+    for sides in ({"hyp": lines, "ref": PLAIN}, {"hyp": PLAIN, "ref": lines}):
+        unlike = unlike_sides(sides, Treatment())
+        assert unlike is not None
+        assert unlike.flags == (flags,)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_right_command_gives_the_score_of_the_plain_text(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, flags = FORMS[name]
+    hypotheses, references = write(tmp_path / "hyp.de", lines), write(tmp_path / "ref.de", PLAIN)
+    code, values, told = score(capsys, "--hypotheses", hypotheses, "--references", references)
+    assert (code, values) == (1, {})
+    assert all(flag in told for flag in flags)
+    code, values, signatures = score(capsys, "--hypotheses", hypotheses, "--references", references, *flags)
+    assert code == 0
+    assert "input:" in signatures
+    metric = "bleu_sacre_13a_lc" if "--lowercase" in flags else "bleu_sacre_13a"
+    (expected,) = score_hypotheses(
+        OTHER, PLAIN, metrics=[metric], target_language="de", hypotheses_sha256="", testset=""
+    )
+    assert values[metric] == pytest.approx(expected.value, abs=1e-9)
+
+
+def test_plain_text_is_scored_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
+    code, values, signatures = score(capsys, *arguments)
+    assert code == 0
+    assert len(values) == 10
+    assert "input:" not in signatures
+    assert "forced:" not in signatures
+    assert "test:r|" in signatures
+    assert capsys.readouterr().err == ""
+
+
+def test_forced_scores_say_so_and_sacrebleus_warning_is_not_passed_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = tokens(OTHER) * 5  # sacreBLEU warns from 100 lines on
+    arguments = ["--hypotheses", write(tmp_path / "h", lines), "--references", write(tmp_path / "r", PLAIN * 5)]
+    assert main(["score", *map(str, arguments), "--force"]) == 0
+    captured = capfd.readouterr()
+    assert {line.rpartition("|")[2] for line in captured.out.splitlines()} == {"forced:hyp-tokens"}
+    assert "force" not in captured.err + caplog.text
+
+
+def test_two_sides_of_tokens_are_scored_as_given_or_detokenised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--hypotheses", write(tmp_path / "h", tokens(OTHER)), "--references",
+                 write(tmp_path / "r", tokens(PLAIN)))  # fmt: skip
+    code, _, told = score(capsys, *arguments)
+    assert code == 1
+    assert told.index("--as-given") < told.index("--detokenise")
+    assert set(score(capsys, *arguments, "--as-given")[1]) == {"bleu_as_given"}
+    assert len(score(capsys, *arguments, "--detokenise")[1]) == 10
+
+
+def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None:
+    as_given = Treatment(is_as_given=True)
+    unescaped = FORMS["tokens, not escaped"][0]
+    for reference in (PLAIN, unescaped):
+        unlike = unlike_sides({"hyp": tokens(OTHER), "ref": reference}, as_given)
+        assert unlike is not None
+        assert unlike.flags == (("--detokenise",),)
+    assert unlike_sides({"hyp": tokens(OTHER), "ref": tokens(PLAIN)}, as_given) is None
+
+
+@pytest.mark.parametrize(
+    ("treatment", "flag"),
+    [
+        (Treatment(is_as_given=True), "--as-given"),
+        (Treatment(joins_pieces=True), "--join-pieces"),
+        (Treatment(detokenises=True), "--detokenise"),
+    ],
+)
+def test_a_treatment_that_neither_side_needs_is_refused(treatment: Treatment, flag: str) -> None:
+    with pytest.raises(ScoreError, match=flag):
+        prepare({"hyp": OTHER, "ref": PLAIN}, treatment, "de")
+
+
+def test_two_lower_cased_sides_are_alike() -> None:
+    sides = {"hyp": [line.lower() for line in OTHER], "ref": [line.lower() for line in PLAIN]}
+    assert unlike_sides(sides, Treatment()) is None
+
+
+def test_a_few_marks_entities_and_blanks_are_no_form() -> None:
+    odd = [*PLAIN[:-3], "Er schrieb &quot;ja&quot; .", "A \u2581 B @@ C", "ein @-@ zwei"]
+    assert unlike_sides({"hyp": odd, "ref": PLAIN}, Treatment()) is None
+
+
+def test_french_blanks_before_colons_and_chinese_are_plain() -> None:
+    french = ["Il dit : \u00ab oui \u00bb, puis il part ; pourquoi ? Voil\u00e0 !"] * 9
+    assert form_of(french).is_tokens is False
+    assert form_of(["\u6211 \u4eec \uff0c 3 . 5 , \u4f60 . \u3002"] * 9).is_tokens is False
+
+
+def test_pieces_are_joined_in_each_notation() -> None:
+    assert [joined(line) for line in ("lo@@ we@@ st", "\u2581Kind ern \u2581da", "lo \uffedwe\uffed st", "a b")] == [
+        "lowest", "Kindern da", "lowest", "a b",
+    ]  # fmt: skip
+
+
+GENERATED = [
+    "2020-03-26 23:20:42 | INFO | fairseq_cli.generate | loading model(s) from avg.pt",
+    *(
+        line
+        for number in reversed(range(len(PLAIN)))  # it writes by length
+        for line in (
+            f"S-{number}\tsource",
+            f"T-{number}\t{tokens(PLAIN)[number]}",
+            f"H-{number}\t-0.5\t{pieces(tokens(OTHER))[number]}",
+            f"H-{number}\t-0.9\tthe second best",
+            f"P-{number}\t-0.5 -0.5",
+        )
+    ),
+    "Generate test with beam=4: BLEU4 = 27.30, 58.3/32.1/20.0/13.0 (BP=1.000, ratio=1.0, syslen=9, reflen=9)",
+]
+
+
+def test_a_generate_log_is_read_in_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write(tmp_path / "gen.out", GENERATED)
+    output = read_output(log)
+    assert (output.kind, output.lines, output.references) == ("generate log", pieces(tokens(OTHER)), tokens(PLAIN))
+    code, values, signatures = score(capsys, "--hypotheses", log, "--join-pieces", "--as-given")
+    assert code == 0
+    assert "input:hyp-joined" in signatures
+    (expected,) = score_hypotheses(
+        tokens(OTHER), tokens(PLAIN), metrics=["bleu_as_given"], target_language="de", hypotheses_sha256="", testset=""
+    )
+    assert values == {"bleu_as_given": pytest.approx(expected.value)}
+    with pytest.raises(ScoreError, match=r"without a hypothesis of 1 sentences, the first H-7"):
+        read_output(write(tmp_path / "cut.out", [line for line in GENERATED if not line.startswith("H-7\t")]))
+
+
+def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    body = "".join(f'<seg id="{number}">{line}</seg>\n' for number, line in enumerate(PLAIN, 1))
+    sgm = tmp_path / "a.sgm"
+    sgm.write_text(f'<refset setid="x" trglang="de">\n<doc>\n{body}</doc>\n</refset>\n', encoding="utf-8")
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "".join(f"{line}\n" for line in PLAIN).encode()))
+    assert read_output(sgm) == SystemOutput(str(sgm), PLAIN, "sgm")
+    assert read_output(packed).lines == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "bad: empty"),
+        (b"\n\n\n", "bad: empty"),
+        ("Gr\u00fcn\n".encode("latin-1"), r"bad:1: byte 2, 0xfc, is no UTF-8"),
+        ("Gr\u00fcn\n".encode("utf-16"), r"bad:1: byte 0, 0xff, is no UTF-8"),
+        ("Gruen\n".encode("utf-16-le"), r"bad:1: a NUL character"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", r"bad:1: byte 0, 0x89"),
+        (gzip.compress(b"Eins\n" * 99)[:-9], "bad: not a whole gzip file"),
+        (b'<refset setid="x">\n<doc>\n', "bad: an sgm file without any <seg>"),
+        (b'<refset setid="x">\n<seg id="1">Eins\n', "bad:2: .* has no </seg>"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused_with_its_place(
+    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(content)
+    good = write(tmp_path / "good", PLAIN)
+    for arguments in (("--hypotheses", bad, "--references", good), ("--hypotheses", good, "--references", bad)):
+        code, _, told = score(capsys, *arguments)
+        assert code == 1
+        assert re.search(message, told), told
+
+
+@pytest.mark.parametrize(
+    ("num_lines", "num_references", "hint"),
+    [
+        (31, 30, "empty lines at its end"),
+        (29, 30, "cut"),
+        (60, 30, "the 2 best"),
+        (2737, 3003, "newstest2014_filtered"),
+    ],
+)
+def test_another_number_of_lines_is_refused_with_its_likely_reason(
+    num_lines: int, num_references: int, hint: str
+) -> None:
+    lines = ["Ein Satz."] * 30 + [""] * (num_lines - 30) if num_lines == 31 else ["Ein Satz."] * num_lines
+    with pytest.raises(ScoreError, match=hint):
+        check_num_lines(SystemOutput("h", lines, "lines"), num_references, "r")
+    check_num_lines(SystemOutput("h", lines, "lines"), num_lines, "r")
+
+
+@pytest.mark.parametrize(
+    ("language_pair", "metrics"),
+    [
+        ("en-zh", {"bleu_sacre_zh", "chrf"}),
+        ("de-en", {"bleu_sacre_13a", "bleu_sacre_13a_lc", "bleu_sacre_intl", "chrf"}),
+        ("en-cs", {"bleu_sacre_13a", "bleu_sacre_13a_lc", "bleu_sacre_intl", "chrf"}),
+    ],
+)
+def test_each_target_language_has_sacrebleus_own_tokeniser(
+    language_pair: str, metrics: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
+    code, values, signatures = score(capsys, *arguments, "--language-pair", language_pair)
+    assert code == 0
+    assert set(values) == metrics
+    assert ("tok:zh" in signatures) == language_pair.endswith("zh")
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_a_tokeniser_that_is_not_installed_names_its_package(
+    language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aiayn import score as score_module
+
+    def refuse() -> None:
+        raise RuntimeError("extra dependencies")
+
+    metric = score_module.SACREBLEU_METRIC_BY_LANGUAGE[language]
+    monkeypatch.setitem(score_module.SACREBLEU_BY_METRIC, metric, refuse)  # type: ignore[arg-type]
+    arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
+    code, _, told = score(capsys, *arguments, "--language-pair", f"en-{language}")
+    assert code == 1
+    assert f"pip install 'sacrebleu[{language}]'" in told
+
+
+@pytest.mark.parametrize("arguments", [("--language-pair", "en_de"), ("--language-pair", "German")])
+def test_a_pair_that_is_none_is_refused(
+    arguments: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
+    code, _, told = score(capsys, *files, *arguments)
+    assert code == 1
+    assert arguments[1] in told
+
+
+def test_references_or_a_test_set_are_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, told = score(capsys, "--hypotheses", write(tmp_path / "h", OTHER))
+    assert code == 2
+    assert "--references" in told
+
+
+NEEDS_MIRROR = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")
+
+
+@NEEDS_MIRROR
+@pytest.mark.parametrize("name", ["newstest2013.de", "newstest2014.de", "newstest2013.fr", "newstest2014-fren.fr",
+                                  "newstest2013.en", "newstest2014.en"])  # fmt: skip
+def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_does(name: str) -> None:
+    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://"))
+    lines = read_output(folder / "newstest" / name).lines
+    flickr = folder / "multi30k/data/task1/raw" / f"test_2016_flickr.{name.rpartition('.')[2]}.gz"
+    for other in (read_output(flickr).lines, read_output(folder / "newstest" / "newstest2014.de").lines):
+        assert unlike_sides({"hyp": lines, "ref": other}, Treatment()) is None
+        assert unlike_sides({"hyp": other, "ref": lines}, Treatment()) is None
+    language = name.rpartition(".")[2]
+    tokenized = [Tokenizer(language).tokenize(line) for line in lines[:400]]
+    for changed in (tokenized, pieces(lines), sentence_pieces(lines), [line.lower() for line in lines]):
+        assert unlike_sides({"hyp": changed, "ref": lines}, Treatment()) is not None
