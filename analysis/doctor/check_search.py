@@ -6,6 +6,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from analysis.doctor.check_data import fact, found
+from analysis.doctor.plain import plain
 from analysis.doctor.types import Averaged, Case, Claim, Cost, Evidence, Finding, Outcome, Search, Translation
 
 NO_TRANSLATIONS = "no translations were given"
@@ -145,25 +146,38 @@ def check_lengths(case: Case) -> Outcome:
     """Compare the length of translations with that of the references; a symptom, whatever the cause."""
     findings, seen = [], []
     for one in case.translations:
-        if one.references is None or len(one.references) != len(one.lines):
+        measured = _lengths(case, one)
+        if measured is None:
             continue
-        score = BLEU(tokenize="13a").corpus_score(list(one.lines), [list(one.references)])
-        ratio, penalty = score.sys_len / max(1, score.ref_len), score.bp
+        place, ratio, penalty, bleu = measured
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
         if MIN_RATIO <= ratio <= MAX_RATIO:
             seen.append(f"{one.testset}: {words}")
         else:
-            findings.append(_length_finding(one, words, score.score, penalty))
+            findings.append(_length_finding(one, place, words, bleu, penalty))
     if findings:
         return Outcome(check="lengths", findings=tuple(findings[:1]))
     missing = "" if seen else "no translations with their references were given"
     return Outcome(check="lengths", seen="; ".join(seen), missing=missing)
 
 
-def _length_finding(translation: Translation, words: str, bleu: float, penalty: float) -> Finding:
-    evidence = [
-        fact(translation.path, f"lengths on {translation.testset}", words, f"a ratio of {MIN_RATIO} to {MAX_RATIO}")
-    ]
+def _lengths(case: Case, one: Translation) -> tuple[str, float, float, float] | None:
+    """Return place, length ratio, brevity penalty and BLEU: of the lines as they can be read, else as logged."""
+    if one.lines and one.references is not None and len(one.references) == len(one.lines):
+        read = plain(one, case.claim.corpus)
+        words = ([line.replace("<unk>", "unk") for line in side] for side in (read.lines, read.references or ()))
+        hypotheses, references = words  # 13a makes three words of <unk>
+        score = BLEU(tokenize="13a", force=True).corpus_score(hypotheses, [references])
+        return one.path, score.sys_len / max(1, score.ref_len), score.bp, score.score
+    if one.logged is not None and one.logged.reference_length:
+        logged = one.logged
+        ratio = logged.hypothesis_length / logged.reference_length
+        return f"{one.path}:{logged.line}", ratio, logged.brevity_penalty, logged.value
+    return None
+
+
+def _length_finding(translation: Translation, place: str, words: str, bleu: float, penalty: float) -> Finding:
+    evidence = [fact(place, f"lengths on {translation.testset}", words, f"a ratio of {MIN_RATIO} to {MAX_RATIO}")]
     is_short = penalty < 1
     how = "short" if is_short else "long"
     title = f"Translations are too {how}: a symptom, its cause stands above or is not found yet"

@@ -8,6 +8,7 @@ from typing import TypeVar
 from aiayn.errors import RecordError
 from aiayn.records import CheckpointRecord, Hypotheses, Record, ScoreRecords, read_record
 from aiayn.spec import CorpusSpec
+from aiayn.system_output import read_output
 from analysis.doctor.rates import read_rates
 from analysis.doctor.types import Averaged, Reported, Search, Trained, Translation
 from analysis.logs.reader import read_log
@@ -20,16 +21,12 @@ _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
-    """Return a text's lines, ended by LF alone.
+    """Return the lines of a text, whatever it is packed in (see `aiayn.system_output`).
 
     Raises:
-        RecordError: if it cannot be read as UTF-8.
+        ScoreError: if it is empty, torn, binary or no UTF-8.
     """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{path}: byte {error.start} is no UTF-8; expected text, one line a segment") from error
-    return tuple(text.removesuffix("\n").split("\n")) if text else ()
+    return tuple(read_output(path).lines)
 
 
 def read_trained(path: Path) -> Trained:

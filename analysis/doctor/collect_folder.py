@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aiayn.errors import RecordError, UsageError
 from aiayn.records import CheckpointRecord, Hypotheses, ScoreRecords
+from aiayn.system_output import generated_sentences, read_output, read_text
 from analysis.doctor.collect import (
     read_if_record,
     read_lines,
@@ -21,17 +22,15 @@ from analysis.doctor.collect import (
     translation_of_records,
 )
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.pieces import joined
 from analysis.doctor.types import Case, Claim, Reported, Scorer, Search, Trained, Translation
 from analysis.logs.cache import list_logs
-from analysis.logs.evaluations import average_of
+from analysis.logs.evaluations import average_of, metric_of_generation
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 
-_SENTENCE = re.compile(r"([STHD])-(\d+)\t(.*)")
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
-_PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr")
+_PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
 _METRIC_BY_TOKENIZER = {"13a": "bleu_sacre_13a", "intl": "bleu_sacre_intl"}
 
 
@@ -92,6 +91,9 @@ def _translations(
     plain_path = hypotheses_path or _plain_file(folder, _HYPOTHESES)
     if plain_path is None:
         return
+    if read_output(plain_path).kind == "generate log":
+        yield from _generations(plain_path.parent, claim, only=plain_path.name, references_path=references_path)
+        return
     given_path = references_path or _plain_file(folder, _REFERENCES)
     testset = claim.corpus.test_testset
     yield Translation(
@@ -122,46 +124,60 @@ def _of_records(folder: Path, claim: Claim, references_path: Path | None) -> Ite
         yield translation_of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
-def _generations(folder: Path, claim: Claim) -> Iterator[Translation]:
-    entries = [(path, entry) for path in list_logs(folder) for entry in read_log(folder / path)[0].entries]
+def _generations(
+    folder: Path, claim: Claim, only: str | None = None, references_path: Path | None = None
+) -> Iterator[Translation]:
+    """Yield what logs of fairseq-generate below a folder hold, or the one that is named."""
+    names = list_logs(folder) if only is None else [only]
+    entries = [(path, entry) for path in names for entry in read_log(folder / path)[0].entries]
     averagings = [entry for _, entry in entries if isinstance(entry, AveragingLog)]
     for path, entry in entries:
-        if isinstance(entry, GenerationLog) and entry.num_hypotheses:
+        if isinstance(entry, GenerationLog) and (entry.num_hypotheses or entry.bleu):
             average = average_of(entry, averagings, None)
-            yield _generated(folder / path, entry, claim, average if average.startswith("last") else "")
+            average = average if average.startswith("last") else ""
+            yield _generated(folder / path, entry, claim, average, references_path)
 
 
-def _generated(path: Path, log: GenerationLog, claim: Claim, average: str) -> Translation:
-    """Return fairseq-generate's lines in the order of the source; its first hypothesis of each is the best."""
-    line_by_kind: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
-    for line in read_lines(path)[log.first_line - 1 : log.last_line]:
-        if found := _SENTENCE.match(line):
-            text = found[3] if found[1] in "ST" else found[3].partition("\t")[2]
-            line_by_kind[found[1]].setdefault(int(found[2]), text)
-    chosen = line_by_kind["D"] or line_by_kind["H"]
+def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, references_path: Path | None) -> Translation:
+    """Return fairseq-generate's lines as they stand, in the order of the source, with the BLEU that it printed."""
+    lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
+    sentences = generated_sentences(lines)
+    chosen = sentences["D"] or sentences["H"]
     numbers = sorted(chosen)
-    targets = line_by_kind["T"]
-    has_targets = bool(numbers) and all(number in targets for number in numbers)
     subset = log.bleu.subset if log.bleu else str(log.arguments.get("gen_subset") or "test")
     testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
-    arguments = log.arguments
-    beam_size = arguments.get("beam") or (log.bleu.beam_size if log.bleu else None)
-    alpha, factor, extra = (arguments.get(key) for key in ("lenpen", "max_len_a", "max_len_b"))
+    reported = []
+    if log.bleu is not None:
+        reported = [Reported(f"{path}:{log.bleu.line}", metric_of_generation(log), log.bleu.value, "")]
     return Translation(
         path=str(path), lines=tuple(chosen[number] for number in numbers),
         pieces=None, testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
-        averaged=None,
-        search=Search(
-            place=f"{path}:{log.first_line}",
-            beam_size=beam_size if isinstance(beam_size, int) else None,
-            length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
-            max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
-            max_extra_tokens=extra if isinstance(extra, int) else None,
-        ),
-        references_path=str(path),
-        references=tuple(joined(targets[number]) for number in numbers) if has_targets else None,
-        reported=(),
+        averaged=None, search=_search_of_log(path, log),
+        references_path=str(references_path or path),
+        references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
+        reported=() if references_path else tuple(reported),
+        source_lines=_of_all(sentences["S"], numbers), logged=log.bleu,
     )  # fmt: skip
+
+
+def _of_all(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
+    """Return the lines of these numbers, None unless each has one."""
+    if not numbers or not line_by_number.keys() >= set(numbers):
+        return None
+    return tuple(line_by_number[number] for number in numbers)
+
+
+def _search_of_log(path: Path, log: GenerationLog) -> Search:
+    arguments = log.arguments
+    beam_size = arguments.get("beam") or (log.bleu.beam_size if log.bleu else None)
+    alpha, factor, extra = (arguments.get(key) for key in ("lenpen", "max_len_a", "max_len_b"))
+    return Search(
+        place=f"{path}:{log.first_line}",
+        beam_size=beam_size if isinstance(beam_size, int) else None,
+        length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
+        max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
+        max_extra_tokens=extra if isinstance(extra, int) else None,
+    )
 
 
 def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
@@ -172,7 +188,9 @@ def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
         except ValueError:
             continue
         for score in content if isinstance(content, list) else [content]:
-            if isinstance(score, dict) and {"name", "score", "signature"} <= score.keys():
+            if not isinstance(score, dict) or not {"name", "score", "signature"} <= score.keys():
+                continue
+            if isinstance(score["score"], int | float):
                 signature = str(score["signature"])
                 tokenizer = re.search(r"tok:(\w+)", signature)
                 metric = _METRIC_BY_TOKENIZER.get(tokenizer[1] if tokenizer else "", str(score["name"]))

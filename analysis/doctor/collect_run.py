@@ -18,9 +18,9 @@ from aiayn.records import (
     TrainRecord,
     read_record,
 )
+from aiayn.system_output import joined
 from analysis.doctor.collect import read_lines, read_trained, role_of, translation_of_records
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.pieces import joined
 from analysis.doctor.types import Case, Claim, Scorer, Translation
 
 

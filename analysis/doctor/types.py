@@ -9,7 +9,7 @@ from aiayn.spec import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import LoggedRate
 from analysis.logs.symbols import Symbols
-from analysis.logs.types import TrainingLog
+from analysis.logs.types import BleuLine, TrainingLog
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
@@ -72,7 +72,9 @@ class Reported(NamedTuple):
 class Translation(NamedTuple):
     """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
 
-    `pieces` are the lines as they left the model; `references` what was scored against.
+    `pieces` are the lines as they left the model; `references` what was scored against; both stand here as they were
+    found, `plain.plain` reads them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
+    holds no more.
     """
 
     path: str
@@ -87,6 +89,8 @@ class Translation(NamedTuple):
     references_path: str
     references: tuple[str, ...] | None
     reported: tuple[Reported, ...]
+    source_lines: tuple[str, ...] | None = None
+    logged: BleuLine | None = None
 
 
 class Case(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from aiayn.spec import DecodingSpec, read_corpus, read_system
+from aiayn.system_output import joined
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
 from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
@@ -22,7 +23,7 @@ from analysis.doctor.check_training import (
 )
 from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
-from analysis.doctor.pieces import joined, only_letters, share_out_of_order
+from analysis.doctor.plain import only_letters, share_out_of_order
 from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
 from analysis.doctor.types import Averaged, Case, Claim, Outcome, Reported, Search, Translation
 from tests.doctor.fixtures import assemble
@@ -260,7 +261,7 @@ def test_a_symptom_alone_is_no_finding_where_nobody_published_bounds(clean: Case
     [
         tuple(line.replace("an", "a@@ n").replace("e", "e@@ ") for line in LINES),
         tuple("\u2581" + line.replace(" ", " \u2581") for line in LINES),
-        tuple(line.replace(".", " .") for line in LINES),
+        tuple(line.replace(".", " .").replace(",", " ,") for line in LINES),
     ],
 )
 def test_lines_that_were_not_joined_are_found(clean: Case, lines: tuple[str, ...]) -> None:
@@ -312,9 +313,20 @@ def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
     assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
 
 
-def test_lower_cased_text_is_found(clean: Case) -> None:
+def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more(clean: Case) -> None:
     lines = tuple(line.lower() for line in LINES)
-    assert titles(check_definition(small(clean, lines=lines))) == ["Scored with its case thrown away"]
+    (finding,) = check_definition(small(clean, lines=lines)).findings
+    assert finding.title.startswith("Translations are lower-cased")
+    assert (finding.costs[0].low, finding.published_rank) == (100.0, "")  # 0 of 3 lines are right, 3 of 3 without case
+    (finding,) = check_definition(small(clean, references=lines)).findings
+    assert finding.title.startswith("The references are lower-cased")
+
+
+def test_both_sides_lower_cased_where_the_corpus_has_case_are_found(clean: Case) -> None:
+    lines = [tuple(line.lower() for line in side or ()) for side in clean.translations[0][1:2]]
+    references = tuple(line.lower() for line in clean.translations[0].references or ())
+    both = with_translation(clean, lines=lines[0], references=references, reported=())
+    assert titles(check_definition(both)) == ["Scored with its case thrown away"]
 
 
 def test_a_part_of_the_test_set_is_found(clean: Case) -> None:

@@ -183,26 +183,31 @@ def read_text(path: Path) -> str:
 
 
 def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
-    """Return the first hypothesis of each sentence of a generate log, in the order of the source; D- before H- lines.
+    """Return the best hypothesis of each sentence of a generate log, in the order of the source.
 
     Raises:
-        ScoreError: if sentences are missing between the first and the last one.
+        ScoreError: if sentences are missing before the last one.
     """
-    line_by_kind: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
-    for line in lines:
-        if found := _SENTENCE.match(line):
-            text = found[3] if found[1] in "ST" else found[3].partition("\t")[2]
-            line_by_kind[found[1]].setdefault(int(found[2]), text)
-    chosen = line_by_kind["D"] or line_by_kind["H"]
+    sentences = generated_sentences(lines)
+    chosen, targets = sentences["D"] or sentences["H"], sentences["T"]
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
             f"{place}: a fairseq-generate log without a hypothesis of {len(missing)} sentences, the first "
             f"H-{missing[0]}; expected every sentence; is it cut, or of one shard, or were long sentences skipped?"
         )
-    targets = line_by_kind["T"]
     references = [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
     return SystemOutput(place, [chosen[number] for number in sorted(chosen)], "generate log", references)
+
+
+def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Return the first line of each sentence's number by kind: S source, T target, H hypothesis, D detokenised."""
+    line_by_kind: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
+    for line in lines:
+        if found := _SENTENCE.match(line):
+            text = found[3] if found[1] in "ST" else found[3].partition("\t")[2]
+            line_by_kind[found[1]].setdefault(int(found[2]), text)
+    return line_by_kind
 
 
 def form_of(lines: Sequence[str]) -> Form:

@@ -164,7 +164,9 @@ def _make_scorer(corpus: "CorpusSpec") -> "Scorer":
 
     from aiayn.score import default_metrics, score_hypotheses
 
-    metrics = default_metrics(corpus.target_language, corpus.is_segmented)
+    metrics = list(
+        dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])
+    )  # as given: what fairseq-generate prints
 
     def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         scores = score_hypotheses(

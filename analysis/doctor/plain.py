@@ -1,27 +1,63 @@
-"""Pieces and lines: joined without a tokenizer, compared without their blanks, and whose line a translation is of."""
+"""Translations and references read as they are: pieces joined, tokens detokenised; compared without their blanks."""
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-WORD_BEGIN = "\u2581"  # sentencepiece's
-CONTINUED = re.compile(r"@@( |$)")  # subword-nmt's
+from aiayn.spec import CorpusSpec
+from aiayn.system_output import Treatment, form_of, joined, prepare
+from analysis.doctor.types import Translation
+
 NUM_DECOYS = 19
+NUM_FREQUENT = 25  # words of the references that tell their language; they are a third of any German or French text
+MIN_WORDS = 200  # of either side, below which nothing is said of its language
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
 _ESCAPES = (
     ("&apos;", "'"), ("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"),
     ("@-@", "-"), ("&amp;", "&"),
 )  # fmt: skip
-_BEFORE_PUNCTUATION = re.compile(r"\w [.,;!?](?: |$)")
 
 
-def joined(pieces: str) -> str:
-    """Return pieces as words: `@@ ` goes, and so does what sentencepiece puts in place of blanks."""
-    if WORD_BEGIN in pieces:
-        return pieces.replace(" ", "").replace(WORD_BEGIN, " ").strip()
-    return CONTINUED.sub("", pieces).strip()
+class Plain(NamedTuple):
+    """Both sides in one form: no pieces; no tokens, unless both are the same kind of them (`is_tokens`)."""
+
+    lines: tuple[str, ...]
+    references: tuple[str, ...] | None
+    is_tokens: bool
+
+
+def plain(one: Translation, corpus: CorpusSpec) -> Plain:
+    """Return the translations and their references as they can be compared, whatever was given."""
+    return _plain(one.lines, one.references, corpus.target_language)
+
+
+@functools.lru_cache(maxsize=8)
+def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language: str) -> Plain:
+    sides = {"hyp": [joined(line) for line in lines]}
+    if references is not None:
+        sides["ref"] = [joined(line) for line in references]
+    forms = [form_of(side) for side in sides.values()]
+    if len({form.token_kinds for form in forms}) > 1:
+        sides, _ = prepare(sides, Treatment(detokenises=True), language)
+    mended = [tuple(side) for side in sides.values()]
+    is_tokens = all(form.is_tokens for form in forms) and len({form.token_kinds for form in forms}) == 1
+    return Plain(mended[0], mended[1] if len(mended) > 1 else None, is_tokens)
+
+
+def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float, float] | None:
+    """Return which share of each side's words the references' most frequent words are; None of short texts."""
+    mine, theirs = (
+        Counter(word.casefold() for line in side for word in re.findall(r"[^\W\d_]+", line))
+        for side in (lines, references)
+    )
+    if min(mine.total(), theirs.total()) < MIN_WORDS:
+        return None
+    frequent = [word for word, _ in theirs.most_common(NUM_FREQUENT)]
+    return tuple(sum(side[word] for word in frequent) / side.total() for side in (mine, theirs))  # type: ignore[return-value]
 
 
 def letters(line: str) -> str:
@@ -34,26 +70,6 @@ def letters(line: str) -> str:
 def only_letters(line: str) -> str:
     """Return a line's letters and digits alone, without case: equal however its punctuation was normalised."""
     return re.sub(r"[\W_]+", "", line).casefold()
-
-
-def has_marks(line: str) -> bool:
-    """Tell whether a line still holds marks of pieces."""
-    return WORD_BEGIN in line or CONTINUED.search(line) is not None
-
-
-def has_escapes(line: str) -> bool:
-    """Tell whether a line still holds what Moses' tokenizer writes in place of a character."""
-    return any(escaped in line for escaped, _ in _ESCAPES)
-
-
-def is_tokenised(line: str) -> bool:
-    """Tell whether a punctuation mark stands apart from the word before it."""
-    return _BEFORE_PUNCTUATION.search(line) is not None
-
-
-def share(lines: Sequence[str], is_so: npt.NDArray[np.bool_] | list[bool]) -> float:
-    """Return the share of lines of which something holds, 0 for none."""
-    return sum(map(bool, is_so)) / max(1, len(lines))
 
 
 def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str], rng: np.random.Generator) -> float:
