@@ -20,6 +20,7 @@ from paper_tables.reference import (
     PublishedCause,
     PublishedGap,
     ReferenceReplication,
+    counted_alike,
     read_causes,
     read_gaps,
     read_reference_replications,
@@ -32,18 +33,25 @@ PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}  # the sa
 SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: two runs of one recipe lie this far apart
 NUM_NEAREST_REPLICATIONS = 5
 NUM_NEAREST_CAUSES = 3
+LOW_BLEU = 10  # below it a number is no shade of the paper's: other questions come first, those of ranks `L`
+LOW_RANK = "L"
+OTHER_DEFINITION = "bleu_sacre_13a"  # what a number without a definition most often is, if not the paper's
 
 Position = Literal["within", "below", "above", "not comparable"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The number asked about, in percent; `system` is the row of the paper's table."""
+    """The number asked about, in percent; `system` is the row of the paper's table.
+
+    Without a definition given (`is_metric_given`) `metric` is the one in which the paper's number is printed.
+    """
 
     bleu: float
     metric: str
     testset: str
     language_pair: str
     system: str
+    is_metric_given: bool = True
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +82,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer. `amount` is how many BLEU may be missing (or, direction `raises`, too many), least and most.
 
     `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in; if none costs the
-    amount, `is_amount_matched` is false and the nearest ones are listed.
+    amount, `is_amount_matched` is false and the nearest ones are listed. `is_low`: below 10 BLEU, where other causes
+    come first. `taken` says which definition was taken when none was given, and how the number reads in the other.
     """
 
     question: Question
@@ -88,13 +97,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     direction: Literal["lowers", "raises"]
     amount: tuple[float, float] | None
     is_amount_matched: bool
+    is_low: bool
+    taken: str
     causes: list[PublishedCause]
 
 
 def explain(
-    *, bleu: float, metric: str, testset: str, language_pair: str, system: str, folder: Path = PUBLISHED_FOLDER
+    *, bleu: float, metric: str | None, testset: str, language_pair: str, system: str, folder: Path = PUBLISHED_FOLDER
 ) -> Explanation:
     """Return all that published numbers say about one BLEU (in percent) of one of the paper's systems.
+
+    Without a `metric` the number is taken to be in the definition in which the paper's is printed, and this is said.
 
     Raises:
         UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in percent.
@@ -102,19 +115,29 @@ def explain(
     """
     joins = _asked_joins(metric, testset, language_pair, system, folder)
     question = Question(
-        bleu=_checked_bleu(bleu), metric=metric, testset=testset, language_pair=language_pair, system=joins[0].row
-    )
+        bleu=_checked_bleu(bleu), metric=metric or joins[0].metric, testset=testset, language_pair=language_pair,
+        system=joins[0].row, is_metric_given=metric is not None,
+    )  # fmt: skip
     gaps = [gap for gap in read_gaps(folder) if _speaks_of(gap, question)]
     counted = [gap for gap in gaps if gap.counts == "yes"]
     readings = [_reading(question, join, counted, folder) for join in joins]
     direction, amount = _amount(question, readings)
-    causes, is_matched = _matching_causes(question, direction, amount, read_causes(folder))
+    is_low = question.bleu < LOW_BLEU
+    published = read_causes(folder)
+    causes, is_matched = _matching_causes(
+        question, direction, amount, [one for one in published if not one.rank.startswith(LOW_RANK)]
+    )
+    if is_low:
+        causes = [one for one in published if one.rank.startswith(LOW_RANK) and _fits(one, question)] + (
+            causes if is_matched else []
+        )
     replications = [
         one
         for one in read_reference_replications(folder)
         if (one.system, one.language_pair) == (question.system, language_pair)
     ]
-    alike = [one for one in replications if (one.testset, one.metric) == (testset, metric)]
+    same = counted_alike(question.metric)
+    alike = [one for one in replications if one.testset == testset and one.metric in same]
     return Explanation(
         question=question,
         readings=readings,
@@ -127,8 +150,25 @@ def explain(
         direction=direction,
         amount=None if amount is None else (float(amount[0]), float(amount[1])),
         is_amount_matched=is_matched,
+        is_low=is_low,
+        taken="" if metric is not None else _taken(question, joins, folder),
         causes=[_with_command(cause, question, joins[0]) for cause in causes],
     )
+
+
+def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
+    """Return which definition was taken for a number without one, and how it reads if it is sacreBLEU's instead."""
+    other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
+    gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _speaks_of(gap, other)]
+    reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
+    return (
+        f"No --metric is given: taken as {question.metric}, the definition in which the paper's number is printed. "
+        f"If it is sacreBLEU's, say --metric {OTHER_DEFINITION}: {reads}"
+    )
+
+
+def _fits(cause: PublishedCause, question: Question) -> bool:
+    return cause.applies_to(question.language_pair, question.system, question.metric)
 
 
 def _checked_bleu(bleu: float) -> float:
@@ -139,11 +179,12 @@ def _checked_bleu(bleu: float) -> float:
     return bleu
 
 
-def _asked_joins(metric: str, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
+def _asked_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
     """Return the joins of the printed BLEUs that the question is about, one an edition."""
-    _check_known("--metric", metric, SCORE_METRICS)
+    if metric is not None:
+        _check_known("--metric", metric, SCORE_METRICS)
     _check_known("--language-pair", language_pair, tuple(CORPUS_BY_LANGUAGE_PAIR))
-    if language_pair != "en-de" and "compound_split" in metric:
+    if language_pair != "en-de" and "compound_split" in (metric or ""):
         raise UsageError(f"--metric {metric}: defined for German only; {language_pair} has bleu_tok_moses")
     joins = [
         join for join in read_cells(folder) if join.language_pair == language_pair and join.metric.startswith("bleu")
@@ -171,7 +212,8 @@ def _speaks_of(gap: PublishedGap, question: Question) -> bool:
     """Tell whether a gap leads to the question's definition on its lines; full and filtered set differ by less."""
     printed_testsets = [PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)]
     is_same_set = printed_testsets[0] == printed_testsets[1]
-    return is_same_set and (gap.language_pair, gap.definition_to) == (question.language_pair, question.metric)
+    leads_there = gap.definition_to in counted_alike(question.metric)
+    return is_same_set and leads_there and gap.language_pair == question.language_pair
 
 
 def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path) -> Reading:
@@ -181,7 +223,8 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
     unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
     position: Position = "not comparable"
     low = high = distance = None
-    if join.metric == question.metric:
+    is_same = join.metric in counted_alike(question.metric)
+    if is_same:
         low = high = number
         position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 stands for 28.35 to 28.45
     elif gaps:
@@ -196,7 +239,9 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
         high=None if high is None else float(high),
         position=position,
         distance=None if distance is None else float(distance),
-        sentence=_sentence(f"{bleu} {question.metric}", f"{printed} {join.metric}", low, high, position, distance),
+        sentence=_sentence(
+            f"{bleu} {question.metric}", f"{printed} {join.metric}", is_same, low, high, position, distance
+        ),
     )
 
 
@@ -209,13 +254,15 @@ def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(
 
 
 def _sentence(
-    asked: str, printed: str, low: Decimal | None, high: Decimal | None, position: Position, distance: Decimal | None
-) -> str:
+    asked: str, printed: str, is_same: bool, low: Decimal | None, high: Decimal | None, position: Position,
+    distance: Decimal | None,
+) -> str:  # fmt: skip
     if low is None:
         return f"No published gap leads from the printed {printed} to this definition: {asked} stands alone."
-    if low == high and asked.split()[1] == printed.split()[1]:
+    if is_same:
         words = "rounds to" if position == "within" else f"lies {distance} {position}"
-        return f"{asked} {words} the printed {printed}: the same definition."
+        is_one = asked.split()[1] == printed.split()[1]
+        return f"{asked} {words} the printed {printed}: {'the same definition' if is_one else 'both count alike'}."
     words = f"lies {distance} {position}" if distance else "lies within"
     return f"{asked} {words} the range {low} to {high}, in which the printed {printed} reads by published gaps."
 
@@ -242,11 +289,7 @@ def _matching_causes(
     """Return the causes whose cost meets the amount, give or take the seed, in their rank; or the nearest ones."""
     if amount is None or amount[1] == 0:
         return [], True
-    fitting = [
-        cause
-        for cause in causes
-        if cause.direction == direction and cause.applies_to(question.language_pair, question.system, question.metric)
-    ]
+    fitting = [cause for cause in causes if cause.direction == direction and _fits(cause, question)]
 
     def distance(cause: PublishedCause) -> Decimal:
         low, high = cause.cost
@@ -280,7 +323,17 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
 def _caveats(question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]) -> list[str]:
     """Return what a reader of the range must know."""
     caveats = []
-    is_own_definition = all(join.metric == question.metric for join in joins)
+    is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
+    if question.metric == "bleu_fairseq":
+        caveats.append(
+            "bleu_fairseq counts as bleu_tok_moses does, but for empty lines: what is published of it holds."
+        )
+    if question.metric == "bleu_as_given":
+        caveats.append(
+            "bleu_as_given is taken to be of Moses' tokens with their case, of which it is bleu_fairseq. Tokens with "
+            "their hyphens split (tokenizer.perl -a: ' @-@ ', as fairseq's prepare-wmt14en2de.sh makes them) read as "
+            "compound split does, 0.7 to 1 higher; of lower-cased text nothing is said here."
+        )
     if len(joins) > 1:
         caveats.append("The two editions print different numbers; each is read apart.")
     if question.language_pair == "en-fr":

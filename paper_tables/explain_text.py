@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 
 from paper_tables.explain import SEED_NOISE, Explanation, NearReplication, Reading
-from paper_tables.reference import PublishedCause, PublishedGap
+from paper_tables.reference import PublishedCause, PublishedGap, counted_alike
 
 WIDTH = 100
 INDENT = "  "
@@ -22,6 +22,7 @@ def render_explanation(explanation: Explanation) -> str:
     parts = [
         title,
         "=" * len(title),
+        *([*_paragraph(explanation.taken, "")] if explanation.taken else []),
         "",
         "1. How the paper's number reads in this definition",
         *_reading_lines(explanation),
@@ -107,7 +108,7 @@ def _reading_lines(explanation: Explanation) -> list[str]:
         for one in explanation.readings
     ]
     lines = aligned(("printed in", "printed", "reads as"), rows, (20, 40, 36))
-    if all(one.printed_metric == metric for one in explanation.readings):
+    if all(one.printed_metric in counted_alike(metric) for one in explanation.readings):
         text = "The number is in the definition in which the paper's was printed: no gap is needed."
         lines += ["", *_paragraph(text)]
     elif explanation.gaps:
@@ -169,13 +170,19 @@ def _replication_cells(near: NearReplication) -> tuple[str, ...]:
 
 
 def _cause_lines(explanation: Explanation) -> list[str]:
-    if explanation.amount is None:
+    if explanation.amount is None and not explanation.is_low:
         return _paragraph(
             "Without a range nothing can be said to be missing. Score the hypotheses in every definition: "
             f"aiayn score --hypotheses FILE --testset {explanation.question.testset} "
             f"--language-pair {explanation.question.language_pair}"
         )
-    low, high = (f"{amount:g}" for amount in explanation.amount)
+    if explanation.is_low:
+        lines = _paragraph(
+            "Below 10 BLEU a model is not trained yet, or something is broken on the way. Ask in this order; each was "
+            "seen to do it, and some of the first may come together:"
+        )
+        return [*lines, *(line for cause in explanation.causes for line in ("", *_one_cause(cause)))]
+    low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
     if not explanation.causes:
         return _paragraph("Nothing is missing.")
     lead = f"{_range(low, high)} BLEU "

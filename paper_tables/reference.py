@@ -36,6 +36,9 @@ ScoreMetric = Literal[
 ]
 Definition = Literal[ScoreMetric, "other"]  # other: not known to equal any of ours; the words as printed say what it is
 SCORE_METRICS: tuple[str, ...] = ScoreMetric.__args__  # type: ignore[attr-defined]
+# Definitions that count the same words of the same tokens: they differ by 0.01 at most (tests/oracle), and where a
+# hypothesis is empty. `bleu_as_given` is one of them if the tokens that were given are Moses', with their case.
+_COUNTED_ALIKE = frozenset({"bleu_tok_moses", "bleu_fairseq", "bleu_as_given"})
 Testset = Literal["newstest2013", "newstest2014", "newstest2014_filtered", "newstest2015", "newstest2017"]
 SystemName = Literal["base", "big"]
 
@@ -44,6 +47,11 @@ WHOLE_SCORE = "all"  # a cost without upper bound: the cause may cost every poin
 MAX_BLEU = Decimal(100)
 UNVERIFIED = "unverified"
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+def counted_alike(metric: str) -> frozenset[str]:
+    """Return the definitions whose numbers may be laid beside this one's: itself, and those that count as it does."""
+    return _COUNTED_ALIKE if metric in _COUNTED_ALIKE else frozenset({metric})
 
 
 class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,7 +141,7 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return (
             self.language_pair in ("", language_pair)
             and self.systems in ("", system)
-            and (not self.metrics or metric in self.metrics.split())
+            and (not self.metrics or not counted_alike(metric).isdisjoint(self.metrics.split()))
         )
 
 
