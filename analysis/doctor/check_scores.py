@@ -34,12 +34,19 @@ def check_pieces(case: Case) -> Outcome:
         return Outcome(check="pieces", missing=NO_TRANSLATIONS)
     findings = []
     for one in given:
-        wrong = [*_marks(one), *_tokens(one), *_not_of_its_pieces(one)]
+        wrong_by_title = {
+            "Translations are left in pieces": list(_marks(one)),
+            "One side is tokens, the other is not": list(_tokens(one)),
+            "Translations are not their own pieces joined": list(_not_of_its_pieces(one)),
+        }
+        wrong = [item for items in wrong_by_title.values() for item in items]
         if wrong:
-            title = "Translations are not joined to text as the references are"
+            title = next(title for title, items in wrong_by_title.items() if items)
             fix = "join the pieces (fairseq: --remove-bpe), detokenise: `aiayn score --join-pieces --detokenise`"
             costs = _mended_cost(one, case)
-            findings.append(msgspec.structs.replace(found("pieces", title, wrong, fix), costs=costs))
+            # What others lost by it is no news where these very lines tell.
+            finding = found("pieces", title, wrong, fix, rank="" if costs else None)
+            findings.append(msgspec.structs.replace(finding, costs=costs))
         findings += _unknown_words(case, one)
         findings += _not_translated(case, one)
     if findings:

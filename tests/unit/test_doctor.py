@@ -2,12 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiayn.__main__ import main
 from aiayn.records import BinarizedCorpus, write_record
+from aiayn.score import score_hypotheses
+from aiayn.text.tokenize_moses import Tokenizer
 from analysis.doctor.types import Cost
 from paper_tables.costs import published_system
 from paper_tables.layout_doctor import WIDTH, words_of_cost
@@ -141,6 +145,155 @@ def test_plain_files_and_sacrebleus_own_json_are_read(tmp_path: Path, capsys: py
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["check"] == "definition"
     assert finding["evidence"][0]["found"] == "lc"
+
+
+NOUNS = ("Der Mann", "Die alte Frau", "Ein Kind", "Unser Nachbar", "Das kleine Haus", "Jeder Fluss")
+PLAIN = [
+    f'{noun} sieht, wie {number} Schiffe "vor der Stadt" auf dem Wasser sind.'
+    for number in range(1, 9)
+    for noun in NOUNS
+]
+SOURCE = [
+    f'{noun} sees how {number} ships "before the town" are on the water.'
+    for number in range(1, 9)
+    for noun in ("The man", "The old woman", "A child", "Our neighbour", "The small house", "Each river")
+]
+OTHER = [line.replace("wie 3 Schiffe", "wie drei Schiffe") for line in PLAIN]
+TOKENS = [Tokenizer("de").tokenize(line).rstrip() for line in OTHER]
+WMT14 = ("--system", "base", "--corpus", "wmt14_en_de", "--json")
+
+
+def in_pieces(lines: Sequence[str]) -> list[str]:
+    return [" ".join(f"{word[:3]}@@ {word[3:]}" if len(word) > 4 else word for word in line.split()) for line in lines]
+
+
+def write_pair(folder: Path, hypotheses: Sequence[str], references: Sequence[str] = PLAIN) -> Path:
+    folder.mkdir()
+    (folder / "hyp.de").write_text("\n".join([*hypotheses, ""]), encoding="utf-8")
+    (folder / "ref.de").write_text("\n".join([*references, ""]), encoding="utf-8")
+    return folder
+
+
+def write_generation(folder: Path, hypotheses: Sequence[str], references: Sequence[str], value: float) -> Path:
+    folder.mkdir()
+    lines = ["2020-03-26 23:20:42 | INFO | fairseq_cli.generate | loading model(s) from avg.pt"]
+    for number in reversed(range(len(references))):
+        lines += [f"S-{number}\t{SOURCE[number]}", f"T-{number}\t{references[number]}"]
+        lines += [f"H-{number}\t-0.5\t{hypotheses[number]}"] if hypotheses else []
+    bleu = f"BLEU4 = {value:.2f}, 58.3/32.1/20.0/12.9 (BP=0.950, ratio=0.951, syslen=951, reflen=1000)"
+    lines.append(f"Generate test with beam=4: {bleu}")
+    (folder / "gen.out").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return folder
+
+
+def findings(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
+    """Return what is found of a folder, without the size of the test set, by title."""
+    main(["doctor", str(folder), *WMT14, *arguments])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return {one["title"]: one for one in found if one["check"] not in ("testset", "average", "search")}
+
+
+def value_of(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    (score,) = score_hypotheses(
+        hypotheses, references, metrics=[metric], target_language="de", hypotheses_sha256="", testset=""
+    )
+    return score.value
+
+
+def test_tokens_beside_plain_references_cost_what_detokenising_gives_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = findings(write_pair(tmp_path / "a", TOKENS), capsys)
+    (title,) = found
+    assert title == "One side is tokens, the other is not"
+    metric = "bleu_tok_compound_split"
+    lost = value_of(metric, OTHER, PLAIN) - value_of(metric, TOKENS, PLAIN)
+    (cost,) = found[title]["costs"]
+    assert lost > 1
+    assert cost["low"] == cost["high"] == pytest.approx(lost)
+    turned = findings(write_pair(tmp_path / "b", OTHER, [Tokenizer("de").tokenize(line) for line in PLAIN]), capsys)
+    assert turned[title]["evidence"][0]["path"].endswith("ref.de")
+
+
+def test_plain_translations_and_fairseqs_tokens_on_both_sides_raise_no_alarm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert findings(write_pair(tmp_path / "a", OTHER), capsys) == {}
+    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
+    value = value_of("bleu_as_given", TOKENS, references)
+    assert findings(write_generation(tmp_path / "b", TOKENS, references, value), capsys) == {}
+
+
+def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
+    found = findings(write_generation(tmp_path / "a", TOKENS, references, 11.0), capsys)
+    assert found["A score is not what its name says"]["evidence"][0]["what"] == "bleu_as_given"
+
+
+def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
+    logged = value_of("bleu_as_given", in_pieces(TOKENS), in_pieces(references))
+    joined_value = value_of("bleu_as_given", TOKENS, references)
+    folder = write_generation(tmp_path / "a", in_pieces(TOKENS), in_pieces(references), logged)
+    for arguments in ((), ("--hypotheses", str(folder / "gen.out"))):
+        found = findings(folder, capsys, *arguments)
+        assert list(found) == ["Translations are left in pieces"]  # and not: too long
+        (cost,) = found["Translations are left in pieces"]["costs"]
+        assert cost["low"] == pytest.approx(joined_value - logged, abs=0.01)
+        assert f"{logged:.2f}" in cost["source"]
+
+
+def test_a_quiet_generate_log_has_its_lengths_and_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_generation(tmp_path / "a", (), PLAIN, 27.3)
+    path = folder / "gen.out"
+    path.write_text("".join(line for line in path.open() if line[:2] not in ("S-", "T-")), encoding="utf-8")
+    main(["doctor", str(folder), *WMT14])
+    seen = {one["check"]: one for one in json.loads(capsys.readouterr().out)["outcomes"]}
+    assert "length ratio 0.951, brevity penalty 0.950" in seen["lengths"]["seen"]
+    assert seen["pieces"]["missing"]
+    path.write_text(path.read_text().replace("ratio=0.951, syslen=951", "ratio=1.138, syslen=1138"), encoding="utf-8")
+    assert [one["is_symptom"] for one in findings(folder, capsys).values()] == [True]
+
+
+def test_lower_cased_unknown_and_copied_translations_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = [line.replace("Schiffe", "<unk>") for line in OTHER]
+    lower = [line.lower() for line in OTHER]
+    cases = {"unknown": unknown, "lower-cased": lower, "language of the references": SOURCE}
+    for words, lines in cases.items():
+        found = findings(write_pair(tmp_path / words, lines), capsys)
+        causes = [title for title, one in found.items() if not one["is_symptom"]]
+        assert len(causes) == 1, causes
+        assert words in causes[0]
+    lost = findings(write_pair(tmp_path / "again", lower), capsys)
+    (cost,) = next(iter(lost.values()))["costs"]
+    assert cost["low"] > 5  # lost, where it once was said to be added
+    copied = findings(write_generation(tmp_path / "copied", SOURCE, PLAIN, 2.0), capsys)
+    (title,) = [title for title in copied if "language of the references" in title]
+    assert copied[title]["evidence"][0]["what"] == "sentences that are their source"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", "Gr\u00fcn\n".encode("latin-1"), "Rot\n".encode("utf-16"), b"\x89PNG\r\n\x1a\n\0"]
+)
+def test_hypotheses_that_are_no_text_are_refused_with_their_place(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_pair(tmp_path / "a", OTHER)
+    (folder / "hyp.de").write_bytes(content)
+    assert main(["doctor", str(folder), *WMT14]) == 1
+    assert "hyp.de" in capsys.readouterr().err
+
+
+def test_one_line_more_than_the_references_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = findings(write_pair(tmp_path / "a", [*OTHER, "Noch eine Zeile."]), capsys)
+    (evidence,) = next(one for one in found.values() if one["check"] == "reference_order")["evidence"]
+    assert evidence["found"] == str(len(PLAIN))
 
 
 def test_several_trainings_in_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
