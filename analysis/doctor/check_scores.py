@@ -61,7 +61,7 @@ def _marks(one: Translation) -> Iterator[Evidence]:
     if form.marked_lines.value > MAX_MARKED:
         first = next(number for number, line in enumerate(one.lines, 1) if form.mark in line)
         what = f"lines with `@@ ` or \\u2581, the first: {one.lines[first - 1][:60]!r}"
-        yield fact(one.path, what, f"{form.marked_lines.count} of {len(one.lines)}", "none", first)
+        yield fact(one.path, what, f"{form.marked_lines.num} of {len(one.lines)}", "none", first)
 
 
 def _tokens(one: Translation) -> Iterator[Evidence]:

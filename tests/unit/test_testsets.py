@@ -254,3 +254,15 @@ REAL_MIRROR = os.environ.get("AIAYN_MIRROR", "")  # before a test takes the vari
 def real_mirror() -> str:
     """Return the mirror that the tests were started with."""
     return REAL_MIRROR
+
+
+def test_without_a_network_references_of_ones_own_are_named() -> None:
+    with pytest.raises(FetchError, match=r"no route to host.* or give its references with --references FILE"):
+        public_references("newstest2014", "en-de")
+
+
+def test_several_references_a_line_are_not_taken_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(tmp_path / name) for name in "ab"]
+    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: paths)
+    with pytest.raises(ScoreError, match="2 references a line"):
+        public_references("wmt20/tworefs", "en-de")

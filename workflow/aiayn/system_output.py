@@ -54,13 +54,13 @@ _HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 class Share(NamedTuple):
     """How many of how many."""
 
-    count: int
+    num: int
     total: int
 
     @property
     def value(self) -> float:
         """The share, 0 of none."""
-        return self.count / max(1, self.total)
+        return self.num / max(1, self.total)
 
     def __str__(self) -> str:
         return f"{self.value:.0%} of {self.total:,}"
@@ -68,7 +68,7 @@ class Share(NamedTuple):
     @property
     def is_most(self) -> bool:
         """Whether it is more than `TOKEN_SHARE`, and no chance."""
-        return self.count >= MIN_COUNT and self.value > TOKEN_SHARE
+        return self.num >= MIN_COUNT and self.value > TOKEN_SHARE
 
 
 class Form(NamedTuple):
@@ -84,7 +84,7 @@ class Form(NamedTuple):
     @property
     def is_pieces(self) -> bool:
         """Whether words are split into pieces."""
-        return self.marked_lines.count > 0 and self.marked_lines.value > PIECE_SHARE
+        return self.marked_lines.num > 0 and self.marked_lines.value > PIECE_SHARE
 
     @property
     def token_kinds(self) -> tuple[bool, bool, bool]:
@@ -99,7 +99,7 @@ class Form(NamedTuple):
     def is_lower_beside(self, other: "Form") -> bool:
         """Tell whether this text is lower-cased throughout where the other has capitals."""
         expected = self.capitals.total * other.capitals.value
-        return expected >= MIN_CAPITALS and self.capitals.count <= LOWER_SHARE * expected
+        return expected >= MIN_CAPITALS and self.capitals.num <= LOWER_SHARE * expected
 
     def words(self, other: "Form") -> str:
         """Return in words what the text is, with what tells so."""
@@ -172,7 +172,7 @@ def read_text(path: Path) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise ScoreError(
             f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is no UTF-8; expected text, one line a "
-            "segment; convert it: iconv -f ITS_ENCODING -t UTF-8"
+            "segment; is it cut? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -323,7 +323,7 @@ def prepare(
 
 def _is_plain(forms: Iterable[Form]) -> bool:
     """Tell whether marks stand at their words, in numbers that are no chance."""
-    return all(form.apart.total - form.apart.count >= MIN_COUNT for form in forms)
+    return all(form.apart.total - form.apart.num >= MIN_COUNT for form in forms)
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:

@@ -140,7 +140,7 @@ def _score_anybody(args: argparse.Namespace) -> "list[ScoreRecord]":
         metrics=metrics,
         target_language=target_language,
         hypotheses_sha256=file_sha256(args.hypotheses),
-        testset=args.testset or Path(place).name,
+        testset=args.testset or (args.references or args.hypotheses).name,
         references_sha256=hashlib.sha256("".join(f"{line}\n" for line in references).encode()).hexdigest(),
     )
     fields = {"input": done, "forced": unlike.tags if unlike is not None else ""}
@@ -178,8 +178,9 @@ def _refusal(args: argparse.Namespace, unlike: "Unlike", place: str) -> str:
     given += ["--language-pair", args.language_pair]
     base = ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given]
     commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in unlike.flags)
+    expected = "takes tokens of one kind" if args.as_given else "needs plain text"
     return (
-        "not scored, for the definitions begin with plain text on both sides, and given are\n"
+        f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; given are\n"
         f"  hypotheses {args.hypotheses}: {words['hyp']}\n  references {place}: {words['ref']}\n"
         f"The right command is\n{commands}\n(--force scores them as they are, and the signature says so)"
     )
