@@ -170,6 +170,14 @@ def test_a_few_marks_entities_and_blanks_are_no_form() -> None:
     assert unlike_sides({"hyp": odd, "ref": PLAIN}, Treatment()) is None
 
 
+def test_two_entities_of_two_are_no_form() -> None:
+    plain = ["Ein Satz, in dem nichts steht."] * 9
+    assert (
+        unlike_sides({"hyp": [*plain, "Meier &amp; Sohn &amp; Co, hier."], "ref": [*plain, plain[0]]}, Treatment())
+        is None
+    )
+
+
 def test_french_blanks_before_colons_and_chinese_are_plain() -> None:
     french = ["Il dit : \u00ab oui \u00bb, puis il part ; pourquoi ? Voil\u00e0 !"] * 9
     assert form_of(french).is_tokens is False
