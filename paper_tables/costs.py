@@ -45,6 +45,7 @@ PLANTED_BY_CHECK: dict[str, tuple[tuple[str, float], ...]] = {
     "reference_order": (("references in another order", 90.7),),
     "definition": (("lower-cased scoring", 0.0),),
 }
+NOT_PLANTED = ("unknown_words", "untranslated", "lower_case")  # found by a check that was planted another fault
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
 LIKELIHOODS = ("measured", "likely", "possible", "unknown", "unlikely", "raises")
 _FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
@@ -213,7 +214,8 @@ def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
     if finding.costs:
         likelihood = "raises" if (finding.costs[0].low or 0.0) < 0 else "measured"
         return msgspec.structs.replace(finding, likelihood="" if finding.is_symptom else likelihood)
-    planted = PLANTED_BY_CHECK.get(finding.check, ()) if diagnosis.corpus == DEMO_CORPUS else ()
+    is_planted = diagnosis.corpus == DEMO_CORPUS and finding.what not in NOT_PLANTED
+    planted = PLANTED_BY_CHECK.get(finding.check, ()) if is_planted else ()
     costs = tuple(
         Cost(low=loss, high=loss, words="", source=f"{fault}, {PLANTED_SOURCE}", certainty="planted")
         for fault, loss in planted

@@ -44,8 +44,8 @@ def check_pieces(case: Case) -> Outcome:
             title = next(title for title, items in wrong_by_title.items() if items)
             fix = "join the pieces (fairseq: --remove-bpe), detokenise: `aiayn score --join-pieces --detokenise`"
             costs = _mended_cost(one, case)
-            # What others lost by it is no news where these very lines tell.
-            finding = found("pieces", title, wrong, fix, rank="" if costs else None)
+            # What others lost or gained by it is no news where these very lines tell.
+            finding = found("pieces", title, wrong, fix, rank="" if costs else None, what="form" if costs else "")
             findings.append(msgspec.structs.replace(finding, costs=costs))
         findings += _unknown_words(case, one)
         findings += _not_translated(case, one)
@@ -143,7 +143,8 @@ def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
         "translate with the vocabulary and the codes of the training, so that every word has pieces; for words that "
         "were cut from the vocabulary: fairseq's --replace-unk"
     )
-    yield found("pieces", "Words of the translations are unknown: `<unk>` stands for them", [evidence], fix, rank="")
+    title = "Words of the translations are unknown: `<unk>` stands for them"
+    yield found("pieces", title, [evidence], fix, rank="", what="unknown_words")
 
 
 def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
@@ -168,7 +169,7 @@ def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
         return
     title = "Translations are not in the language of the references: is it the source that was written out?"
     fix = "look at a few lines: the wrong file, a model of the other direction, or a training that learnt to copy"
-    yield found("pieces", title, [evidence], fix, rank="")
+    yield found("pieces", title, [evidence], fix, rank="", what="untranslated")
 
 
 def _source_lines(case: Case, one: Translation) -> Sequence[str] | None:
@@ -284,7 +285,7 @@ def _case_or_name(
         what = "Translations are" if one.path in lower_paths else "The references are"
         title = f"{what} lower-cased, the other side is not: each capital is an error"
         fix = "restore the case (truecasing), or score without it: `aiayn score --lowercase`"
-        finding = found("definition", title, wrong, fix, rank="")
+        finding = found("definition", title, wrong, fix, rank="", what="lower_case")
         return msgspec.structs.replace(finding, costs=_case_cost(case, one, values, is_lost=True))
     if any("case" in item.what for item in wrong):
         finding = found("definition", "Scored with its case thrown away", wrong, SCORE_AGAIN, rank="A2")

@@ -14,6 +14,7 @@ from analysis.doctor.check_training import (
     check_symbols,
     check_updates,
 )
+from analysis.doctor.plain import as_text
 from analysis.doctor.types import Case, Diagnosis, Finding, Outcome, Scorer
 
 PRINTED_METRIC_BY_LANGUAGE_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
@@ -72,7 +73,8 @@ def _scores(case: Case) -> dict[str, float]:
     for one in case.translations:
         value: float | None = next((score.value for score in one.reported if score.metric == metric), None)
         if value is None and one.references is not None and len(one.references) == len(one.lines) and one.lines:
-            value = case.scorer(one.lines, one.references).get(metric or "")
+            read = as_text(one, case.claim.corpus)
+            value = case.scorer(read.lines, read.references or ()).get(metric or "")
         if value is not None and one.role:
             scores.setdefault(one.role, value)
     return scores

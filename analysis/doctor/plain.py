@@ -35,6 +35,16 @@ def plain(one: Translation, corpus: CorpusSpec) -> Plain:
     return _plain(one.lines, one.references, corpus.target_language)
 
 
+def as_text(one: Translation, corpus: CorpusSpec) -> Plain:
+    """Return both sides as they were scored; tokens on both, which no printed definition begins with, detokenised."""
+    read = plain(one, corpus)
+    if not read.is_tokens or read.references is None:
+        return Plain(one.lines, one.references, is_tokens=False)
+    sides = {"hyp": read.lines, "ref": read.references}
+    mended, _ = prepare(sides, Treatment(detokenises=True), corpus.target_language)
+    return Plain(tuple(mended["hyp"]), tuple(mended["ref"]), is_tokens=False)
+
+
 @functools.lru_cache(maxsize=8)
 def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language: str) -> Plain:
     sides = {"hyp": [joined(line) for line in lines]}

@@ -224,6 +224,20 @@ def test_plain_translations_and_fairseqs_tokens_on_both_sides_raise_no_alarm(
     assert findings(write_generation(tmp_path / "b", TOKENS, references, value), capsys) == {}
 
 
+def test_what_is_missing_of_tokens_is_by_their_plain_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
+    folder = write_generation(tmp_path / "a", TOKENS, references, value_of("bleu_as_given", TOKENS, references))
+    main(["doctor", str(folder), *WMT14])
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores["test"] == pytest.approx(value_of("bleu_tok_compound_split", OTHER, PLAIN))
+
+
+def test_a_form_that_was_measured_adds_no_published_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", str(write_pair(tmp_path / "a", TOKENS)), *WMT14])
+    missing = json.loads(capsys.readouterr().out)["missing"]
+    assert "raises" not in missing["words"]
+
+
 def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
