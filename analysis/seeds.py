@@ -1,4 +1,4 @@
-"""Turns the values of several seeds into mean, standard deviation and t-interval; one seed has no interval."""
+"""Turns the values of several seeds into mean, standard deviation and t-interval; fewer than three have no interval."""
 
 import math
 import statistics
@@ -10,10 +10,14 @@ from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 from aiayn.errors import ScoreError
 
 CONFIDENCE = 0.95
+MIN_SEEDS_OF_INTERVAL = 3  # of two, it is 9 standard deviations to either side: the two values say more
 
 
 class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Values over seeds: `sd` has n - 1 below it, `half_width` is the 95 % t-interval's; both None for one seed."""
+    """Values over seeds: `sd` has n - 1 below it, `half_width` is the 95 % t-interval's.
+
+    One seed has no `sd`, fewer than MIN_SEEDS_OF_INTERVAL have no `half_width`: None.
+    """
 
     num_seeds: int
     mean: float
@@ -55,20 +59,18 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
     """
     if not values:
         raise ScoreError("no seed has a value: nothing to summarise; run `snakemake`")
-    has_spread = len(values) > 1
     return SeedSummary(
         num_seeds=len(values),
         mean=sample_mean(values),
-        sd=sample_sd(values) if has_spread else None,
-        half_width=t_half_width(values) if has_spread else None,
+        sd=sample_sd(values) if len(values) > 1 else None,
+        half_width=t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None,
     )
 
 
-def summarise_differences(value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]) -> SeedSummary:
-    """Return the summary of value minus reference over the seeds that both have, each seed with itself.
+def paired_differences(value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]) -> list[float]:
+    """Return value minus reference for each seed that both have, in the order of the seeds.
 
-    A seed fixes the order of the training data for both, so what it does to both alike falls out of the difference. One
-    common seed has a difference and no interval.
+    A seed fixes the order of the training data for both, so what it does to both alike falls out of the difference.
 
     Raises:
         ScoreError: if no seed is common.
@@ -77,4 +79,4 @@ def summarise_differences(value_by_seed: Mapping[int, float], reference_by_seed:
     if not common:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
         raise ScoreError(f"{seeds}: none is common, expected one or more; train both with the same seeds")
-    return summarise_seeds([value_by_seed[seed] - reference_by_seed[seed] for seed in common])
+    return [value_by_seed[seed] - reference_by_seed[seed] for seed in common]

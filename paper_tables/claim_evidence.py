@@ -13,7 +13,7 @@ from scipy import stats
 from aiayn.errors import TableError
 from aiayn.paths import Evaluation
 from aiayn.spec import ListedSource
-from analysis.seeds import CONFIDENCE, summarise_differences
+from analysis.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
 from analysis.verdict import Outcome
 from paper_tables.claims import (
     CONTRADICTED,
@@ -68,10 +68,12 @@ def _not_run(claim: PublishedClaim, seen: str = "not run here") -> Judgement:
     return Judgement(verdict=NOT_SETTLED, by=f"{seen}: {command_of(claim)}")
 
 
-def _judged(claim: PublishedClaim, what: str, value: float, half_width: float = 0.0, unit: str = "1") -> Judgement:
-    """Judge a number and say it: `what: 1.014 +- 0.014, expected 0.97 to 1.03`."""
-    number = f"{value:.{NUM_DIGITS}g}"
-    if half_width:
+def _judged(
+    claim: PublishedClaim, what: str, value: float, half_width: float = 0.0, unit: str = "1", shown: str = ""
+) -> Judgement:
+    """Judge a number and say it, or what is `shown` for it: `what: 1.014 +- 0.014, expected 0.97 to 1.03`."""
+    number = shown or f"{value:.{NUM_DIGITS}g}"
+    if half_width and not shown:
         number += f" {PLUS_MINUS} {half_width:.2g}"
     verdict = judge_number(value, half_width, parse_expectation(claim.expected))
     words = number if unit == "1" else f"{number} {unit}"
@@ -97,7 +99,7 @@ def _judge_measurement(claim: PublishedClaim, findings: Findings) -> Judgement:
 
 
 def _judge_comparison(claim: PublishedClaim, findings: Findings) -> Judgement:
-    """Judge the mean difference a - b over the seeds that both have, with its paired t-interval."""
+    """Judge the mean difference a - b over the seeds that both have, by its paired t-interval."""
     system, reference, metric = claim.evidence.split()
     corpus = findings.corpus_of(LANGUAGE_PAIR)
     found = (findings.evaluation_of(corpus, name, COMPARED_AVERAGE, COMPARED_ROLE) for name in (system, reference))
@@ -105,14 +107,16 @@ def _judge_comparison(claim: PublishedClaim, findings: Findings) -> Judgement:
     values = [_values_by_seed(findings, evaluation, metric) for evaluation in evaluations]
     if len(values) < 2 or not values[0].keys() & values[1].keys():
         return _not_run(claim)
-    difference = summarise_differences(*values)
+    differences = paired_differences(*values)
     where = "of a training" if metric in RECORD_METRICS else f"on {evaluations[0].testset}"
-    what = f"{system} minus {reference}, {metric} {where}, n={difference.num_seeds}"
-    if difference.half_width is None:
-        by = f"{what}: {difference.mean:.{NUM_DIGITS}g}; one seed has no interval{_remark(claim)}"
+    what = f"{system} minus {reference}, {metric} {where}, n={len(differences)}"
+    each = ", ".join(f"{difference:.{NUM_DIGITS}g}" for difference in differences)
+    if len(differences) < 2:
+        by = f"{what}: {each}; one seed has no interval{_remark(claim)}"
         judgement = Judgement(verdict=NOT_SETTLED, by=by)
     else:
-        judgement = _judged(claim, what, difference.mean, difference.half_width)
+        shown = each if len(differences) < MIN_SEEDS_OF_INTERVAL else ""
+        judgement = _judged(claim, what, sample_mean(differences), t_half_width(differences), shown=shown)
     return msgspec.structs.replace(judgement, evaluations=evaluations, metric=metric)
 
 

@@ -26,7 +26,7 @@ from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.conditions import PAPER_SCALE
 from paper_tables.judged import judge_cells
-from paper_tables.layout import Table
+from paper_tables.layout import Table, compact
 from paper_tables.layout_log_list import lay_out_logs
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
 from paper_tables.page import wrap_page
@@ -137,7 +137,7 @@ def _write_logs(
     if alone or not recorded_by_scale:
         tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
     sections = []
-    for table in tables:
+    for table in map(compact, tables):
         sections.append(RENDERER_BY_SUFFIX["html"](table))
         write_table(table, output_folder / "tables")
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]

@@ -1,14 +1,14 @@
 """What a table is before it has a format: columns, rows and cells of text with marks. The only place that rounds.
 
 `render` turns a Table into md, tex, csv and html without knowing what is in it. A cell of ours carries a mark whenever
-its run was of another corpus, test set or scale than the paper's.
+its run was of another corpus, test set or scale than the paper's; `compact` leaves one of them in a row.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from analysis.seeds import summarise_seeds
+from analysis.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
 from paper_tables.conditions import PAPER_SCALE
 
 PLUS_MINUS = "\u00b1"
@@ -18,6 +18,10 @@ DECIMALS_BY_METRIC = {"num_parameters": 3, "training_flops": 2}  # significant d
 BLEU_DECIMALS = 2
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
 SACRE_METRIC = "bleu_sacre_13a"
+COUNT_METRICS = ("num_parameters", "steps")  # the same with every seed, so they have no interval
+SEEDS_WORDS = (
+    f"mean over seeds with 95 % t-interval; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the values, in order of seed"
+)
 
 CellKind = Literal["label", "printed", "ours", "state", "blank", "formula"]
 
@@ -123,10 +127,77 @@ def format_interval(interval: tuple[float, float]) -> str:
 
 
 def format_seeds(values: Sequence[float], metric: str, num_asked: int) -> str:
-    """Return mean, 95 % t-interval and number of seeds: `27.31 +- 0.42 (n=3)`; one seed has no interval."""
+    """Return what stands over the seeds and how many they are: `27.31 +- 0.42 (n=3)` or `27.11, 27.51 (n=2 of 3)`."""
+    seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
+    return f"{over_seeds(values, metric)} ({seeds})"
+
+
+def over_seeds(values: Sequence[float], metric: str, show: Callable[[float, str], str] = format_value) -> str:
+    """Return mean and 95 % t-interval; of fewer than three seeds the values themselves; of counts no interval.
+
+    `values` are in the order of their seeds; `show(value, metric)` writes one of them.
+    """
     summary = summarise_seeds(values)
-    mean = format_value(summary.mean, metric)
-    seeds = f"n={summary.num_seeds}" if summary.num_seeds == num_asked else f"n={summary.num_seeds} of {num_asked}"
-    if summary.half_width is None or metric in ("num_parameters", "steps"):
-        return f"{mean} ({seeds})"
-    return f"{mean} {PLUS_MINUS} {format_value(summary.half_width, metric)} ({seeds})"
+    if summary.num_seeds < MIN_SEEDS_OF_INTERVAL:
+        texts = [show(value, metric) for value in values]
+        return ", ".join(dict.fromkeys(texts) if metric in COUNT_METRICS else texts)
+    mean = show(summary.mean, metric)
+    if summary.half_width is None or metric in COUNT_METRICS:
+        return mean
+    return f"{mean} {PLUS_MINUS} {format_value(summary.half_width, metric)}"
+
+
+def compact(table: Table) -> Table:
+    """Return the table as it is shown: without columns of ours that hold nothing, a scale's mark once a row.
+
+    A note on a mark that went with its column stays, without the mark.
+    """
+    texts_by_row = [_texts_by_column(row) for row in table.rows]
+    kept = [
+        column.side != "ours" or not table.rows or any(texts[index] not in ("", DASH) for texts in texts_by_row)
+        for index, column in enumerate(table.columns)
+    ]
+    rows = tuple(_marked_once(_with_columns(row, kept)) for row in table.rows)
+    marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
+    return replace(
+        table,
+        columns=tuple(column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept),
+        rows=rows,
+        notes=tuple(note if note.mark in marks else replace(note, mark="") for note in table.notes),
+    )
+
+
+def _texts_by_column(row: Row) -> list[str]:
+    """Return one text a column; a cell that spans columns stands in its first."""
+    texts: list[str] = []
+    for cell in row.cells:
+        texts += ["".join(part.text for part in cell.parts), *[""] * (cell.num_columns - 1)]
+    return texts
+
+
+def _with_columns(row: Row, kept: Sequence[bool]) -> Row:
+    """Return the row with the cells of the columns kept; one that spans others, too, becomes narrower."""
+    cells, start = [], 0
+    for cell in row.cells:
+        num_kept = sum(kept[start : start + cell.num_columns])
+        start += cell.num_columns
+        if num_kept:
+            cells.append(replace(cell, num_columns=num_kept))
+    return replace(row, cells=tuple(cells))
+
+
+def _marked_once(row: Row) -> Row:
+    """Return the row with a scale's mark on its first cell alone, if all numbers of ours in it carry the mark."""
+    cells = list(row.cells)
+    for mark in MARK_BY_SCALE.values():
+        carriers = [index for index, cell in enumerate(cells) if mark in cell.marks]
+        numbers = [index for index, cell in enumerate(cells) if cell.kind == "ours" and any(p.text for p in cell.parts)]
+        if set(numbers) <= set(carriers):
+            for index in carriers[1:]:
+                cells[index] = _without_mark(cells[index], mark)
+    return replace(row, cells=tuple(cells))
+
+
+def _without_mark(cell: Cell, mark: str) -> Cell:
+    parts = tuple(replace(part, marks=tuple(other for other in part.marks if other != mark)) for part in cell.parts)
+    return replace(cell, parts=parts)

@@ -16,8 +16,8 @@ NOTES = (
     "What is expected stands in paper_tables/published/claims.csv beside the claim from whose words it follows; for a "
     "training it stood there before the training was run. A number settles a claim if all of its 95 % interval is as "
     "expected, and contradicts it if none of it is. The interval of a measurement is over its draws, that of a "
-    "comparison over the seeds that both systems have, pair by pair. Of twenty such intervals one is expected to miss "
-    "the true value.",
+    "comparison over the seeds that both systems have, pair by pair; of two seeds the two differences are shown. Of "
+    "twenty such intervals one is expected to miss the true value.",
     "A comparison is settled at the scale at which it was run, and at no other. What the paper's own printed numbers "
     "settle is what is printed.",
 )

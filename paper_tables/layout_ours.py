@@ -25,8 +25,8 @@ def mark_note(findings: Findings, evaluations: Sequence[Evaluation]) -> list[Not
     return [
         Note(
             MARK_BY_SCALE[scale],
-            f"A run of ours at scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction "
-            "of its number, so no difference is taken.",
+            f"Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction of its "
+            "number, so no difference is taken. Where this holds of all of ours in a row, the mark stands once.",
         )
     ]
 
@@ -62,7 +62,7 @@ def state_words(findings: Findings, evaluation: Evaluation, missing_seeds: Seque
 def seeds_cell(
     findings: Findings, evaluation: Evaluation, value_by_seed: Mapping[int, float], metric: str, *further_marks: str
 ) -> Cell:
-    """Return our cell: mean and interval, or how the seeds stand; always with the mark of the scale."""
+    """Return our cell: what stands over the seeds, or how they stand; always with the mark of the scale."""
     asked = findings.seeds_of(evaluation.corpus, evaluation.system)
     words = state_words(findings, evaluation, [seed for seed in asked if seed not in value_by_seed])
     marks = (*mark_of(findings, evaluation), *further_marks)

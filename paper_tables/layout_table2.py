@@ -12,6 +12,7 @@ from paper_tables.layout import (
     DASH,
     NAME_BY_PAIR,
     SACRE_METRIC,
+    SEEDS_WORDS,
     Cell,
     Column,
     Note,
@@ -72,7 +73,7 @@ def lay_out_table2(findings: Findings, judged: list[JudgedCell]) -> Table:
         name="table2",
         title="Table 2",
         caption="BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the paper. Ours: "
-        f"mean over seeds with 95 % t-interval, as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
+        f"{SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
         f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity and "
         "never subtracted.",
         columns=_columns(),
@@ -187,7 +188,7 @@ def _notes(findings: Findings, used_marks: set[str]) -> list[Note]:
     text_by_mark = {
         MARK_BY_EDITION["neurips2017"]: "As printed in the NeurIPS 2017 edition.",
         MARK_BY_EDITION["arxiv"]: "As printed in the arXiv edition, version 5 and later.",
-        NO_GPU_MARK: f"No GPU, so no cost by footnote 5. Wall time instead: {_wall_times(findings)}.",
+        NO_GPU_MARK: f"Trained without a GPU: no cost by footnote 5. Wall time instead: {_wall_times(findings)}.",
         UNKNOWN_GPU_MARK: "The GPU is not in hardware.yaml; add its sustained rate there.",
     }
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]

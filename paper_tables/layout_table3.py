@@ -4,7 +4,7 @@ from aiayn.paths import Evaluation
 from aiayn.spec import TrainingSpec
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
-from paper_tables.layout import SACRE_METRIC, Cell, Column, Note, Row, Table, blank_cell, text_cell
+from paper_tables.layout import SACRE_METRIC, SEEDS_WORDS, Cell, Column, Note, Row, Table, blank_cell, text_cell
 from paper_tables.layout_ours import (
     mark_note,
     mark_of,
@@ -40,8 +40,8 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
         name="table3",
         title="Table 3",
         caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: newstest2013). "
-        "A printed row leaves blank what is as in base; ours, under it, shows every value really used. Ours: mean over "
-        f"seeds with 95 % t-interval; BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
+        "A printed row leaves blank what is as in base; ours, under it, shows every value really used. Ours: "
+        f"{SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
         "which is another quantity and never subtracted. Perplexity is per subword of ours: it compares with other "
         "lines of ours, not with the printed one.",
         columns=_columns(),
@@ -61,7 +61,10 @@ def _columns() -> tuple[Column, ...]:
     for column in COLUMNS_BY_TABLE[3]:
         columns.append(Column(column.name, column.heading, side="label" if column.kind == "label" else "printed"))
         if column.name == "bleu_dev":
-            columns += [Column("difference", "difference"), Column("bleu_dev_sacre", "sacreBLEU 13a (dev)")]
+            columns += [
+                Column("difference", "difference", side="ours"),
+                Column("bleu_dev_sacre", "sacreBLEU 13a (dev)", side="ours"),
+            ]
     return tuple(columns)
 
 

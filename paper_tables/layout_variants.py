@@ -3,13 +3,13 @@
 import msgspec
 
 from aiayn.paths import Evaluation
-from analysis.seeds import summarise_differences
+from analysis.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
 from paper_tables.evaluations import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, VARIANTS
 from paper_tables.findings import Findings
 from paper_tables.layout import (
     DASH,
-    PLUS_MINUS,
     SACRE_METRIC,
+    SEEDS_WORDS,
     Cell,
     Column,
     Note,
@@ -17,7 +17,7 @@ from paper_tables.layout import (
     Table,
     blank_cell,
     format_difference,
-    format_value,
+    over_seeds,
     text_cell,
 )
 from paper_tables.layout_ours import (
@@ -35,7 +35,7 @@ from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
 METRICS = (PERPLEXITY_METRIC, BLEU_METRIC, SACRE_METRIC)
 DIFFERENCE_WORDS = (
     "A difference is to base, seed by seed over the seeds that both have, with the 95 % t-interval of these paired "
-    "differences; one seed has none."
+    f"differences; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the differences themselves."
 )
 
 
@@ -54,7 +54,7 @@ def lay_out_variants(findings: Findings) -> Table:
         name="variants",
         title="Variants",
         caption="The paper's model as others read it, EN-DE, on the dev set without averaging, as the rows of Table 3. "
-        f"Mean over seeds with 95 % t-interval; BLEU in {BLEU_METRIC}, and beside it in {SACRE_METRIC}; perplexity per "
+        f"Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC}, and beside it in {SACRE_METRIC}; perplexity per "
         f"subword. {DIFFERENCE_WORDS} Of twenty such intervals one is expected to miss zero by chance alone.",
         columns=(
             Column("system", "", side="label"),
@@ -128,9 +128,9 @@ def differing_keys(findings: Findings, system: str) -> str:
 
 
 def paired_difference_cell(findings: Findings, evaluation: Evaluation, reference: Evaluation, metric: str) -> Cell:
-    """Return the mean difference to the reference over common seeds, with its interval: `+0.30 +- 0.12 (n=3)`.
+    """Return the difference to the reference over common seeds: `+0.30 +- 0.12 (n=3)`, or each of two, or of one.
 
-    One common seed has no interval and says so; none has a dash; the reference itself is left blank.
+    No common seed has a dash; the reference itself is left blank.
     """
     if evaluation.system == reference.system:
         return blank_cell()
@@ -138,9 +138,6 @@ def paired_difference_cell(findings: Findings, evaluation: Evaluation, reference
     values, reference_values = (findings.values_of(each, metric) for each in (evaluation, reference))
     if not values.keys() & reference_values.keys():
         return text_cell(DASH, "state", *marks)
-    summary = summarise_differences(values, reference_values)
-    difference = format_difference(summary.mean)
-    if summary.half_width is None:
-        return text_cell(f"{difference} (one seed)", "ours", *marks)
-    interval = f"{difference} {PLUS_MINUS} {format_value(summary.half_width, metric)}"
-    return text_cell(f"{interval} (n={summary.num_seeds})", "ours", *marks)
+    differences = paired_differences(values, reference_values)
+    text = over_seeds(differences, metric, lambda difference, _: format_difference(difference))
+    return text_cell(f"{text} (n={len(differences)})", "ours", *marks)

@@ -59,7 +59,7 @@ def _banner(scale: str, origin: Origin) -> str:
     if scale != PAPER_SCALE:
         warnings.append(
             f"Every number that was measured is of scale {scale}: another corpus and smaller systems than the paper's. "
-            f"None reproduces a number of the paper's; each carries the mark {MARK_BY_SCALE[scale]}."
+            f"None reproduces a number of the paper's; the mark {MARK_BY_SCALE[scale]} stands in each row that has one."
         )
     if origin.so_far:
         warnings.append("This page shows what is there so far; missing, running and failed runs are named.")

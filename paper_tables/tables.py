@@ -10,7 +10,7 @@ from aiayn.spec import CONFIG_FOLDER, ScaleSpec
 from analysis.scores import summarise_frame
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
-from paper_tables.layout import Table
+from paper_tables.layout import Table, compact
 from paper_tables.layout_architectures import lay_out_architectures
 from paper_tables.layout_claims import lay_out_claims
 from paper_tables.layout_conclusions import lay_out_conclusions
@@ -110,7 +110,7 @@ def write_report(
 
 def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
     """Return all tables in the order of the report: ours first, what is only printed last."""
-    return [
+    tables = [
         lay_out_table2(findings, judged),
         lay_out_table3(findings, judged),
         lay_out_conclusions(findings),
@@ -128,6 +128,7 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
         lay_out_printed(4),
         lay_out_reference(findings),
     ]
+    return [compact(table) for table in tables]
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:

@@ -115,6 +115,16 @@ def test_three_seeds_are_a_mean_with_its_interval() -> None:
     assert format_seeds([27.0, 28.0, 29.0], "bleu_sacre_13a", 3) == "28.00 \u00b1 2.48 (n=3)"
 
 
+def test_two_seeds_are_shown_each() -> None:
+    assert format_seeds([25.5, 24.68], "bleu_sacre_13a", 2) == "25.50, 24.68 (n=2)"
+    assert format_seeds([25.5, 24.68], "bleu_sacre_13a", 3) == "25.50, 24.68 (n=2 of 3)"
+
+
+def test_a_count_that_is_the_same_with_both_seeds_stands_once() -> None:
+    assert format_seeds([500, 500], "steps", 2) == "500 (n=2)"
+    assert format_seeds([500, 480], "steps", 2) == "500, 480 (n=2)"
+
+
 def test_one_seed_has_no_interval() -> None:
     assert format_seeds([27.31], "bleu_sacre_13a", 1) == "27.31 (n=1)"
     assert format_seeds([27.31], "bleu_sacre_13a", 3) == "27.31 (n=1 of 3)"

@@ -68,13 +68,22 @@ def test_a_row_says_what_is_unlike_base_and_all_values_that_it_was_run_with(site
     assert row_of(table_of(site), "base")["unlike_base"] == f" {DAGGER}".strip()
 
 
-def test_a_difference_is_of_the_same_seeds_and_has_their_interval(site: Site) -> None:
-    """+1 and +2: mean 1.5, sd 0.707, over the root of 2 it is 0.5; t(0.975, 1 df) = 12.706."""
+def test_a_difference_is_of_the_same_seeds_and_of_two_each_is_shown(site: Site) -> None:
     row = row_of(table_of(site), "pre_norm")
-    assert row["bleu_dev"] == f"72.50 {PLUS_MINUS} 19.06 (n=2) {DAGGER}"  # 71 and 74: 1.5 x 12.706
-    assert row["bleu_dev_difference"] == f"+1.50 {PLUS_MINUS} 6.35 (n=2) {DAGGER}"
-    assert row["ppl_dev_difference"] == f"-0.25 {PLUS_MINUS} 0.00 (n=2) {DAGGER}"
-    assert row["bleu_dev_sacre"].startswith("71.50")
+    assert row["bleu_dev"] == f"71.00, 74.00 (n=2) {DAGGER}"
+    assert row["bleu_dev_difference"] == f"+1.00, +2.00 (n=2) {DAGGER}"
+    assert row["ppl_dev_difference"] == f"-0.25, -0.25 (n=2) {DAGGER}"
+    assert row["bleu_dev_sacre"] == f"70.00, 73.00 (n=2) {DAGGER}"
+
+
+def test_three_seeds_have_a_mean_difference_and_its_interval(tmp_path: Path) -> None:
+    """+1, +2 and +3: mean 2, sd 1; t(0.975, 2 df) = 4.303, over the root of 3."""
+    site = site_of(tmp_path, variant_seeds=[1, 2, 3])
+    write_everything(site)
+    for seed in (1, 2, 3):
+        score(site, "base", seed, 70.0, 1.5)
+        score(site, "pre_norm", seed, 70.0 + seed, 1.5)
+    assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+2.00 {PLUS_MINUS} 2.48 (n=3) {DAGGER}"
 
 
 def test_base_has_no_difference_to_itself(site: Site) -> None:
@@ -82,13 +91,13 @@ def test_base_has_no_difference_to_itself(site: Site) -> None:
     assert (row["ppl_dev_difference"], row["bleu_dev_difference"]) == ("", "")
 
 
-def test_one_common_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
+def test_one_common_seed_has_its_difference_alone(tmp_path: Path) -> None:
     site = site_of(tmp_path, variant_seeds=[1])
     write_everything(site)
     score(site, "pre_norm", 1, 70.6, 1.5)  # base: 70.1
     row = row_of(table_of(site), "pre_norm")
-    assert row["bleu_dev_difference"] == f"+0.50 (one seed) {DAGGER}"
-    assert row["ppl_dev_difference"] == f"+0.00 (one seed) {DAGGER}"
+    assert row["bleu_dev_difference"] == f"+0.50 (n=1) {DAGGER}"
+    assert row["ppl_dev_difference"] == f"+0.00 (n=1) {DAGGER}"
 
 
 def test_seeds_that_base_lacks_are_left_out_of_the_difference(tmp_path: Path) -> None:
@@ -98,7 +107,7 @@ def test_seeds_that_base_lacks_are_left_out_of_the_difference(tmp_path: Path) ->
     for seed, bleu in ((1, 71.1), (2, 71.2), (3, 99.0)):
         score(site, "pre_norm", seed, bleu, 1.5)
     (site.results_folder / "demo/score/demo_en_de/base/seed3/last1/demo_dev.json").unlink()
-    assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+1.00 {PLUS_MINUS} 0.00 (n=2) {DAGGER}"
+    assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+1.00, +1.00 (n=2) {DAGGER}"
 
 
 def test_an_unfinished_training_is_named_and_leaves_no_difference(tmp_path: Path) -> None:

@@ -3,15 +3,24 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
-from paper_tables.layout import Column, Note, Row, Table, text_cell
+from paper_tables.layout import Column, Note, Row, Table, compact, text_cell
 from paper_tables.layout_toy_en_es import TOY_NAME
-from paper_tables.render import RENDERER_BY_SUFFIX, escape_latex, render_csv, render_html, render_latex, render_markdown
+from paper_tables.render import (
+    RENDERER_BY_SUFFIX,
+    escape_latex,
+    plain_text,
+    render_csv,
+    render_html,
+    render_latex,
+    render_markdown,
+)
 from paper_tables.tables import WRITTEN_TABLES, lay_out_tables
 from tests.golden_files import UPDATE_VARIABLE, check_golden, differences
 from tests.records_factory import make_site, write_everything
@@ -60,6 +69,66 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
 @pytest.mark.parametrize("name", [name for name in WRITTEN_TABLES if name != TOY_NAME])  # written when it is asked for
 def test_the_rendered_table_is_the_golden_one(demo_tables: dict[str, Table], name: str, suffix: str) -> None:
     check_golden(f"tables/{name}.{suffix}", RENDERER_BY_SUFFIX[suffix](demo_tables[name]))
+
+
+def test_a_scales_mark_stands_once_a_row_and_in_the_legend(demo_tables: dict[str, Table]) -> None:
+    for table in demo_tables.values():
+        rows_with_ours = [row for row in table.rows if any(cell.kind == "ours" and cell.marks for cell in row.cells)]
+        counts = {sum(cell.marks.count("\u2020") for cell in row.cells) for row in table.rows}
+        assert counts <= {0, 1}, table.name
+        assert not rows_with_ours or [note.mark for note in table.notes].count("\u2020") == 1, table.name
+    table2, table3 = demo_tables["table2"], demo_tables["table3"]
+    ours = [row for row in table2.rows if any(cell.kind == "ours" for cell in row.cells)]
+    assert [[index for index, cell in enumerate(row.cells) if "\u2020" in cell.marks] for row in ours] == [[2], [2]]
+    assert all("\u2020" in row.cells[0].marks for row in table3.rows if row.side == "ours")
+
+
+def test_columns_of_ours_that_hold_nothing_take_no_room(demo_tables: dict[str, Table]) -> None:
+    columns = [column.name for column in demo_tables["table2"].columns]
+    assert columns == [
+        "model", "bleu_en_de", "bleu_en_de_ours", "bleu_en_de_ours_sacre", "bleu_en_fr", "bleu_en_fr_ours",
+        "bleu_en_fr_ours_sacre", "flops_en_de", "flops_en_fr",
+    ]  # fmt: skip
+    assert "difference" not in [column.name for column in demo_tables["table3"].columns]
+    notes = demo_tables["table2"].notes
+    assert next(note.mark for note in notes if "Wall time instead" in note.text) == ""  # its column went
+    for table in demo_tables.values():
+        assert all(sum(cell.num_columns for cell in row.cells) == len(table.columns) for row in table.rows), table.name
+
+
+def test_what_holds_of_a_part_of_a_row_is_marked_number_by_number() -> None:
+    other = Row((text_cell("d", "label"), text_cell("2", "ours", "\u2020"), text_cell(""), text_cell("4", "ours")))
+    whole = Row(
+        (text_cell("e", "label"), text_cell("5", "ours", "\u2020"), text_cell(""), text_cell("7", "ours", "\u2020"))
+    )
+    both = Row(
+        (
+            text_cell("f", "label"),
+            text_cell("8", "ours", "\u2020"),
+            text_cell("", "state", "\u2020"),
+            text_cell("9", "ours"),
+        )
+    )
+    columns = tuple(Column(name, name, side="ours") for name in ("one", "empty", "two"))
+    table = replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=(other, whole, both))
+    assert [[plain_text(cell) for cell in row.cells] for row in compact(table).rows] == [
+        ["d", "2 [\u2020]", "4"],
+        ["e", "5 [\u2020]", "7"],
+        ["f", "8 [\u2020]", "9"],
+    ]
+
+
+def test_a_span_over_a_column_that_goes_becomes_narrower() -> None:
+    columns = (Column("row", "", side="label"), Column("one", "one"), Column("empty", "empty", side="ours"))
+    rows = (Row((text_cell("a", "label"), text_cell("1"), text_cell("\u2013", "state"))),
+            Row((text_cell("b", "label"), text_cell("2", num_columns=2))))  # fmt: skip
+    shown = compact(replace(SMALL, columns=columns, rows=rows))
+    assert [column.name for column in shown.columns] == ["row", "one"]
+    assert [[cell.num_columns for cell in row.cells] for row in shown.rows] == [[1, 1], [1, 1]]
+
+
+def test_a_table_without_rows_keeps_its_columns() -> None:
+    assert compact(replace(SMALL, rows=())).columns == SMALL.columns
 
 
 def test_a_truncated_table_is_noticed() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from aiayn.errors import ScoreError
 from analysis.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, summarise_frame, tidy_frame
-from analysis.seeds import summarise_differences, summarise_seeds, t_half_width
+from analysis.seeds import paired_differences, summarise_seeds, t_half_width
 
 
 def test_three_seeds_one_apart_have_the_textbook_interval() -> None:
@@ -15,6 +15,12 @@ def test_three_seeds_one_apart_have_the_textbook_interval() -> None:
 
 def test_two_seeds_have_the_widest_interval() -> None:
     assert t_half_width([1.0, 3.0]) == pytest.approx(12.706, abs=0.001)  # sd 2^0.5, divided by 2^0.5, t(0.975, 1 df)
+
+
+def test_two_seeds_are_summarised_without_an_interval() -> None:
+    summary = summarise_seeds([24.0, 26.0])
+    assert (summary.mean, summary.num_seeds, summary.half_width) == (25.0, 2, None)
+    assert summary.sd == pytest.approx(2**0.5)
 
 
 def test_one_seed_has_a_mean_and_no_interval() -> None:
@@ -34,20 +40,17 @@ def test_no_seed_is_refused() -> None:
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
-    """Both spread by 10 from seed to seed, the differences by 1: 1, 2 and 3, mean 2, sd 1."""
-    summary = summarise_differences({1: 11.0, 2: 22.0, 3: 33.0}, {1: 10.0, 2: 20.0, 3: 30.0})
-    assert (summary.mean, summary.sd, summary.num_seeds) == (2.0, 1.0, 3)
-    assert summary.half_width == pytest.approx(4.303 / 3**0.5, abs=0.001)
+    """Both spread by 10 from seed to seed, the differences by 1."""
+    assert paired_differences({3: 33.0, 1: 11.0, 2: 22.0}, {1: 10.0, 2: 20.0, 3: 30.0}) == [1.0, 2.0, 3.0]
 
 
 def test_only_common_seeds_make_differences() -> None:
-    summary = summarise_differences({1: 5.0, 2: 9.0}, {2: 8.0, 3: 0.0})
-    assert (summary.mean, summary.num_seeds, summary.half_width) == (1.0, 1, None)
+    assert paired_differences({1: 5.0, 2: 9.0}, {2: 8.0, 3: 0.0}) == [1.0]
 
 
 def test_without_a_common_seed_there_is_no_difference() -> None:
     with pytest.raises(ScoreError, match=r"seeds \[1\] and \[2, 3\]: none is common, expected one or more"):
-        summarise_differences({1: 5.0}, {2: 8.0, 3: 0.0})
+        paired_differences({1: 5.0}, {2: 8.0, 3: 0.0})
 
 
 def test_the_summary_has_a_line_for_each_evaluation_and_metric() -> None:

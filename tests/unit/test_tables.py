@@ -149,4 +149,4 @@ def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> 
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     write_record(msgspec.structs.replace(train, training_json=resolved), path)
     table = make(site, so_far=True).parent / "tables" / "table3.md"
-    assert "3,000 (n=1) [\u2020]" in table.read_text(encoding="utf-8")
+    assert "| 3,000 (n=1) |" in table.read_text(encoding="utf-8")
