@@ -36,6 +36,7 @@ LATEX_BY_CHARACTER = {
     "\u00a7": r"\S{}",
 }
 _POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")
+_BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and number of seeds get a line of their own
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
 _EXPONENT = re.compile(r"\^([0-9]+)")
 GREEK = ("eps",)
@@ -228,11 +229,11 @@ def _html_row(row: Row, columns: tuple[Column, ...]) -> str:
 
 
 def _html_part(part: Part, kind: CellKind) -> str:
-    number, seeds, num_seeds = html.escape(part.text).partition(" (n=")
     marks = "".join(_html_mark(mark) for mark in part.marks)
     if kind in NUMBER_KINDS:
-        text = _POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", number)
-        return text + marks + (f"<small>{seeds.strip()}{num_seeds}</small>" if seeds else "")
+        text = _POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", html.escape(part.text))
+        number, *spread = _BEFORE_SPREAD.split(text, maxsplit=1)
+        return number + marks + "".join(f"<small>{words}</small>" for words in spread)
     text = html.escape(part.text)
     if kind == "formula":
         text = _EXPONENT.sub(r"<sup>\1</sup>", text).replace(" * ", "&middot;").replace("log_k", "log<sub>k</sub>")

@@ -97,24 +97,20 @@ def test_columns_of_ours_that_hold_nothing_take_no_room(demo_tables: dict[str, T
 
 
 def test_what_holds_of_a_part_of_a_row_is_marked_number_by_number() -> None:
-    other = Row((text_cell("d", "label"), text_cell("2", "ours", "\u2020"), text_cell(""), text_cell("4", "ours")))
-    whole = Row(
-        (text_cell("e", "label"), text_cell("5", "ours", "\u2020"), text_cell(""), text_cell("7", "ours", "\u2020"))
-    )
-    both = Row(
-        (
-            text_cell("f", "label"),
-            text_cell("8", "ours", "\u2020"),
-            text_cell("", "state", "\u2020"),
-            text_cell("9", "ours"),
+    columns = tuple(Column(name, name, side="ours") for name in ("one", "two", "three"))
+    rows = [
+        Row((text_cell(name, "label"), *(text_cell(text, "ours", *marks) for text, *marks in cells)))
+        for name, cells in (
+            ("part", (("1", "\u2020"), ("2", "\u2020"), ("3",))),
+            ("whole", (("4", "\u2020"), ("5", "\u2020"), ("6", "\u2020"))),
+            ("blanks apart", (("7", "\u2020"), ("", "\u2020"), ("",))),
         )
-    )
-    columns = tuple(Column(name, name, side="ours") for name in ("one", "empty", "two"))
-    table = replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=(other, whole, both))
-    assert [[plain_text(cell) for cell in row.cells] for row in compact(table).rows] == [
-        ["d", "2 [\u2020]", "4"],
-        ["e", "5 [\u2020]", "7"],
-        ["f", "8 [\u2020]", "9"],
+    ]
+    shown = compact(replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=tuple(rows)))
+    assert [[plain_text(cell) for cell in row.cells] for row in shown.rows] == [
+        ["part", "1 [\u2020]", "2 [\u2020]", "3"],
+        ["whole", "4 [\u2020]", "5", "6"],
+        ["blanks apart", "7 [\u2020]", "", ""],
     ]
 
 
@@ -156,6 +152,13 @@ def test_golden_files_are_rewritten_when_asked(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(UPDATE_VARIABLE, "1")
     check_golden("table.md", "one\n", tmp_path)
     assert (tmp_path / "table.md").read_text(encoding="utf-8") == "one\n"
+
+
+def test_an_interval_stands_below_its_number_in_html() -> None:
+    cells = (text_cell("27.30 \u00b1 0.25 (n=3)", "ours", "\u2020"), text_cell("25.1, 26.2 (n=2)", "ours"))
+    text = render_html(replace(SMALL, rows=(Row((text_cell("a", "label"), *cells, text_cell("1"))),)))
+    assert "27.30<sup>\u2020</sup><small>\u00b1 0.25 (n=3)</small></td>" in text
+    assert "25.1, 26.2<small>(n=2)</small></td>" in text
 
 
 def test_a_spanning_cell_is_one_cell_in_latex_and_html() -> None:
