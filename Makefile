@@ -1,49 +1,49 @@
-# make demo    everything, from nothing to tables and a page, in about a quarter of an hour on two CPU cores
-# make test    the same set-up, then the tests
-# The set-up is in .venv and needs Python 3.11 or 3.12; on 3.11 also a C++ compiler (fairseq is compiled there).
+# make demo    installs what the demo needs, then runs it: from nothing to tables and a page on two CPU cores
+# make test    installs the rest, then runs the tests
+# Both install into .venv (workflow/install.py), with Python 3.11, 3.12 or 3.13. Nothing is compiled.
 
 PYTHON ?= python3
-PYTHON_VERSIONS := 3.11 3.12
-# Where pip finds torch. Its Linux wheels on PyPI bring several GB of CUDA; a machine without a GPU says
-#   make demo TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
+PYTHON_VERSIONS := 3.11 3.12 3.13
+# Where pip finds torch. If it is not given, that is torch's index of CPU builds on a machine without an NVIDIA GPU, where
+# that index can be reached, else pip's own index, whose Linux builds bring several GB of CUDA.
 TORCH_INDEX_URL ?=
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO_STAMP := $(VENV)/installed-demo
 STAMP := $(VENV)/installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# pip isolates builds from the environment; fairseq's must see the torch that it will run with.
-FAIRSEQ := $(shell sed -n 's/^fairseq-fixed==/&/p' constraints.txt)
 CORES ?= 2
 # $(PYTHON) is looked up without .venv, which may be of a wrong Python that an earlier attempt took.
 export OUTER_PATH := $(PATH)
 export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
-NEXT_STEP = load a module that has one, or name one: make install PYTHON=python3.11
+NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
 .PHONY: install demo test cluster cluster-down test-slurm faults lint fmt golden bench doctor-faults clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(BIN)/python -c 'import pip; $(IS_SUPPORTED)' 2>/dev/null || { \
-	    export PATH="$$OUTER_PATH"; \
-	    found=$$(command -v $(PYTHON)) || { echo "make: no $(PYTHON); $(NEXT_STEP)" >&2; exit 1; }; \
-	    $(PYTHON) -c '$(IS_SUPPORTED)' || { \
-	        version=$$($(PYTHON) -c 'import platform; print(platform.python_version())'); \
-	        echo "make: $(PYTHON) ($$found) is Python $$version, expected 3.11 or 3.12; $(NEXT_STEP)" >&2; exit 1; }; \
-	    echo "$(PYTHON) -m venv --clear $(VENV)"; $(PYTHON) -m venv --clear $(VENV); }
-	@date +%s > .install-begin
-	$(PIP) $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL)) torch
-	$(PIP) cython numpy setuptools wheel
-	@# CUDA_HOME makes fairseq's build look for sources that its archive lacks; two compilers at once, no debug symbols.
-	printf '[build_ext]\nparallel = 2\n' > $(VENV)/build.cfg
-	env -u CUDA_HOME DIST_EXTRA_CONFIG="$(abspath $(VENV))/build.cfg" CFLAGS="-g0 -O1" CXXFLAGS="-g0 -O1" \
-	    $(PIP) --no-build-isolation $(FAIRSEQ)
-	$(PIP) --no-build-isolation --editable '.[workflow,train,export,dev]'
-	@touch $@
-	@echo "installed in $$(( $$(date +%s) - $$(cat .install-begin) )) s"; rm -f .install-begin
+# Another index of torch than before: install again.
+ifneq ($(TORCH_INDEX_URL),)
+ifneq ($(TORCH_INDEX_URL),$(shell cat $(VENV)/torch-index 2>/dev/null))
+.PHONY: $(DEMO_STAMP)
+endif
+endif
 
-demo: install
+$(DEMO_STAMP): pyproject.toml constraints.txt workflow/install.py
+	@python=$(abspath $(BIN))/python; "$$python" -c '$(IS_SUPPORTED)' 2>/dev/null || { \
+	    export PATH="$$OUTER_PATH"; \
+	    python=$$(command -v $(PYTHON)) || { echo "make: no $(PYTHON); $(NEXT_STEP)" >&2; exit 1; }; \
+	    "$$python" -c '$(IS_SUPPORTED)' || { \
+	        version=$$("$$python" -c 'import platform; print(platform.python_version())'); \
+	        echo "make: $(PYTHON) ($$python) is Python $$version, expected 3.11, 3.12 or 3.13; $(NEXT_STEP)" >&2; exit 1; }; \
+	    }; "$$python" workflow/install.py demo --torch-index-url "$(TORCH_INDEX_URL)"
+	@touch $@
+
+$(STAMP): $(DEMO_STAMP)
+	@$(BIN)/python workflow/install.py all
+	@touch $(DEMO_STAMP) $@
+
+demo: $(DEMO_STAMP)
 	@date +%s > .demo-begin
 	snakemake --profile profiles/local --configfile workflow/config/demo.yaml --cores $(CORES)
 	@echo "demo: $$(( $$(date +%s) - $$(cat .demo-begin) )) s; look at results/demo/report.html"; rm -f .demo-begin

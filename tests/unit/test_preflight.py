@@ -267,7 +267,7 @@ def test_ranks_that_cannot_share_an_update_fail(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "outcome"), [((3, 10), "FAIL"), ((3, 11), "OK"), ((3, 12), "OK"), ((3, 13), "FAIL")]
+    ("version", "outcome"), [((3, 10), "FAIL"), ((3, 11), "OK"), ((3, 13), "OK"), ((3, 14), "FAIL")]
 )
 def test_python_is_one_that_the_packages_are_made_for(version: tuple[int, int], outcome: str) -> None:
     assert preflight.check_python(version).outcome == outcome

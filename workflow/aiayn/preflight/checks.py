@@ -22,7 +22,7 @@ from aiayn.plan.plan import Plan
 from aiayn.provenance import commit_label
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-PYTHON_VERSIONS = ((3, 11), (3, 12))  # pyproject.toml: requires-python
+PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
 NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "submitit", "sacrebleu", "msgspec")
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)", re.MULTILINE)
@@ -134,11 +134,11 @@ def check_plan(plan: Plan) -> Check:
 
 def check_python(version: tuple[int, int]) -> Check:
     """Compare Python with what the packages are made for."""
-    wanted = " or ".join(f"{major}.{minor}" for major, minor in PYTHON_VERSIONS)
+    wanted = ", ".join(f"{major}.{minor}" for major, minor in PYTHON_VERSIONS)
     if version in PYTHON_VERSIONS:
         return passed("python", platform.python_version())
-    evidence = f"{version[0]}.{version[1]}, expected {wanted}"
-    return failed("python", evidence, "make a new environment: `make install PYTHON=python3.11`")
+    evidence = f"{version[0]}.{version[1]}, expected one of {wanted}"
+    return failed("python", evidence, "make a new environment: `make install PYTHON=python3.12`")
 
 
 def installed_versions() -> dict[str, str]:

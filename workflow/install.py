@@ -1,0 +1,204 @@
+"""Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own library is enough.
+
+    python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow and train
+    python3.11 workflow/install.py all             the extras export and dev too
+    python3.11 workflow/install.py all --dry-run   prints the commands
+
+fairseq is installed after torch, which its setup.py imports, and without its extensions: that file leaves them out
+where READTHEDOCS is set. pip's cache is not used for it: it may hold a wheel with extensions, and would keep ours.
+"""
+
+import argparse
+import glob
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+VENV = CHECKOUT / ".venv"
+PYTHON = VENV / "bin" / "python"
+UNFINISHED = VENV / "unfinished"  # there while pip works: what a kill or a full disk leaves is not to be trusted
+LOG = VENV / "install.log"
+TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the Makefile
+
+CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
+PROBE_SECONDS = 5
+EXTRAS_BY_PART = {"demo": "workflow,train", "all": "workflow,train,export,dev"}
+NEEDED_GB = "1.5 GB with torch's CPU build, 7 GB with CUDA's"
+
+# What pip, or Python below it, says.
+NO_SPACE = r"No space left on device|Disk quota exceeded|File too large"
+NO_NETWORK = (
+    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|No route to host|"
+    r"Connection refused|Connection reset|Remote end closed connection|timed out|Tunnel connection failed[^')]*|"
+    r"certificate verify failed|HTTP error \d+"
+)
+NO_INDEX = r"\(from versions: none\)|not a zip file|has an invalid wheel|archive format|DO NOT MATCH THE HASHES"
+
+
+class InstallError(Exception):
+    """A step failed; the message says why and what to do."""
+
+
+def main() -> int:
+    """Install, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=EXTRAS_BY_PART)
+    parser.add_argument("--torch-index-url", default="", help="where pip finds torch")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands")
+    arguments = parser.parse_args()
+    begin = time.monotonic()
+    try:
+        is_new = make_environment(arguments.dry_run)
+        if is_new or arguments.part == "demo":
+            install_torch(arguments.torch_index_url, arguments.dry_run)
+            install_fairseq(arguments.dry_run)
+        extras = EXTRAS_BY_PART[arguments.part]
+        pip(["--no-build-isolation", "--editable", f".[{extras}]"], arguments.dry_run)
+    except InstallError as error:
+        print(f"make: {error}; then run make again", file=sys.stderr)
+        return 1
+    if not arguments.dry_run:
+        print(f"installed in {time.monotonic() - begin:.0f} s: {VENV}")
+    return 0
+
+
+def make_environment(dry_run: bool) -> bool:
+    """Make `.venv` and return True, unless this is its Python and nothing in it was left half-done."""
+    is_own = Path(sys.executable).absolute() == PYTHON
+    is_new = not is_own or UNFINISHED.exists()
+    if is_new:
+        run([sys.executable, "-m", "venv", "--clear", str(VENV)], dry_run)
+    return is_new
+
+
+def install_torch(given_url: str, dry_run: bool) -> None:
+    """Install torch: from `given_url` if there is one; without a GPU its CPU build, where that can be had."""
+    is_other = given_url != "" and not (TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url)
+    url, reason = (given_url, "as TORCH_INDEX_URL says") if given_url else own_torch_index()
+    if not dry_run:
+        print(f"torch from {url or 'the package index'}, {reason}", flush=True)
+    if url:
+        try:  # torch alone: its index need not have what torch requires
+            pip([*(["--force-reinstall"] if is_other else []), "--no-deps", "--index-url", url, "torch"], dry_run)
+        except InstallError as error:
+            if given_url or UNFINISHED.exists():
+                raise
+            print(f"{error}: taking torch from the package index", flush=True)
+            url = ""
+    pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"], dry_run)
+    if dry_run:
+        return
+    TORCH_INDEX.write_text(given_url)
+    (version_path,) = VENV.glob("lib/python3*/site-packages/torch/version.py")
+    version: dict[str, str] = {}
+    exec(version_path.read_text(), version)
+    kind = f"built for CUDA {version['cuda']}" if version.get("cuda") else "the build for CPUs"
+    print(
+        f"torch {version['__version__']}, {kind}; for another: make install TORCH_INDEX_URL={CPU_INDEX_URL[:-3]}cu126"
+    )
+
+
+def own_torch_index() -> tuple[str, str]:
+    """Return where torch is to come from, '' for pip's own index, and why."""
+    command = [PYTHON, "-m", "pip", "config", "list"]
+    settings = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    for holds, reason in (
+        (platform.system() != "Linux", f"as this is {platform.system()}"),
+        (shutil.which("nvidia-smi") or glob.glob("/dev/nvidia[0-9]*"), "as there is an NVIDIA GPU"),
+        (shutil.which("sbatch"), "as Slurm's nodes may have GPUs"),
+        (re.search(r"\.(index-url|no-index)=", settings), "as pip's configuration names one"),
+    ):
+        if holds:
+            return "", reason
+    try:
+        with urllib.request.urlopen(f"{CPU_INDEX_URL}/torch/", timeout=PROBE_SECONDS) as answer:
+            page = answer.read().decode("utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        return "", f"as {CPU_INDEX_URL} cannot be reached ({error})"
+    tag = f"cp3{sys.version_info.minor}"
+    if not re.search(rf"torch-{pinned_version('torch')}(\+|%2B)cpu-{tag}-{tag}-\w+_{platform.machine()}\.whl", page):
+        return "", f"as {CPU_INDEX_URL} has none for this machine"
+    return CPU_INDEX_URL, "as there is no NVIDIA GPU"
+
+
+def install_fairseq(dry_run: bool) -> None:
+    """Install fairseq without its extensions; what it requires comes with the project."""
+    pip(
+        ["--no-cache-dir", "--no-build-isolation", "--no-deps", "--no-binary", "fairseq-fixed",
+         f"fairseq-fixed=={pinned_version('fairseq-fixed')}"], dry_run, {"READTHEDOCS": "1"},
+    )  # fmt: skip
+
+
+def pinned_version(name: str) -> str:
+    """Return the version of a package that constraints.txt allows."""
+    constraints = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8")
+    return re.findall(rf"^{name}==(\S+)", constraints, flags=re.MULTILINE)[0]
+
+
+def pip(arguments: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
+    """Let pip install; byte code is made when a module is first imported, as most never are."""
+    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
+    run([*command, "--no-compile", "--constraint", "constraints.txt", *arguments], dry_run, variables)
+
+
+def run(command: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
+    """Run a step, or print it.
+
+    Raises:
+        InstallError: if it fails.
+    """
+    if dry_run:
+        print(" ".join([*(f"{name}={value}" for name, value in (variables or {}).items()), shlex.join(command)]))
+        return
+    if VENV.exists():
+        UNFINISHED.touch()
+    environment = {**os.environ, **(variables or {})}
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    output = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise InstallError(explanation(output, command))
+    with LOG.open("a", encoding="utf-8") as log:
+        log.write(f"{shlex.join(command)}\n{output}\n")
+    UNFINISHED.unlink(missing_ok=True)
+
+
+def explanation(output: str, command: list[str]) -> str:
+    """Return why a step failed and what to do, in a sentence; pip has changed nothing if it lacked the network."""
+    folders = [VENV if VENV.exists() else CHECKOUT, Path(tempfile.gettempdir())]
+    free_mb, folder = min((shutil.disk_usage(folder).free // 10**6, folder) for folder in folders)
+    if re.search(NO_SPACE, output) or free_mb < 20:
+        return (
+            f"no space left: {folder} has {free_mb:,} MB free, an environment takes {NEEDED_GB}; free some, "
+            "or set TMPDIR to a larger disk if that is the small one"
+        )
+    if "ensurepip is not" in output:
+        return f"{command[0]} makes no environments; install its venv (Debian, Ubuntu: apt install python3-venv)"
+    words = re.search(NO_NETWORK, output)
+    if words:
+        UNFINISHED.unlink(missing_ok=True)
+        return (
+            f"pip cannot reach its package index ({words[0].strip()}); see to the network or to https_proxy, or name a "
+            "mirror (PIP_INDEX_URL=...)"
+        )
+    if re.search(NO_INDEX, output):
+        UNFINISHED.unlink(missing_ok=True)
+        wanted = re.search(r"No matching distribution found for (\S+)", output)
+        return (
+            f"the answer to pip for {wanted[1] if wanted else 'a package'} is not a package index's, perhaps a proxy's "
+            "web page; log in to the network, set https_proxy, or name a mirror (PIP_INDEX_URL=...)"
+        )
+    sys.stderr.write(output[-3000:])
+    return f"{shlex.join(command)} failed; see above"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
