@@ -30,7 +30,7 @@ endif
 endif
 
 $(DEMO_STAMP): pyproject.toml constraints.txt workflow/install.py
-	@python=$(abspath $(BIN))/python; "$$python" -c '$(IS_SUPPORTED)' 2>/dev/null || { \
+	@python="$(abspath $(BIN))/python"; "$$python" -c '$(IS_SUPPORTED)' 2>/dev/null || { \
 	    export PATH="$$OUTER_PATH"; \
 	    python=$$(command -v $(PYTHON)) || { echo "make: no $(PYTHON); $(NEXT_STEP)" >&2; exit 1; }; \
 	    "$$python" -c '$(IS_SUPPORTED)' || { \

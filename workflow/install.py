@@ -39,9 +39,10 @@ NO_SPACE = r"No space left on device|Disk quota exceeded|File too large"
 NO_NETWORK = (
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|No route to host|"
     r"Connection refused|Connection reset|Remote end closed connection|timed out|Tunnel connection failed[^')]*|"
-    r"certificate verify failed|HTTP error \d+"
+    r"certificate verify failed|HTTP error \d+|Connection broken|not enough bytes were received"
 )
-NO_INDEX = r"\(from versions: none\)|not a zip file|has an invalid wheel|archive format|DO NOT MATCH THE HASHES"
+NO_PACKAGE = r"Wheel '(\S+)' located at .* is invalid|archive format|DO NOT MATCH THE HASHES"
+NOT_FOUND = r"requested \(constraint\) (\S+)==|No matching distribution found for ([^\s=]+)"
 
 
 class InstallError(Exception):
@@ -102,9 +103,8 @@ def install_torch(given_url: str, dry_run: bool) -> None:
     version: dict[str, str] = {}
     exec(version_path.read_text(), version)
     kind = f"built for CUDA {version['cuda']}" if version.get("cuda") else "the build for CPUs"
-    print(
-        f"torch {version['__version__']}, {kind}; for another: make install TORCH_INDEX_URL={CPU_INDEX_URL[:-3]}cu126"
-    )
+    other_url = CPU_INDEX_URL if version.get("cuda") else CPU_INDEX_URL.replace("cpu", "cu126")
+    print(f"torch {version['__version__']}, {kind}; for another: make install TORCH_INDEX_URL={other_url}", flush=True)
 
 
 def own_torch_index() -> tuple[str, str]:
@@ -189,15 +189,30 @@ def explanation(output: str, command: list[str]) -> str:
             f"pip cannot reach its package index ({words[0].strip()}); see to the network or to https_proxy, or name a "
             "mirror (PIP_INDEX_URL=...)"
         )
-    if re.search(NO_INDEX, output):
+    found = re.search(NO_PACKAGE, output) or re.search(NOT_FOUND, output)
+    if found:
         UNFINISHED.unlink(missing_ok=True)
-        wanted = re.search(r"No matching distribution found for (\S+)", output)
+        name = next(filter(None, found.groups()), "a package")
+        versions = "" if re.search(NO_PACKAGE, output) else known_versions(name)
+        if versions:
+            return (
+                f"the package index has {name} in other versions than the {pinned_version(name)} of constraints.txt "
+                f"({versions}), or for other Pythons; name another index (PIP_INDEX_URL=...) or PYTHON=..."
+            )
         return (
-            f"the answer to pip for {wanted[1] if wanted else 'a package'} is not a package index's, perhaps a proxy's "
-            "web page; log in to the network, set https_proxy, or name a mirror (PIP_INDEX_URL=...)"
+            f"the answer to pip for {name} is not a package index's, perhaps a proxy's web page; log in to the "
+            "network, set https_proxy, or name a mirror (PIP_INDEX_URL=...)"
         )
     sys.stderr.write(output[-3000:])
     return f"{shlex.join(command)} failed; see above"
+
+
+def known_versions(name: str) -> str:
+    """Return the newest versions of a package that the index has for this Python, or nothing."""
+    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "index", "versions", name]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Available versions: (.*)", listed)
+    return ", ".join(found[1].split(", ")[:3]) if found else ""
 
 
 if __name__ == "__main__":

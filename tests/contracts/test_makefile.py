@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from aiayn.preflight.checks import PYTHON_VERSIONS
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Calls itself another version: answers questions (-c), makes environments of itself (-m venv), notes what pip is to do.
 STAND_IN = """\
@@ -20,10 +22,21 @@ case "$*" in
 sys.version_info = (*map(int, "{version}".split(".")),)
 platform.python_version = lambda: "{version}"
 exec(sys.argv[1])' "$2" ;;
-"-m venv"*) for folder; do :; done; rm -rf "$folder"; mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;;
-"-m pip"*) echo "{version} $*" >> pip_calls ;;
+workflow/install.py*) exec {python} -c 'import runpy, sys
+sys.executable, *sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")' "$0" "$@" ;;
+"-m venv"*)
+    for folder; do :; done
+    cp "$0" "$folder.python"; rm -rf "$folder"; mkdir -p "$folder/bin"; mv "$folder.python" "$folder/bin/python" ;;
+"-m pip config list") echo "global.index-url='https://index.example'" ;;
+"-m pip"*)
+    echo "{version} $*" >> pip_calls
+    mkdir -p .venv/lib/python3/site-packages/torch
+    echo "__version__ = '2.13.0+cpu'" > .venv/lib/python3/site-packages/torch/version.py ;;
 esac
 """
+
+WHOLE = ".[workflow,train,export,dev]"
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 
@@ -41,8 +54,9 @@ def checkout(tmp_path: Path) -> Path:
     """Return a folder with what `make install` reads, and `python3` on PATH to be put in `bin`."""
     folder = tmp_path / "my checkout"
     folder.mkdir()
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy2(CHECKOUT / name, folder)
+    (folder / "workflow").mkdir()
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "workflow/install.py"):
+        shutil.copy2(CHECKOUT / name, folder / name)
     return folder
 
 
@@ -51,8 +65,8 @@ def install(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     path = os.pathsep.join([str(checkout.parent / "bin"), os.environ["PATH"]])
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))}
     return subprocess.run(
-        ["make", "install", *arguments], cwd=checkout, env=variables | {"PATH": path}, capture_output=True, text=True,
-        check=False, timeout=60,
+        ["make", *(arguments or ["install"])], cwd=checkout, env=variables | {"PATH": path}, capture_output=True,
+        text=True, check=False, timeout=60,
     )  # fmt: skip
 
 
@@ -62,18 +76,18 @@ def versions_installed_with(checkout: Path) -> set[str]:
     return {line.split(" ")[0] for line in path.read_text(encoding="utf-8").splitlines()} if path.exists() else set()
 
 
-@pytest.mark.parametrize("version", ["3.6.8", "3.9.18", "3.10.13", "3.13.0"])
+@pytest.mark.parametrize("version", ["3.6.8", "3.9.18", "3.10.13", "3.14.0"])
 def test_a_python_that_will_not_do_is_refused_before_anything_is_made(checkout: Path, version: str) -> None:
     stand_in(checkout.parent / "bin" / "python3", version)
     done = install(checkout)
     assert done.returncode != 0
-    assert f"make: python3 ({checkout.parent}/bin/python3) is Python {version}, expected 3.11 or 3.12; " in done.stderr
-    assert "load a module that has one, or name one: make install PYTHON=python3.11" in done.stderr
+    found = f"make: python3 ({checkout.parent}/bin/python3) is Python {version}, expected 3.11, 3.12 or 3.13; "
+    assert found in done.stderr
+    assert "load a module that has one, or name one: make install PYTHON=python3.12" in done.stderr
     assert not (checkout / ".venv").exists()
-    assert not (checkout / ".install-begin").exists()
 
 
-@pytest.mark.parametrize("version", ["3.11.7", "3.12.1"])
+@pytest.mark.parametrize("version", ["3.11.7", "3.12.1", "3.13.0"])
 def test_a_python_that_will_do_is_installed_with(checkout: Path, version: str) -> None:
     stand_in(checkout.parent / "bin" / "python3", version)
     done = install(checkout)
@@ -90,7 +104,7 @@ def test_an_environment_of_a_wrong_python_is_made_anew(checkout: Path) -> None:
         stand_in(checkout / ".venv" / "bin" / name, "3.9.18")
     assert install(checkout).returncode != 0
     assert (checkout / ".venv" / "bin" / "python3").exists()
-    done = install(checkout, "PYTHON=python3.11")
+    done = install(checkout, "install", "PYTHON=python3.11")
     assert done.returncode == 0, done.stderr
     assert versions_installed_with(checkout) == {"3.11.7"}
     assert not (checkout / ".venv" / "bin" / "python3").exists()
@@ -107,8 +121,54 @@ def test_an_environment_of_a_right_python_stays_whatever_python3_is(checkout: Pa
     assert (checkout / ".venv" / "kept").exists()
 
 
+def requirements_installed(checkout: Path) -> list[str]:
+    """Return the last word of each call of pip."""
+    return [line.split(" ")[-1] for line in (checkout / "pip_calls").read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) -> None:
+    """Each once; `make -t` would not do, as the demo itself is not run here."""
+    stand_in(checkout.parent / "bin" / "python3", "3.11.7")
+    for _ in range(2):
+        assert install(checkout, ".venv/installed-demo").returncode == 0
+    version = re.findall(
+        r"^fairseq-fixed==\S+", (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert requirements_installed(checkout) == ["wheel", *version, ".[workflow,train]"]
+    for _ in range(2):
+        assert install(checkout).returncode == 0
+    assert requirements_installed(checkout)[3:] == [WHOLE]
+    assert install(checkout, ".venv/installed-demo").returncode == 0
+    assert len(requirements_installed(checkout)) == 4
+
+
+def test_demo_needs_less_than_test_and_lint() -> None:
+    text = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    needs = dict(re.findall(r"^([a-z-]+): (\S+)$", text, flags=re.MULTILINE))
+    assert (needs["demo"], needs["install"]) == ("$(DEMO_STAMP)", "$(STAMP)")
+    assert {needs[target] for target in ("test", "lint", "fmt", "golden", "bench", "test-slurm")} == {"install"}
+
+
+def test_an_environment_that_was_left_half_done_is_made_anew(checkout: Path) -> None:
+    """By a kill or a full disk, in which pip leaves packages without some of their files."""
+    stand_in(checkout.parent / "bin" / "python3", "3.11.7")
+    assert install(checkout, ".venv/installed-demo").returncode == 0
+    (checkout / ".venv" / "unfinished").touch()
+    (checkout / ".venv" / "old").touch()
+    assert install(checkout).returncode == 0
+    assert requirements_installed(checkout)[3:] == ["wheel", requirements_installed(checkout)[1], WHOLE]
+    assert not (checkout / ".venv" / "old").exists()
+    assert not (checkout / ".venv" / "unfinished").exists()
+
+
+@pytest.mark.parametrize("name", ["torch", "fairseq-fixed"])
+def test_what_the_script_pins_is_pinned(name: str) -> None:
+    text = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8")
+    assert len(re.findall(rf"^{name}==[0-9.]+$", text, flags=re.MULTILINE)) == 1
+
+
 def test_no_python_at_all_is_said(checkout: Path) -> None:
-    done = install(checkout, "PYTHON=python3.11.99")
+    done = install(checkout, "install", "PYTHON=python3.11.99")
     assert done.returncode != 0
     assert "make: no python3.11.99; load a module that has one, or name one: make install PYTHON=" in done.stderr
 
@@ -119,3 +179,5 @@ def test_the_pythons_of_the_makefile_are_those_of_the_project() -> None:
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     allowed = SpecifierSet(settings["project"]["requires-python"])
     assert found.split() == [f"3.{minor}" for minor in range(30) if allowed.contains(f"3.{minor}")]
+    assert found.split() == [f"{major}.{minor}" for major, minor in PYTHON_VERSIONS]  # of `aiayn preflight`
+    assert f"expected {', '.join(found.split()[:-1])} or {found.split()[-1]};" in text

@@ -1,0 +1,402 @@
+"""`make install` against an index on loopback: in order, and in every way in which a network or a disk fails.
+
+pip is the real one, in a real environment; the packages are a few lines each, named as the real ones.
+"""
+
+import http.server
+import importlib.util
+import io
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SPACE_LIMIT_BYTES = 2 * 2**20
+PORTAL = b"<!doctype html><html><title>Log in</title><form>Name and password, please</form></html>"
+CONSTRAINTS = "torch==2.13.0\nfairseq-fixed==0.12.3.1\n"
+# A backend for `pip install .` that needs no setuptools: it zips one module. fairseq's wants torch, as the real one.
+BACKEND = """\
+import os, zipfile
+NAME, VERSION, NEEDS = {name!r}, {version!r}, {needs!r}
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    if NAME == "fairseq_fixed":
+        import torch.version
+        assert "READTHEDOCS" in os.environ, "extensions would be compiled"
+    info = f"{{NAME}}-{{VERSION}}.dist-info"
+    metadata = f"Metadata-Version: 2.1\\nName: {{NAME}}\\nVersion: {{VERSION}}\\n" + NEEDS
+    with zipfile.ZipFile(os.path.join(folder, f"{{NAME}}-{{VERSION}}-py3-none-any.whl"), "w") as wheel:
+        wheel.writestr(f"{{NAME}}.py", "")
+        wheel.writestr(f"{{info}}/METADATA", metadata)
+        wheel.writestr(f"{{info}}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{{info}}/RECORD", "")
+    return f"{{NAME}}-{{VERSION}}-py3-none-any.whl"
+build_editable = build_wheel
+"""
+PYPROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+PROJECT_NEEDS = "".join(
+    f"Provides-Extra: {extra}\nRequires-Dist: {package}; extra == '{extra}'\n"
+    for extra, package in (
+        ("workflow", "snakemake"),
+        ("train", "fairseq-fixed"),
+        ("export", "numpy"),
+        ("dev", "pytest"),
+    )
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+
+
+def wheel(name: str, version: str, *, needs: str = "", files: dict[str, str] | None = None) -> bytes:
+    """Return a package of a few files."""
+    content, info = io.BytesIO(), f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in (files or {f"{name}.py": ""}).items():
+            archive.writestr(path, text)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return content.getvalue()
+
+
+def torch_wheel(local: str = "", cuda: str | None = None) -> bytes:
+    """Return a torch with one file larger than the space that a test leaves, and a package that it needs."""
+    version = f"2.13.0{local}"
+    files = {
+        "torch/__init__.py": "",
+        "torch/weight.py": "#" * (SPACE_LIMIT_BYTES + 1000),
+        "torch/version.py": f"__version__ = {version!r}\ncuda = {cuda!r}\n",
+    }
+    return wheel("torch", version, needs="Requires-Dist: filelock\n", files=files)
+
+
+def fairseq_archive() -> bytes:
+    """Return a source archive, as the index has of fairseq for most Pythons."""
+    content, root = io.BytesIO(), "fairseq_fixed-0.12.3.1"
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for path, text in (
+            ("PKG-INFO", "Metadata-Version: 2.1\nName: fairseq-fixed\nVersion: 0.12.3.1\n"),
+            ("pyproject.toml", PYPROJECT),
+            ("backend.py", BACKEND.format(name="fairseq_fixed", version="0.12.3.1", needs="")),
+        ):
+            entry = tarfile.TarInfo(f"{root}/{path}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+PACKAGES = {
+    "fairseq-fixed/fairseq_fixed-0.12.3.1.tar.gz": fairseq_archive(),
+    # Where a wheel fits too, it has extensions; without it all Pythons have the same fairseq.
+    "fairseq-fixed/fairseq_fixed-0.12.3.1-py3-none-any.whl": b"with extensions",
+    "torch/torch-2.13.0-py3-none-any.whl": torch_wheel(cuda="13.0"),
+} | {
+    f"{name}/{name}-1.0-py3-none-any.whl": wheel(name, "1.0")
+    for name in ("filelock", "setuptools", "wheel", "snakemake", "numpy", "pytest")
+}
+
+
+class Index:
+    """A package index on loopback; `answer` may be replaced."""
+
+    def __init__(self, content_by_path: dict[str, bytes]) -> None:
+        """Serve packages by `name/file`."""
+        self.content_by_path = content_by_path
+        self.answer = self.find
+        self.asked: list[str] = []
+
+    def find(self, path: str) -> bytes | None:
+        """Return a package's page, or a file."""
+        name = path.strip("/")
+        if name in self.content_by_path:
+            return self.content_by_path[name]
+        files = [file for file in self.content_by_path if file.startswith(f"{name}/")]
+        return "".join(f'<a href="/{file}">{file.split("/")[1]}</a>' for file in files).encode() if files else None
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """Run an index with all packages."""
+    with served(Index(dict(PACKAGES))) as running:
+        yield running
+
+
+class served:
+    """Serve an index while the context lasts; its `url` is set."""
+
+    def __init__(self, index: Any) -> None:
+        """Bind a free port."""
+        self.index = index
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                index.asked.append(self.path)
+                content = index.answer(self.path)
+                self.send_response(404 if content is None else 200)
+                is_page = content is not None and content.startswith((b"<", b"\n"))
+                self.send_header("Content-Type", "text/html" if is_page else "application/octet-stream")
+                self.end_headers()
+                self.wfile.write(content or b"")
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda request, client_address: None  # a lost connection is one of the tests
+        index.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def __enter__(self) -> Any:
+        """Begin to serve."""
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self.index
+
+    def __exit__(self, *error: object) -> None:
+        """Stop."""
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty environment, made once; its Python finds its packages wherever it is copied to."""
+    folder = tmp_path_factory.mktemp("environment") / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, environment: Path) -> Path:
+    """Return a folder with what `make install` reads, an empty environment, and a project of one module."""
+    folder = tmp_path / "checkout"
+    (folder / "workflow").mkdir(parents=True)
+    for name in ("Makefile", "workflow/install.py"):
+        shutil.copy2(CHECKOUT / name, folder / name)
+    shutil.copytree(environment, folder / ".venv", symlinks=True)
+    (folder / ".venv" / "kept").touch()
+    (folder / "constraints.txt").write_text(CONSTRAINTS, encoding="utf-8")
+    (folder / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+    backend = BACKEND.format(name="aiayn", version="0.3.0", needs=PROJECT_NEEDS)
+    (folder / "backend.py").write_text(backend, encoding="utf-8")
+    return folder
+
+
+def make(
+    checkout: Path, index_url: str, *arguments: str, file_limit_bytes: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run make with nothing of this machine's pip configuration."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PIP"))}
+    variables |= {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": index_url,
+        "PIP_RETRIES": "1",
+        "NO_PROXY": "127.0.0.1",
+    }
+    limit = (file_limit_bytes, file_limit_bytes)
+    return subprocess.run(
+        ["make", *arguments, f"PYTHON={sys.executable}"], cwd=checkout, capture_output=True, text=True, check=False,
+        env=variables | {"PIP_CACHE_DIR": str(checkout.parent / "cache")}, timeout=300,
+        preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)) if file_limit_bytes else None,
+    )  # fmt: skip
+
+
+def installed(checkout: Path) -> dict[str, str]:
+    """Return the versions of what is whole in the environment: every file that its list of files names."""
+    script = (
+        "from importlib.metadata import distributions\n"
+        "for one in distributions():\n"
+        "    if one.files and all(file.locate().exists() for file in one.files): print(one.name, one.version)\n"
+    )
+    python = checkout / ".venv" / "bin" / "python"
+    listed = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout
+    return dict(line.split() for line in listed.splitlines())
+
+
+def sentence(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line that install.py says before make's own."""
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    said, makes_own = done.stderr.splitlines()
+    assert re.match(r"make: \*\*\* .* Error 1", makes_own)
+    return said
+
+
+def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(checkout: Path, index: Index) -> None:
+    demo = make(checkout, index.url, ".venv/installed-demo")
+    assert demo.returncode == 0, demo.stderr
+    versions = {"torch": "2.13.0", "fairseq_fixed": "0.12.3.1", "aiayn": "0.3.0", "filelock": "1.0", "snakemake": "1.0"}
+    assert installed(checkout).items() >= versions.items()
+    assert not {"numpy", "pytest"} & set(installed(checkout))
+    assert "torch 2.13.0, built for CUDA 13.0; for another: make install TORCH_INDEX_URL=http" in demo.stdout
+    done = make(checkout, index.url, "install")
+    assert done.returncode == 0, done.stderr
+    assert installed(checkout).items() >= {"numpy": "1.0", "pytest": "1.0"}.items()
+    assert (checkout / ".venv" / "kept").exists()
+    num_asked = len(index.asked)
+    assert make(checkout, index.url, "install").returncode == 0
+    assert len(index.asked) == num_asked
+
+
+def test_no_network_is_said_and_the_next_make_goes_on(checkout: Path, index: Index) -> None:
+    said = sentence(make(checkout, "http://127.0.0.1:9", "install"))
+    assert said.startswith("make: pip cannot reach its package index (Connection refused); ")
+    assert said.endswith("(PIP_INDEX_URL=...); then run make again")
+    assert make(checkout, index.url, "install").returncode == 0
+    assert (checkout / ".venv" / "kept").exists()  # nothing had been installed
+
+
+def test_a_network_lost_half_way_is_said_and_what_is_whole_stays(checkout: Path, index: Index) -> None:
+    """After torch, which is large."""
+
+    def without_fairseq(path: str) -> bytes | None:
+        if "fairseq" in path:
+            raise ConnectionResetError
+        return index.find(path)
+
+    index.answer = without_fairseq
+    assert "pip cannot reach its package index (" in sentence(make(checkout, index.url, "install"))
+    assert installed(checkout)["torch"] == "2.13.0"
+    index.answer, index.asked = index.find, []
+    assert make(checkout, index.url, "install").returncode == 0
+    assert not [path for path in index.asked if path.endswith(".whl") and "torch" in path]
+
+
+@pytest.mark.parametrize("what", ["every page", "files alone"])
+def test_a_portal_that_answers_for_the_index_is_said(checkout: Path, index: Index, what: str) -> None:
+    index.answer = lambda path: PORTAL if what == "every page" or path.endswith(".whl") else index.find(path)
+    said = sentence(make(checkout, index.url, "install"))
+    assert said.startswith("make: the answer to pip for ")
+    assert "is not a package index's, perhaps a proxy's web page" in said
+    index.answer = index.find
+    done = make(checkout, index.url, "install")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(checkout: Path, index: Index) -> None:
+    """torch's large file ends early; pip would take what lies there for an installed torch."""
+    done = make(checkout, index.url, "install", file_limit_bytes=SPACE_LIMIT_BYTES)
+    said = sentence(done)
+    assert said.startswith("make: no space left: ")
+    assert re.search(r"has [0-9,]+ MB free, an environment takes .* .*; free some, or set TMPDIR", said)
+    done = make(checkout, index.url, "install")
+    assert done.returncode == 0, done.stderr
+    assert installed(checkout)["torch"] == "2.13.0"
+    assert not (checkout / ".venv" / "kept").exists()
+
+
+def test_an_index_without_the_pinned_version_is_said(checkout: Path, index: Index) -> None:
+    """pip speaks of conflicting dependencies."""
+    for version in ("2.11.0", "2.12.0"):
+        index.content_by_path[f"torch/torch-{version}-py3-none-any.whl"] = wheel("torch", version)
+    del index.content_by_path["torch/torch-2.13.0-py3-none-any.whl"]
+    said = sentence(make(checkout, index.url, "install"))
+    assert "the package index has torch in other versions than the 2.13.0 of constraints.txt (2.12.0, 2.11.0)" in said
+
+
+def test_what_a_package_says_when_its_build_fails_is_shown(checkout: Path, index: Index) -> None:
+    backend = (checkout / "backend.py").read_text(encoding="utf-8")
+    (checkout / "backend.py").write_text(f"raise RuntimeError('too old')\n{backend}", encoding="utf-8")
+    done = make(checkout, index.url, "install")
+    assert done.returncode != 0
+    assert "RuntimeError: too old" in done.stderr
+    assert re.search(r"make: .* pip .* failed; see above; then run make again", done.stderr)
+
+
+def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips(checkout: Path, index: Index) -> None:
+    """The named index has torch alone. The same name again changes nothing; another one does."""
+    by_tag = {"cpu": torch_wheel("+cpu"), "cu126": torch_wheel("+cu126", "12.6")}
+    content = {f"{tag}/torch/torch-2.13.0%2B{tag}-py3-none-any.whl": packed for tag, packed in by_tag.items()}
+    with served(Index(content)) as named:
+        for tag in ("cu126", "cpu", "cpu"):
+            named.asked = []
+            done = make(checkout, index.url, "install", f"TORCH_INDEX_URL={named.url}/{tag}")
+            assert done.returncode == 0, done.stderr
+            assert installed(checkout)["torch"] == f"2.13.0+{tag}"
+            assert f"torch from {named.url}/{tag}, as TORCH_INDEX_URL says" in done.stdout or named.asked == []
+        assert named.asked == []
+    assert installed(checkout)["filelock"] == "1.0"
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    """Return install.py as a module."""
+    spec = importlib.util.spec_from_file_location("install", CHECKOUT / "workflow" / "install.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def own_torch_index(script: ModuleType, url: str, *, programs: tuple[str, ...] = (), settings: str = "") -> Any:
+    """Return the index that is chosen on a Linux with these programs, a CPU index at `url` and pip's settings."""
+    listed = subprocess.CompletedProcess([], 0, stdout=settings)
+    with (
+        mock.patch.object(script, "CPU_INDEX_URL", url),
+        mock.patch.object(script.platform, "system", return_value="Linux"),
+        mock.patch.object(script.shutil, "which", lambda name: name if name in programs else None),
+        mock.patch.object(script.glob, "glob", return_value=[]),
+        mock.patch.object(script.subprocess, "run", return_value=listed),
+    ):
+        return script.own_torch_index()
+
+
+@pytest.fixture
+def cpu_index(script: ModuleType) -> Iterator[Index]:
+    """Run an index with a CPU build for this Python and machine, as torch's own names it."""
+    tag = f"cp3{sys.version_info.minor}"
+    name = f"torch/torch-{script.pinned_version('torch')}%2Bcpu-{tag}-{tag}-manylinux_2_28_{os.uname().machine}.whl"
+    page = f'<a href="/whl/cpu/{name}#sha256=0">{name}</a>'.encode()
+    index = Index({})
+    index.answer = lambda path: page if path == "/torch/" else None
+    with served(index) as running:
+        yield running
+
+
+def test_without_a_gpu_torchs_cpu_build_is_taken(script: ModuleType, cpu_index: Index) -> None:
+    assert own_torch_index(script, cpu_index.url) == (cpu_index.url, "as there is no NVIDIA GPU")
+    settings = ":env:.extra-index-url='https://example.org'\nglobal.find-links='/opt'"
+    assert own_torch_index(script, cpu_index.url, settings=settings)[0] == cpu_index.url
+
+
+@pytest.mark.parametrize("program", ["nvidia-smi", "sbatch"])
+def test_with_a_gpu_or_slurm_it_is_not(script: ModuleType, cpu_index: Index, program: str) -> None:
+    assert own_torch_index(script, cpu_index.url, programs=(program,))[0] == ""
+    assert cpu_index.asked == []
+
+
+@pytest.mark.parametrize("settings", [":env:.index-url='https://mirror.example'", "global.no-index='1'"])
+def test_an_index_of_ones_own_stays(script: ModuleType, cpu_index: Index, settings: str) -> None:
+    assert own_torch_index(script, cpu_index.url, settings=settings) == ("", "as pip's configuration names one")
+
+
+def test_a_cpu_index_that_cannot_be_had_is_no_failure(script: ModuleType, cpu_index: Index) -> None:
+    url, reason = own_torch_index(script, "http://127.0.0.1:9")
+    assert (url, "cannot be reached" in reason) == ("", True)
+    cpu_index.answer = lambda path: PORTAL
+    assert own_torch_index(script, cpu_index.url) == ("", f"as {cpu_index.url} has none for this machine")
+
+
+def test_the_commands_can_be_printed(checkout: Path) -> None:
+    """For an installer other than pip; nothing is made."""
+    done = subprocess.run(
+        [sys.executable, "workflow/install.py", "all", "--dry-run", "--torch-index-url", "https://example.org/cpu"],
+        cwd=checkout, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert " -m venv --clear " in lines[0]
+    assert [line.split()[-1] for line in lines[1:]] == ["torch", "wheel", "fairseq-fixed==0.12.3.1",
+                                                        "'.[workflow,train,export,dev]'"]  # fmt: skip
+    assert lines[3].startswith("READTHEDOCS=1 ")
+    assert not (checkout / ".venv" / "install.log").exists()
