@@ -111,7 +111,7 @@ def assert_tables_are_filled(folder: Path, outcome: subprocess.CompletedProcess[
     table2 = (folder / "out" / "tables" / "table2.md").read_text(encoding="utf-8")
     table3 = (folder / "out" / "tables" / "table3.md").read_text(encoding="utf-8")
     assert "27.31 (n=1 of 2)" in table2
-    assert "4.83 \u00b1" in table3  # the mean of 2^2 and 2^2.5
+    assert "4.00, 5.66 (n=2)" in table3  # 2^2 and 2^2.5
     assert (folder / "out" / "report.html").exists()
 
 

@@ -263,7 +263,7 @@ def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Pa
     site = make_site(tmp_path, precision="bf16")
     write_everything(site, hardware=EIGHT_P100)
     found = notes_of(tables_of(site), "Trained in bf16")
-    assert set(found) == {"table2", "table3", "verdicts"}
+    assert set(found) == {"table2", "table3", "conclusions", "verdicts"}
     assert found["table3"][0].startswith("Trained in bf16, unlike the paper's: base, table3_c_n2, big.")
     plain = make_site(tmp_path / "plain")
     write_everything(plain, hardware=EIGHT_P100)
