@@ -10,12 +10,14 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from analysis.logs.checks import AsInRow, Rule, broken_rules
+import msgspec
+
+from analysis.logs.checks import AsInRow, Finding, Rule, broken_rules
 from analysis.logs.facts import Facts, facts_of_generation, final_validation
 from analysis.logs.judged import LoggedEvaluation, LoggedGeneration, LoggedTraining
 from analysis.logs.rows import PaperRow
 from analysis.logs.symbols import Symbols
-from analysis.logs.types import AveragingLog, GenerationLog
+from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 
 NO_FACTS = Facts({}, {})
 _CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")
@@ -23,17 +25,45 @@ _AVERAGE_IN_NAME = re.compile(r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d
 
 
 def training_of(name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]) -> LoggedTraining | None:
-    """Return the training that a generation is of: by its checkpoint's folder, else the only one beside its log."""
-    model_folder = posixpath.normpath(posixpath.dirname(generation.model_path.split(":")[0]) or ".")
+    """Return the training that a generation is of: by its checkpoint's folder, else the only one beside its log.
+
+    Of several that saved into that folder it is the last one above it in its own file, as a job writes them.
+    """
+    file = _file_of(name, generation)
+    above = [
+        one
+        for one in trainings
+        if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
+    ]
+    if not generation.model_path and above:
+        return above[-1]
+    trainings = _without_copies(trainings)
     beside = [one for one in trainings if posixpath.dirname(one.path) == posixpath.dirname(name)]
     if generation.model_path:
-        saved = [one for one in trainings if _is_same_folder(str(one.log.arguments.get("save_dir")), model_folder)]
+        model_folder = posixpath.normpath(posixpath.dirname(generation.model_path.split(":")[0]) or ".")
+        saved_above = [one for one in above if _has_saved_into(one, model_folder)]
+        if saved_above:
+            return saved_above[-1]
+        saved = [one for one in trainings if _has_saved_into(one, model_folder)]
         near = [one for one in saved if one in beside]
         if len(saved) == 1 or len(near) == 1:
             return (near or saved)[0]
         if saved:
             return None
-    return beside[0] if len(beside) == 1 else None
+    return next((found[0] for found in (above, beside) if len(found) == 1), None)
+
+
+def _file_of(name: str, log: TrainingLog | GenerationLog | AveragingLog) -> str:
+    """Return the file of an entry's name, which has the entry's line behind it if the file holds several."""
+    return name.removesuffix(f"@{log.first_line}")
+
+
+def _without_copies(trainings: Sequence[LoggedTraining]) -> list[LoggedTraining]:
+    return [one for index, one in enumerate(trainings) if all(one.log != other.log for other in trainings[:index])]
+
+
+def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
+    return _is_same_folder(str(training.log.arguments.get("save_dir")), model_folder)
 
 
 def _is_same_folder(save_folder: str, model_folder: str) -> bool:
@@ -44,12 +74,32 @@ def _is_same_folder(save_folder: str, model_folder: str) -> bool:
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
+def averagings_near(
+    name: str, generation: GenerationLog, averagings: Sequence[tuple[str, AveragingLog]]
+) -> list[AveragingLog]:
+    """Return the averagings that may have made a generation's checkpoint: the last one above it in its own file.
+
+    Without one there, those of the files beside it; without any, all.
+    """
+    made = [(at, one) for at, one in averagings if _has_name_of(one, generation)]
+    file = _file_of(name, generation)
+    above = [one for at, one in made if _file_of(at, one) == file and one.first_line < generation.first_line]
+    beside = [one for at, one in made if posixpath.dirname(at) == posixpath.dirname(name)]
+    return above[-1:] or beside or [one for _, one in made]
+
+
+def _has_name_of(averaging: AveragingLog, generation: GenerationLog) -> bool:
+    name = posixpath.basename(generation.model_path)
+    return bool(name) and posixpath.basename(averaging.output_path) == name
+
+
 def average_of(generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None) -> str:
     """Return `last5` and so on, from the log of averaging or the checkpoint's name; else what the name says."""
     name = posixpath.basename(generation.model_path)
-    averaging = [one for one in averagings if posixpath.basename(one.output_path) == name and name]
-    if len(averaging) == 1:
-        return f"last{len(averaging[0].input_paths)}"
+    made = [one for one in averagings if _has_name_of(one, generation)]
+    exact = [one for one in made if one.output_path == generation.model_path]
+    if len(sizes := {len(one.input_paths) for one in exact or made}) == 1:
+        return f"last{sizes.pop()}"
     if found := _AVERAGE_IN_NAME.search(name):
         return f"last{found[1] or found[2]}"
     number = _CHECKPOINT_NUMBER.fullmatch(name)
@@ -86,6 +136,31 @@ def judge_generation(
     return LoggedGeneration(
         path=name, log=log, training_path=training.path if training else "", findings=tuple(findings)
     )
+
+
+def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]) -> LoggedGeneration:
+    """Return a generation; with a finding that keeps its BLEU out if an earlier one of the training is the same."""
+    copied = next((one for one in earlier if judged.training_path and _is_copy(judged, one)), None)
+    if copied is None:
+        return judged
+    finding = Finding(
+        rule="one-log-a-generation",
+        severity="error",
+        line=judged.log.first_line,
+        message=f"the same as {copied.path}: it counts once",
+        next_step="nothing; or take the copy out of the folder",
+    )
+    return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
+
+
+def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
+    """Tell whether two generations of one training say the same, wherever in a file they stand."""
+
+    def said(log: GenerationLog) -> GenerationLog:
+        bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)
+        return msgspec.structs.replace(log, first_line=0, last_line=0, bleu=bleu)
+
+    return one.training_path == other.training_path and said(one.log) == said(other.log)
 
 
 def _expected_decoding(row: PaperRow | None, role: str) -> Symbols:

@@ -6,7 +6,15 @@ from pathlib import Path
 import msgspec
 
 from analysis.logs.checks import Rule, broken_rules
-from analysis.logs.evaluations import average_of, evaluation_of, judge_generation, training_of, validation_bleu
+from analysis.logs.evaluations import (
+    average_of,
+    averagings_near,
+    evaluation_of,
+    judge_generation,
+    training_of,
+    validation_bleu,
+    without_copies,
+)
 from analysis.logs.facts import (
     OurAttempts,
     facts_of_training,
@@ -39,13 +47,14 @@ def judge_folder(
             elif isinstance(entry, GenerationLog):
                 generations.append((name, entry))
             else:
-                averagings.append(entry)
+                averagings.append((name, entry))
     evaluations: dict[str, list[LoggedEvaluation]] = {training.path: [] for training in trainings}
     logged = []
     for name, generation in generations:
         training = training_of(name, generation, trainings)
-        average = average_of(generation, averagings, training)
+        average = average_of(generation, averagings_near(name, generation, averagings), training)
         judged = judge_generation(name, generation, training, average, rules)
+        judged = without_copies(judged, logged)
         logged.append(judged)
         evaluation = evaluation_of(judged, training)
         if training is not None and evaluation is not None:
@@ -57,11 +66,9 @@ def judge_folder(
 
 
 def entries_by_name(path: str, log_file: LogFile) -> dict[str, TrainingLog | GenerationLog | AveragingLog]:
-    """Return what a file holds by name: its path, with the first line of each if there are several of a kind."""
-    kinds = [type(entry) for entry in log_file.entries]
-    return {
-        path if kinds.count(type(entry)) == 1 else f"{path}@{entry.first_line}": entry for entry in log_file.entries
-    }
+    """Return what a file holds by name: its path, with the first line of each if there are several."""
+    is_alone = len(log_file.entries) == 1
+    return {path if is_alone else f"{path}@{entry.first_line}": entry for entry in log_file.entries}
 
 
 def _judged_training(

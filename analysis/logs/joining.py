@@ -57,8 +57,8 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         epochs |= part.epoch_by_number
         last_update = max(last_update, part.last_update)
         conflict = conflict or part.conflict
-    first_updates = [part.resumed_update or 0 for part in parts if part.resumed_update is not None][:1]
-    first_updates = first_updates or [part.first_update for part in parts if part.first_update is not None][:1]
+    begins = [part.begin_update for part in parts if part.begin_update is not None]
+    has_begun_anew = any(part.resumed_update == 0 for part in parts)
     arguments = next((part.arguments for part in reversed(parts) if part.arguments is not None), None)
     return TrainingLog(
         first_line=parts[0].line,
@@ -71,7 +71,7 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         validations=tuple(sorted(validations.values(), key=lambda validation: (validation.update, validation.line))),
         epochs=tuple(sorted(epochs.values(), key=lambda epoch: epoch.epoch)),
         last_update=last_update,
-        first_update=first_updates[0] if first_updates else 0,
+        first_update=begins[0] if begins and not has_begun_anew else 0,
         is_done=last.done_seconds is not None,
         is_stopped_early=last.is_stopped_early,
         num_repeated_lines=sum(part.num_repeated_lines for part in parts),

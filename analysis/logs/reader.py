@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
-from analysis.logs.generation import Averaging, Generation, has_generation_event
+from analysis.logs.generation import Averaging, Generation, has_averaging_event, has_generation_event
 from analysis.logs.joining import join_parts
 from analysis.logs.lines import LogText
 from analysis.logs.training import Part, has_event
@@ -86,17 +86,17 @@ class _Reader:
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
-        elif self._parts and self._generation is None and has_event(line):
-            self._parts[-1].read_event(number, line)
-        elif has_generation_event(line):
+        elif has_averaging_event(line):
             averaging = self._averaging.read(number, line)
             if averaging is not None:
                 self.entries.append(averaging)
-            elif b"averag" not in line:
-                if self._generation is None or (self._generation.is_ended and b"loading" in line):
-                    self._begin_generation(number, None)
-                if self._generation is not None:
-                    self._generation.read_event(number, line)
+        elif has_generation_event(line):
+            if self._generation is None or (self._generation.is_ended and b"loading" in line):
+                self._begin_generation(number, None)
+            if self._generation is not None:
+                self._generation.read_event(number, line)
+        elif self._parts and self._generation is None and has_event(line):
+            self._parts[-1].read_event(number, line)
 
     def _read_pending(self, number: int, line: bytes) -> None:
         """Go on with arguments that a terminal wrapped, unless a line of the log begins."""

@@ -21,6 +21,7 @@ _DEVICES = re.compile(rb"training on (\d+) (?:GPUs|devices)")
 _DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d+) types")
 _EXAMPLES = re.compile(rb"loaded ([\d,]+) examples from: (\S+)")
 _GPU = re.compile(rb"rank +\d+: capabilities = .*; name = (.+?) *$")
+_INNER_EPOCH = re.compile(rb'epoch"?:? (\d+)')
 _EARLY = re.compile(rb"early stop since valid performance")
 MAX_DAMAGED_LINES = 20  # named; more say nothing new
 
@@ -53,6 +54,7 @@ class Part:
         self.validation_by_key: dict[tuple[str, int], Validation] = {}
         self.epoch_by_number: dict[int, EpochEnd] = {}
         self.first_update: int | None = None
+        self.first_epoch: int | None = None
         self.last_update = 0
         self.num_parameters: tuple[int, int | None] | None = None
         self.num_devices: int | None = None
@@ -71,6 +73,16 @@ class Part:
         """Whether any update was seen."""
         return self.first_update is not None
 
+    @property
+    def begin_update(self) -> int | None:
+        """The update that it began at, None without any; from nothing if its first statistics are of epoch 1.
+
+        fairseq before 0.9 says nothing of a checkpoint that is not there, and its first statistics may be an epoch's.
+        """
+        if self.resumed_update is not None:
+            return self.resumed_update
+        return 0 if self.first_epoch == 1 else self.first_update
+
     def read_inner(self, number: int, line: bytes) -> None:
         """Take in a line of statistics within an epoch: of these, only the number of updates."""
         self.last_line, self._last_text = number, line
@@ -81,6 +93,8 @@ class Part:
         found = int(update[1])
         if self.first_update is None:
             self.first_update = found
+            epoch = _INNER_EPOCH.search(line)
+            self.first_epoch = None if epoch is None else int(epoch[1])
             self.log_format = self.log_format or ("json" if b'"update"' in line else "simple")
         self.last_update = max(self.last_update, found)
 
@@ -100,15 +114,15 @@ class Part:
         if len(self.damaged_lines) < MAX_DAMAGED_LINES:
             self.damaged_lines.append(number)
 
-    def _saw(self, update: int) -> None:
+    def _saw(self, update: int, epoch: int) -> None:
         if self.first_update is None:
-            self.first_update = update
+            self.first_update, self.first_epoch = update, epoch
         self.last_update = max(self.last_update, update)
 
     def _validation(self, number: int, statistics: Statistics) -> None:
         values = statistics.value_by_name
         update = self.last_update if statistics.update is None else statistics.update
-        self._saw(update)
+        self._saw(update, statistics.epoch)
         self.log_format = self.log_format or statistics.log_format
         found = Validation(
             line=number,
@@ -128,7 +142,7 @@ class Part:
     def _epoch_end(self, number: int, statistics: Statistics) -> None:
         values = statistics.value_by_name
         update = self.last_update if statistics.update is None else statistics.update
-        self._saw(update)
+        self._saw(update, statistics.epoch)
         self.log_format = self.log_format or statistics.log_format
         found = EpochEnd(
             line=number,
