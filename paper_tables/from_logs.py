@@ -17,17 +17,18 @@ from aiayn.hardware import read_hardware
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
 from analysis.logs.averages import AveragedLine, average_trainings
-from analysis.logs.cache import default_cache_folder, list_folder, read_folder
+from analysis.logs.cache import default_cache_folder, read_folder
 from analysis.logs.checks import Finding, read_rules
 from analysis.logs.folder import judge_folder
 from analysis.logs.judged import LoggedFolder
+from analysis.logs.listing import LeftOut, list_folder
 from analysis.logs.rows import PaperRow
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.conditions import PAPER_SCALE
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table, compact
-from paper_tables.layout_log_list import lay_out_logs
+from paper_tables.layout_log_list import lay_out_logs, told_of_file
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
 from paper_tables.page import wrap_page
 from paper_tables.published import read_cells
@@ -44,10 +45,11 @@ FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
 
 
 class Made(NamedTuple):
-    """The pages that were written, that of the logs first, and what was left out of the tables of records."""
+    """The pages that were written, that of the logs first; what the tables of records lack; files not read."""
 
     pages: tuple[Path, ...]
     faults: tuple[RecordFault, ...]
+    not_read: tuple[str, ...] = ()
 
 
 class _Read(NamedTuple):
@@ -56,6 +58,14 @@ class _Read(NamedTuple):
     root: Path
     file_by_path: dict[str, LogFile]
     results_folders_by_scale: dict[str, list[Path]]
+    left_out: list[LeftOut]
+
+    @property
+    def not_read(self) -> tuple[str, ...]:
+        """What should have been read and is not, a sentence each."""
+        refused = ((path, one) for path, one in self.file_by_path.items() if one.refusal is not None)
+        named = (one.why for one in self.left_out if not one.path.rpartition("/")[2].startswith("("))
+        return (*(told_of_file(path, one)[0] for path, one in sorted(refused)), *named)
 
 
 def make_tables_from_logs(
@@ -79,7 +89,7 @@ def make_tables_from_logs(
         write_report(recorded.findings, judge_cells(recorded.findings), tables, page, so_far=False)
         pages.append(page)
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    return Made(tuple(pages), tuple(faults))
+    return Made(tuple(pages), tuple(faults), read.not_read)
 
 
 def _read_folders(folders: Sequence[Path], cache_folder: Path | None) -> _Read:
@@ -87,16 +97,19 @@ def _read_folders(folders: Sequence[Path], cache_folder: Path | None) -> _Read:
     folders = [folder for index, folder in enumerate(folders) if not _is_read_with(folder, index, folders)]
     results_folders_by_scale: dict[str, list[Path]] = {}
     file_by_path: dict[str, LogFile] = {}
+    left_out: list[LeftOut] = []
     for folder in folders:
-        for scale_folder in list_folder(folder).scale_folders:
+        listing = list_folder(folder)
+        for scale_folder in listing.scale_folders:
             place = scale_folder if scale_folder.name else scale_folder.resolve()  # '.' has no name
             results_folders_by_scale.setdefault(place.name, []).append(place.parent)
-        read = read_folder(folder, cache_folder)
+        read = read_folder(folder, cache_folder, paths=listing.log_paths)
         prefix = "" if len(folders) == 1 else f"{folder.as_posix()}/"
         file_by_path |= {f"{prefix}{path}": log_file for path, log_file in read.items()}
+        left_out += [one._replace(path=f"{prefix}{one.path}") for one in listing.left_out]
     root = folders[0] if len(folders) == 1 else Path()
     ordered = {scale: results_folders_by_scale[scale] for scale in SCALES if scale in results_folders_by_scale}
-    return _Read(root, file_by_path, ordered)
+    return _Read(root, file_by_path, ordered, left_out)
 
 
 def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
@@ -133,7 +146,7 @@ def _write_logs(
     for path, finding in _contradictions(judged, recorded_by_scale):
         findings_by_path.setdefault(path, []).append(finding)
     hardware = read_hardware(config_folder / "hardware.yaml")
-    tables = [lay_out_logs(judged, findings_by_path, scale_by_path)]
+    tables = [lay_out_logs(judged, findings_by_path, scale_by_path, read.left_out)]
     if alone or not recorded_by_scale:
         tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
     sections = []
@@ -142,8 +155,8 @@ def _write_logs(
         write_table(table, output_folder / "tables")
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     write_text(_training_lines(lines), output_folder / "trainings.tsv")
-    write_text(_finding_lines(judged, findings_by_path, faults), output_folder / "findings.tsv")
-    page = _render_page(folders, judged, lines, tables, sections, recorded_by_scale)
+    write_text(_finding_lines(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
+    page = _render_page(folders, judged, lines, tables, sections, recorded_by_scale, read.not_read)
     write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
 
@@ -184,7 +197,7 @@ def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> lis
     averages: dict[str, Symbols] = {}
     for join in read_cells():
         pairs_by_system.setdefault(join.system, {})[join.language_pair] = None
-        averages.setdefault(join.system, {})[f"average_{join.role}"] = join.average
+        averages.setdefault(join.system, {})[f"average_{join.role}_{join.language_pair}"] = join.average
     rows = []
     for scale in scales:
         for system, pairs in pairs_by_system.items():
@@ -221,9 +234,12 @@ def _training_lines(lines: Sequence[AveragedLine]) -> str:
 
 
 def _finding_lines(
-    judged: LoggedFolder, findings_by_path: Mapping[str, list[Finding]], faults: Iterable[RecordFault]
+    judged: LoggedFolder,
+    findings_by_path: Mapping[str, list[Finding]],
+    faults: Iterable[RecordFault],
+    left_out: Iterable[LeftOut],
 ) -> str:
-    """Return findings.tsv: a line for each rule that a log breaks, and for each record that is left out."""
+    """Return findings.tsv: a line for each rule that a log breaks, each file not read, each record that is left out."""
     found: list[tuple[str, Finding]] = []
     for training in judged.trainings:
         found += [(training.path, one) for one in (*training.findings, *findings_by_path.get(training.path, ()))]
@@ -232,6 +248,10 @@ def _finding_lines(
         (path, one.rule, one.severity, one.line or "", one.message, one.next_step)
         for path, one in sorted(found, key=lambda entry: (entry[0], entry[1].line))
     ]
+    for path, log_file in sorted(judged.file_by_path.items()):
+        if (refusal := log_file.refusal) is not None:
+            rows.append((path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step))
+    rows += [(one.path, "left-out", "note", "", f"{one.what}: {one.why}", "") for one in left_out]
     rows += [(fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step) for fault in faults]
     return _tab_separated(FINDING_COLUMNS, rows)
 
@@ -251,15 +271,15 @@ def _render_page(
     tables: Sequence[Table],
     sections: Sequence[str],
     recorded_by_scale: Mapping[str, Recorded],
+    not_read: Sequence[str],
 ) -> str:
     """Return the page of the logs; `sections` are the tables as HTML."""
     num_averaged = sum(len(line.trainings) for line in lines)
-    num_refused = sum(log_file.refusal is not None for log_file in judged.file_by_path.values())
     facts = [
         f"{len(judged.file_by_path):,} logs",
         f"{len(judged.trainings):,} trainings, {num_averaged:,} of them in the tables below",
         f"{len(judged.generations):,} generations",
-        f"{num_refused:,} logs that cannot be read",
+        f"{len(not_read):,} files or folders that are not read, named in the table of logs",
     ]
     items = "".join(f"<li>{html.escape(fact)}</li>\n" for fact in facts)
     num_runs_by_scale = {scale: len(recorded.findings.train_by_key) for scale, recorded in recorded_by_scale.items()}

@@ -5,17 +5,23 @@ from collections.abc import Mapping, Sequence
 from analysis.logs.checks import Finding
 from analysis.logs.folder import entries_by_name
 from analysis.logs.judged import LoggedFolder, LoggedTraining
+from analysis.logs.listing import LeftOut
 from analysis.logs.rows import describe_differences
-from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, TrainingLog
+from analysis.logs.symbols import reasons_unknown
+from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
 from paper_tables.layout import DASH, Column, Row, Table, format_value, text_cell
 
 
 def lay_out_logs(
-    folder: LoggedFolder, findings_by_path: dict[str, list[Finding]], scale_by_path: Mapping[str, str]
+    folder: LoggedFolder,
+    findings_by_path: dict[str, list[Finding]],
+    scale_by_path: Mapping[str, str],
+    left_out: Sequence[LeftOut] = (),
 ) -> Table:
     """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why.
 
-    A log in `scale_by_path` is of a run of ours that stands, by its records, in the tables of that scale.
+    What is no log and not read stands below. A log in `scale_by_path` is of a run of ours that stands, by its records,
+    in the tables of that scale.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -28,11 +34,11 @@ def lay_out_logs(
     generation_by_path = {generation.path: generation for generation in folder.generations}
     rows = []
     for path, log_file in sorted(folder.file_by_path.items()):
-        if log_file.refusal is not None:
-            why = f"{path}:{log_file.refusal.line}: {log_file.refusal.text}; copy the log again"
+        told = told_of_file(path, log_file)
+        if told and (log_file.refusal is not None or not log_file.entries):
+            why = _numbered(told)
             rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why, is_filled=False))
-        elif not log_file.entries:
-            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", "no log of fairseq's", is_filled=False))
+            told = []
         for name, entry in entries_by_name(path, log_file).items():
             found = list(findings_by_path.get(name, ()))
             if isinstance(entry, TrainingLog):
@@ -46,8 +52,9 @@ def lay_out_logs(
                 found = [*generation_by_path[name].findings, *found]
             else:
                 row, fills = "", ""
-            why = _numbered([finding.text(path) for finding in found])
+            why = _numbered([*told, *(finding.text(path) for finding in found)])
             rows.append(_log_row(name, describe_entry(entry), row, fills, why, is_filled=bool(fills)))
+    rows += [_log_row(one.path, one.what, "", "", one.why, is_filled=False) for one in left_out]
     return Table(
         name="logs",
         title="Logs",
@@ -56,6 +63,21 @@ def lay_out_logs(
         columns=columns,
         rows=tuple(rows),
     )
+
+
+def told_of_file(path: str, log_file: LogFile) -> list[str]:
+    """Return what is to be said of a file itself: why it cannot be read, or is no log, and bytes that are no text."""
+    told = []
+    if log_file.refusal is not None:
+        place = f"{path}:{log_file.refusal.line}" if log_file.refusal.line else path
+        told.append(f"{place}: {log_file.refusal.text}; {log_file.refusal.next_step}")
+    elif not log_file.num_lines:
+        told.append("is empty: copy the log again")
+    elif not log_file.entries:
+        told.append("no log of fairseq's")
+    if log_file.not_utf8_line:
+        told.append(f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as they are")
+    return told
 
 
 def _numbered(texts: Sequence[str]) -> str:
@@ -95,7 +117,8 @@ def _row_words(training: LoggedTraining) -> str:
         return "none"
     if not match.differences:
         return f"none: {match.nearest.system}'s hyper-parameters, but {training.language_pair or 'unknown languages'}"
-    return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {describe_differences(match.differences)}"
+    differences = describe_differences(match.differences, reasons_unknown(training.log.arguments))
+    return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {differences}"
 
 
 def _fills(training: LoggedTraining, found: Sequence[Finding]) -> str:

@@ -23,8 +23,8 @@ from analysis.doctor.collect import (
 )
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Case, Claim, Reported, Scorer, Search, Trained, Translation
-from analysis.logs.cache import list_logs
 from analysis.logs.evaluations import average_of, metric_of_generation
+from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 

@@ -14,21 +14,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from aiayn.errors import RecordError
-from aiayn.packed import UNPACK_ERRORS, open_unpacked, unpacked_name
-from aiayn.paths import is_scale_folder
+from aiayn.packed import UNPACK_ERRORS, open_unpacked
 from aiayn.provenance import replace_on_success
-from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
-from aiayn.stages import STAGE_VERSIONS
+from analysis.logs.listing import list_logs
 from analysis.logs.types import LogFile
-from analysis.logs.worker import ReadLog, read_in_processes, read_one
+from analysis.logs.worker import ReadLog, read_in_processes, read_one, size_of
 
 logger = logging.getLogger(__name__)
-LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
 READER_MODULES = ("arguments", "generation", "joining", "lines", "reader", "statistics", "training", "types")
 MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
 _BLOCK_BYTES = 1 << 20
@@ -56,54 +51,21 @@ def reader_version() -> str:
     return digest.hexdigest()
 
 
-class Listing(NamedTuple):
-    """What lies below a folder: the paths there of files that may be logs, and the `results/<scale>/` folders."""
+def read_folder(
+    folder: Path,
+    cache_folder: Path | None,
+    *,
+    paths: Sequence[str] | None = None,
+    num_processes: int | None = None,
+) -> dict[str, LogFile]:
+    """Return what each log below a folder holds, by its path there; without `cache_folder` everything is read.
 
-    log_paths: list[str]
-    scale_folders: list[Path]
-
-
-def list_folder(folder: Path) -> Listing:
-    """Return what lies below a folder, in order of name; hidden files are left out, packed ones are not.
-
-    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a `results/<scale>/` none of the
-    text that stages wrote.
+    `paths` are those of `list_logs`, where they are known. A file that cannot be read has a refusal.
 
     Raises:
         RecordError: if there is no such folder.
     """
-    if not folder.is_dir():
-        raise RecordError(f"{folder}: no such folder; name one that holds logs of trainings")
-    log_paths: list[str] = []
-    scale_folders = []
-    for parent, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        found = [name for name in files if not name.startswith(".")]
-        found = [name for name in found if Path(unpacked_name(name)).suffix in LOG_SUFFIXES]
-        found = [name for name in found if Path(parent, name).is_file()]
-        if is_scale_folder(Path(parent)):
-            scale_folders.append(Path(parent))
-            names[:] = [name for name in names if name not in STAGE_VERSIONS]
-        elif ATTEMPTS_NAME in files:  # a run of ours: what else lies there are its launcher's logs, of one attempt each
-            names.clear()
-            found = [name for name in found if unpacked_name(name) == LOG_NAME]
-        inside = Path(parent).relative_to(folder)
-        log_paths += [(inside / name).as_posix() for name in found]
-    return Listing(sorted(log_paths), scale_folders)
-
-
-def list_logs(folder: Path) -> list[str]:
-    """Return the paths, below a folder, of all files that may be logs, as `list_folder` does."""
-    return list_folder(folder).log_paths
-
-
-def read_folder(folder: Path, cache_folder: Path | None, *, num_processes: int | None = None) -> dict[str, LogFile]:
-    """Return what each log below a folder holds, by its path there; without `cache_folder` everything is read.
-
-    Raises:
-        RecordError: if there is no such folder, or a file cannot be read.
-    """
-    paths = list_logs(folder)
+    paths = list_logs(folder) if paths is None else paths
     num_processes = num_processes or _num_cpus()
     if cache_folder is None:
         return {path: read.file for path, read in _read(folder, paths, num_processes).items()}
@@ -129,20 +91,20 @@ def _num_cpus() -> int:
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a file's unpacked bytes; '' if it cannot be unpacked, which the reader will say."""
+    """Return the digest of a file's unpacked bytes; '' if they cannot all be read, which the reader will say."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open_unpacked(path) as blocks:
             while block := blocks.read(_BLOCK_BYTES):
                 digest.update(block)
-    except UNPACK_ERRORS:
+    except (*UNPACK_ERRORS, OSError):
         return ""
     return digest.hexdigest()
 
 
 def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, ReadLog]:
     """Read files, on several processes if they are worth it."""
-    num_bytes = sum((folder / path).stat().st_size for path in paths)
+    num_bytes = sum(size_of(str(folder / path)) for path in paths)
     num_processes = min(num_processes, num_bytes // MIN_BYTES_PER_PROCESS, len(paths))
     whole_paths = [str((folder / path).resolve()) for path in paths]
     if num_processes <= 1:

@@ -42,6 +42,21 @@ class _Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return what was found and what expected, if the check fails; nothing if it holds or does not apply."""
         raise NotImplementedError
 
+    def untold(self, evidence: Evidence) -> str:
+        """Return the name of what the log would have to tell for the check to look; '' if it could, or need not."""
+        return ""
+
+
+class Known(_Check, frozen=True, kw_only=True, tag="known"):
+    """The fact is told, whatever its value: 0 is one."""
+
+    fact: str
+
+    def fault(self, evidence: Evidence) -> Fault:
+        """As `_Check.fault`."""
+        value = evidence.facts[self.fact]
+        return (None, "told") if value is None else None
+
 
 class Holds(_Check, frozen=True, kw_only=True, tag="holds"):
     """The fact is there and true, or above 0; unknown is a fault, unless `if_known`."""
@@ -81,20 +96,26 @@ class AtLeast(_Check, frozen=True, kw_only=True, tag="at_least"):
 
 
 class Near(_Check, frozen=True, kw_only=True, tag="near"):
-    """The fact is another's value, within a relative tolerance; where either is unknown, nothing is said."""
+    """The fact is another's value, within a relative tolerance; where it is unknown that is said, unless `if_known`."""
 
     fact: str
     to: str
     tolerance: float = 0.0
+    if_known: bool = False
 
     def fault(self, evidence: Evidence) -> Fault:
         """As `_Check.fault`."""
         value, other = evidence.facts[self.fact], evidence.facts[self.to]
         return None if value is None or other is None or are_equal(value, other, self.tolerance) else (value, other)
 
+    def untold(self, evidence: Evidence) -> str:
+        """As `_Check.untold`."""
+        is_asked = evidence.facts[self.to] is not None and not self.if_known
+        return self.fact if is_asked and evidence.facts[self.fact] is None else ""
+
 
 class AsInRow(_Check, frozen=True, kw_only=True, tag="as_in_row"):
-    """A symbol is that of the row's system (workflow/config/systems/), within a tolerance; unknown says nothing."""
+    """A symbol is that of the row's system (workflow/config/systems/), within a tolerance; an unknown one is said."""
 
     symbol: str
     tolerance: float = 0.0
@@ -105,6 +126,10 @@ class AsInRow(_Check, frozen=True, kw_only=True, tag="as_in_row"):
         if found is None or expected is None or are_equal(found, expected, self.tolerance):
             return None
         return found, expected
+
+    def untold(self, evidence: Evidence) -> str:
+        """As `_Check.untold`."""
+        return self.symbol if self.symbol in evidence.expected and self.symbol not in evidence.found else ""
 
 
 class OneValue(_Check, frozen=True, kw_only=True, tag="one_value"):
@@ -119,7 +144,7 @@ class Distinct(_Check, frozen=True, kw_only=True, tag="distinct"):
     fact: str
 
 
-Check = Holds | IsZero | AtLeast | Near | AsInRow | OneValue | Distinct
+Check = Known | Holds | IsZero | AtLeast | Near | AsInRow | OneValue | Distinct
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -200,6 +225,19 @@ def broken_rules(
         if fault is not None:
             findings[rule.id] = _finding(rule, facts, *fault)
     return list(findings.values())
+
+
+def untold_finding(
+    rules: list[Rule], of: Subject, facts: Facts, *, scale: str, found: Symbols, expected: Symbols
+) -> list[Finding]:
+    """Return the note on what the log does not tell, so that rules about it could not look; [] if all is told."""
+    evidence = Evidence(facts.value_by_name, found, expected)
+    asked = (rule for rule in rules if rule.of == of and scale in rule.scales)
+    names = dict.fromkeys(name for rule in asked if (name := rule.check.untold(evidence)))
+    if not names:
+        return []
+    message = f"the log does not tell {', '.join(names)}: taken for the row's, without looking"
+    return [Finding(rule="untold", severity="note", line=0, message=message, next_step="look them up elsewhere")]
 
 
 def broken_together(rule: Rule, facts_by_path: Mapping[str, Facts]) -> dict[str, Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.logs.checks import AsInRow, Finding, Rule, broken_rules
+from analysis.logs.checks import AsInRow, Finding, Rule, broken_rules, untold_finding
 from analysis.logs.facts import Facts, facts_of_generation, final_validation
 from analysis.logs.judged import LoggedEvaluation, LoggedGeneration, LoggedTraining
 from analysis.logs.rows import PaperRow
@@ -31,9 +31,7 @@ def training_of(name: str, generation: GenerationLog, trainings: Sequence[Logged
     """
     file = _file_of(name, generation)
     above = [
-        one
-        for one in trainings
-        if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
+        one for one in trainings if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
     ]
     if not generation.model_path and above:
         return above[-1]
@@ -116,21 +114,19 @@ def judge_generation(
 ) -> LoggedGeneration:
     """Return a generation with the rules that it breaks; without a training of a row, its settings are no question."""
     row = training.match.row if training else None
-    facts = facts_of_generation(log, average, training is not None)
+    pair = training.language_pair if training else ""
+    facts = facts_of_generation(log, average, training is not None, pair)
     found: Symbols = {"average": average}
     if log.bleu is not None:
         found["beam_size"] = log.bleu.beam_size
     alpha = log.arguments.get("lenpen")
     if isinstance(alpha, int | float):
         found["length_penalty_alpha"] = float(alpha)
-    findings = broken_rules(
-        rules,
-        "generation",
-        facts,
-        scale=row.scale if row else "paper",
-        found=found,
-        expected=_expected_decoding(row, "dev" if facts.value_by_name["subset"] == "valid" else "test"),
-    )
+    scale = row.scale if row else "paper"
+    expected = _expected_decoding(row, "dev" if facts.value_by_name["subset"] == "valid" else "test", pair)
+    findings = broken_rules(rules, "generation", facts, scale=scale, found=found, expected=expected)
+    if row is not None:
+        findings += untold_finding(rules, "generation", facts, scale=scale, found=found, expected=expected)
     if training is None:
         findings = [finding for finding in findings if finding.severity == "error"]
     return LoggedGeneration(
@@ -163,10 +159,10 @@ def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
     return one.training_path == other.training_path and said(one.log) == said(other.log)
 
 
-def _expected_decoding(row: PaperRow | None, role: str) -> Symbols:
+def _expected_decoding(row: PaperRow | None, role: str, language_pair: str) -> Symbols:
     if row is None:
         return {}
-    average = row.decoding.get(f"average_{role}")
+    average = row.decoding.get(f"average_{role}_{language_pair}")
     return row.decoding | ({"average": average} if average is not None else {})
 
 
@@ -213,7 +209,9 @@ def validation_bleu(training: LoggedTraining, rules: list[Rule]) -> list[LoggedE
     found: Symbols = {"beam_size": search.get("beam", 1), "length_penalty_alpha": float(search.get("lenpen", 1.0))}
     asked = [rule for rule in rules if rule.of == "generation" and isinstance(rule.check, AsInRow)]
     scale = row.scale if row else "paper"
-    expected = {key: value for key, value in _expected_decoding(row, "dev").items() if key in found}
+    expected = {
+        key: value for key, value in _expected_decoding(row, "dev", training.language_pair).items() if key in found
+    }
     findings = broken_rules(asked, "generation", NO_FACTS, scale=scale, found=found, expected=expected)
     return [
         LoggedEvaluation(

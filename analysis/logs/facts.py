@@ -23,8 +23,9 @@ VERSION_BY_FORM = {
 }
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences".
 TRAINING_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 4_500_000, "en-fr": 36_000_000}
-DEV_PAIRS = 3000  # newstest2013
-TEST_PAIRS = 3003  # newstest2014
+DEV_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 3000}  # newstest2013, Table 3's; the paper names no dev set of En-Fr
+TEST_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 3003, "en-fr": 3003}  # newstest2014, full
+FILTERED_SET_BY_LANGUAGE_PAIR = {"en-de": "; 2,737 sentences are the filtered newstest2014"}  # En-Fr's is the full one
 
 
 class Facts(NamedTuple):
@@ -128,7 +129,7 @@ def _facts_of_data(training: TrainingLog) -> dict[str, Fact]:
         "num_training_pairs": training.num_pairs_by_split.get("train"),
         "expected_training_pairs": TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(pair),
         "num_dev_pairs": training.num_pairs_by_split.get(dev_subset(training)),
-        "expected_dev_pairs": DEV_PAIRS,
+        "expected_dev_pairs": DEV_PAIRS_BY_LANGUAGE_PAIR.get(pair),
     }
 
 
@@ -218,11 +219,16 @@ def _missing_validations(training: TrainingLog) -> list[int]:
     return sorted({update for update in due if update not in updates})
 
 
-def facts_of_generation(generation: GenerationLog, average: str, has_training: bool) -> Facts:
+def subset_of(generation: GenerationLog) -> str:
+    """Return what was translated: `test`, `valid`, or another subset; '' if the log does not say."""
+    return generation.bleu.subset if generation.bleu else str(generation.arguments.get("gen_subset") or "")
+
+
+def facts_of_generation(generation: GenerationLog, average: str, has_training: bool, language_pair: str) -> Facts:
     """Return all that rules may ask of a generation; `average` is `last5`, or what else its checkpoint's name says."""
+    expected = DEV_PAIRS_BY_LANGUAGE_PAIR if subset_of(generation) == "valid" else TEST_PAIRS_BY_LANGUAGE_PAIR
     bleu = generation.bleu
     arguments: Mapping[str, Argument] = generation.arguments
-    subset = bleu.subset if bleu else str(arguments.get("gen_subset") or "")
     values: dict[str, Fact] = {
         "is_ended": bleu is not None,
         "is_whole": generation.truncated_line is None,
@@ -234,8 +240,9 @@ def facts_of_generation(generation: GenerationLog, average: str, has_training: b
         "num_sentences": generation.num_sentences,
         "num_hypotheses": generation.num_hypotheses or None,
         "num_scored": generation.num_sentences or generation.num_hypotheses or None,
-        "expected_sentences": DEV_PAIRS if subset == "valid" else TEST_PAIRS,
-        "subset": subset,
+        "expected_sentences": expected.get(language_pair),
+        "filtered_set": FILTERED_SET_BY_LANGUAGE_PAIR.get(language_pair, ""),
+        "subset": subset_of(generation),
         "average": average,
         "one": 1,
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.logs.checks import Rule, broken_rules
+from analysis.logs.checks import Rule, broken_rules, untold_finding
 from analysis.logs.evaluations import (
     average_of,
     averagings_near,
@@ -26,7 +26,7 @@ from analysis.logs.facts import (
 )
 from analysis.logs.judged import PERPLEXITY_METRIC, LoggedEvaluation, LoggedFolder, LoggedTraining
 from analysis.logs.rows import PaperRow, find_row
-from analysis.logs.symbols import is_ours, symbols_of_arguments
+from analysis.logs.symbols import OURS_ONLY, is_ours, symbols_of_arguments
 from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLog
 
 
@@ -80,15 +80,13 @@ def _judged_training(
     match = find_row(symbols, pair, sought)
     facts = facts_of_training(log, attempts)
     row = match.row
-    findings = broken_rules(
-        rules,
-        "training",
-        facts,
-        scale=row.scale if row else "paper",
-        found=symbols,
-        expected=row.symbols if row else {},
-    )
-    if row is None:  # what the paper's corpus and settings are is then no question
+    scale, expected = (row.scale, row.symbols) if row else ("paper", {})
+    if not is_ours(log.arguments):  # which then has no choice of these
+        expected = {name: value for name, value in expected.items() if name not in OURS_ONLY}
+    findings = broken_rules(rules, "training", facts, scale=scale, found=symbols, expected=expected)
+    if row is not None:
+        findings += untold_finding(rules, "training", facts, scale=scale, found=symbols, expected=expected)
+    else:  # what the paper's corpus and settings are is then no question
         findings = [finding for finding in findings if finding.severity != "apart"]
     seconds = seconds_of(log, attempts)
     gpu_seconds = attempts.gpu_seconds if attempts else None

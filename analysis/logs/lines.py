@@ -1,10 +1,12 @@
 """A log file as lines, in blocks: memory does not grow with the file, whatever it holds. gzip and xz are unpacked.
 
-A line ends at LF alone and is counted so. Within it, what a terminal would show is kept apart: each piece between
-carriage returns (tqdm rewrites its line so) counts as a line of its own with the same number; CRLF is one end. Colours
-and cursor movements are taken out, and so is the rank that `srun --label` puts before a line.
+A file that cannot be read, or not to its end, has a fault with its line and a next step. A line ends at LF alone and is
+counted so. Within it, what a terminal would show is kept apart: each piece between carriage returns (tqdm rewrites its
+line so) counts as a line of its own with the same number; CRLF is one end. Colours and cursor movements are taken out,
+and so is the rank that `srun --label` puts before a line.
 """
 
+import codecs
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
+from analysis.logs.types import Refusal
 
 BLOCK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 22
@@ -23,9 +26,10 @@ RANK_LABEL = re.compile(rb"^\s*\[?(?:rank ?)?(\d+)\]?: (?=\d{4}-|\||\{|Namespace
 class LogText:
     """The lines of one file, read once; after the last block `digest` is that of its bytes, unpacked.
 
-    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` is
-    (line, reason) where reading ended for a fault: bytes that are no text, a line longer than MAX_LINE_BYTES, or a
-    packed file that is cut or damaged.
+    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` says where
+    reading ended and why: bytes that are no text, UTF-16, a line longer than MAX_LINE_BYTES, a packed file that is cut
+    or damaged, or a file that the system does not give. Bytes that are no UTF-8 are read as they are:
+    `not_utf8_line` is the first line with one, 0 without.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +37,8 @@ class LogText:
         self.num_lines = 0
         self.num_other_ranks_lines = 0
         self.cut_piece = b""
-        self.fault: tuple[int, str] | None = None
+        self.fault: Refusal | None = None
+        self.not_utf8_line = 0
         self.digest = ""
         self._has_labels: bool | None = None
 
@@ -41,14 +46,26 @@ class LogText:
         """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines need no look."""
         hashed = hashlib.blake2b(digest_size=16)
         rest = b""
-        with open_unpacked(self.path) as blocks:
+        try:
+            stream = open_unpacked(self.path)
+        except OSError as error:
+            self.fault = _unreadable(error)
+            return
+        is_first = True
+        with stream as blocks:
             while block := self._read(blocks):
                 hashed.update(block)
-                if b"\0" in block:
-                    self.fault = (self.num_lines + 1, "holds a zero byte: no text")
+                if is_first:
+                    block, is_first = block.removeprefix(codecs.BOM_UTF8), False
+                    self.fault = _utf_16(block)
+                if self.fault is None and b"\0" in block:
+                    self.fault = self._zero_byte(block)
+                if self.fault is not None:
                     return
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop()
+                if not block.isascii():
+                    self._note_encoding(lines)
                 if self._has_labels is None and lines:
                     self._has_labels = any(RANK_LABEL.match(line) for line in lines[:NUM_LINES_SNIFFED])
                 is_plain = b"\r" not in block and b"\x1b" not in block and not self._has_labels
@@ -57,12 +74,14 @@ class LogText:
                 if len(rest) > MAX_LINE_BYTES:
                     rest = rest[rest.rfind(b"\r") + 1 :]  # a bar that was rewritten for hours: only its end is kept
                     if len(rest) > MAX_LINE_BYTES:
-                        self.fault = (self.num_lines + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes: no log")
+                        text = f"a line of more than {MAX_LINE_BYTES:,} bytes: no log"
+                        self.fault = Refusal(line=self.num_lines + 1, text=text, next_step="take it out of the folder")
                         return
         if self.fault is not None:
             return
         self.digest = hashed.hexdigest()
         if rest:
+            self._note_encoding([rest])
             for _, piece in self._pieces([rest]):
                 self.cut_piece = piece
             self.num_lines += 1
@@ -72,8 +91,24 @@ class LogText:
         try:
             return blocks.read(BLOCK_BYTES)
         except UNPACK_ERRORS as error:
-            self.fault = (self.num_lines + 1, f"cannot be unpacked on from here ({error})")
-            return b""
+            self.fault = Refusal(line=self.num_lines + 1, text=f"cannot be unpacked on from here ({error})")
+        except OSError as error:
+            self.fault = _unreadable(error)
+        return b""
+
+    def _zero_byte(self, block: bytes) -> Refusal:
+        line = self.num_lines + 1 + block.count(b"\n", 0, block.index(b"\0"))
+        step = "take it out of the folder" if line == 1 else "take the zero bytes out (tr -d '\\000'), or copy it again"
+        return Refusal(line=line, text="holds a zero byte: no text", next_step=step)
+
+    def _note_encoding(self, lines: list[bytes]) -> None:
+        if not self.not_utf8_line:
+            for number, line in enumerate(lines, self.num_lines + 1):
+                try:
+                    line.decode("utf-8")
+                except UnicodeDecodeError:
+                    self.not_utf8_line = number
+                    return
 
     def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
         """Return what a terminal would show of each line, piece by piece, of rank 0 alone where lines are labelled."""
@@ -86,3 +121,22 @@ class LogText:
                 elif piece:
                     found.append((number, piece[label.end() :] if label is not None else piece))
         return found
+
+
+def _unreadable(error: OSError) -> Refusal:
+    text = f"cannot be read ({error.strerror or error})"
+    return Refusal(line=0, text=text, next_step="make it readable, or take it out of the folder")
+
+
+def _utf_16(block: bytes) -> Refusal | None:
+    """Return the refusal of a file that begins as UTF-16, with its mark or without."""
+    even, odd = block[0:100:2].count(0), block[1:100:2].count(0)
+    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "UTF-16"
+    elif odd > 4 * max(1, even):
+        name = "UTF-16LE"
+    elif even > 4 * max(1, odd):
+        name = "UTF-16BE"
+    else:
+        return None
+    return Refusal(line=1, text="UTF-16, as PowerShell writes it", next_step=f"convert it: iconv -f {name} -t UTF-8")

@@ -12,7 +12,7 @@ from analysis.logs.generation import Averaging, Generation, has_averaging_event,
 from analysis.logs.joining import join_parts
 from analysis.logs.lines import LogText
 from analysis.logs.training import Part, has_event
-from analysis.logs.types import LogEntry, LogFile, LogNote
+from analysis.logs.types import LogEntry, LogFile, Refusal
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
@@ -26,10 +26,7 @@ MAX_ARGUMENT_BYTES = 1 << 18
 def read_log(path: Path) -> tuple[LogFile, str]:
     """Return what a file holds, and the digest of the bytes that were read.
 
-    A file that is no log of fairseq's has no entries and no refusal; one that cannot be read on has a refusal.
-
-    Raises:
-        OSError: if the file cannot be opened or read.
+    A file that is no log of fairseq's has no entries and no refusal; one that cannot be read, or not on, has a refusal.
     """
     text = LogText(path)
     reader = _Reader()
@@ -38,10 +35,14 @@ def read_log(path: Path) -> tuple[LogFile, str]:
             reader.read(number, line)
     reader.finish(text.num_lines, text.cut_piece)
     if text.fault is not None:
-        refusal = LogNote(line=text.fault[0], text=text.fault[1])
-        return LogFile(num_lines=text.num_lines, entries=(), refusal=refusal), text.digest
-    entries = tuple(sorted(reader.entries, key=lambda entry: entry.first_line))
-    return LogFile(num_lines=text.num_lines, entries=entries, refusal=reader.refusal), text.digest
+        return LogFile(num_lines=text.num_lines, entries=(), refusal=text.fault), text.digest
+    log_file = LogFile(
+        num_lines=text.num_lines,
+        entries=tuple(sorted(reader.entries, key=lambda entry: entry.first_line)),
+        refusal=reader.refusal,
+        not_utf8_line=text.not_utf8_line,
+    )
+    return log_file, text.digest
 
 
 class _Reader:
@@ -49,7 +50,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
-        self.refusal: LogNote | None = None
+        self.refusal: Refusal | None = None
         self._parts: list[Part] = []
         self._generation: Generation | None = None
         self._generations: list[Generation] = []
@@ -119,7 +120,7 @@ class _Reader:
         first_line, number = self._pending[0], self._pending_line
         self._pending = []
         if is_open(text):
-            self.refusal = self.refusal or LogNote(
+            self.refusal = self.refusal or Refusal(
                 line=number, text="the arguments are cut: their brackets do not close"
             )
             return

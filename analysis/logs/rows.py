@@ -1,7 +1,7 @@
 """Finds the row of the paper's tables that a log is of, by its hyper-parameters; else the nearest, and what differs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from analysis.logs.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal
@@ -75,13 +75,21 @@ def _distance(differences: Sequence[Difference]) -> tuple[int, float]:
     return len(differences), reach
 
 
-def describe_differences(differences: Sequence[Difference], limit: int = 6) -> str:
-    """Return `d_model 256, not 512`, and so on; at most `limit` of them in full."""
-    texts = [
-        f"{difference.symbol} {'not in the log' if difference.found is None else difference.found}, "
-        f"not {difference.expected}"
-        for difference in differences[:limit]
-    ]
+def describe_differences(
+    differences: Sequence[Difference], reason_by_symbol: Mapping[str, str] | None = None, limit: int = 6
+) -> str:
+    """Return `d_model 256, not 512`, and so on; at most `limit` of them in full.
+
+    `reason_by_symbol` says why the log's own words do not tell a symbol (`symbols.reasons_unknown`).
+    """
+    texts = []
+    for difference in differences[:limit]:
+        reason = (reason_by_symbol or {}).get(difference.symbol)
+        found = "not in the log" if difference.found is None else difference.found
+        if difference.found is None and reason:
+            texts.append(f"{difference.symbol} unknown ({reason}), the row has {difference.expected}")
+        else:
+            texts.append(f"{difference.symbol} {found}, not {difference.expected}")
     if len(differences) > limit:
         texts.append(f"and {len(differences) - limit} more")
     return "; ".join(texts)

@@ -138,9 +138,21 @@ class AveragingLog(LogStruct, frozen=True, kw_only=True, tag="averaging"):
 LogEntry = TrainingLog | GenerationLog | AveragingLog
 
 
+class Refusal(LogStruct, frozen=True, kw_only=True):
+    """Why a file, or what follows in it, is not read; `line` is 0 where it could not be opened or read at all."""
+
+    line: int
+    text: str
+    next_step: str = "copy the log again"
+
+
 class LogFile(LogStruct, frozen=True, kw_only=True):
-    """All that one file holds; `refusal` says with its line why it holds nothing that can be used."""
+    """All that one file holds; `refusal` says with its line why it holds nothing that can be used.
+
+    `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any.
+    """
 
     num_lines: int
     entries: tuple[LogEntry, ...]
-    refusal: LogNote | None = None
+    refusal: Refusal | None = None
+    not_utf8_line: int = 0

@@ -20,33 +20,33 @@ from analysis.logs.types import LogFile, LogStruct
 
 
 class ReadLog(LogStruct, frozen=True, kw_only=True):
-    """What one file holds, and the digest of its bytes; `error` says why it could not be read."""
+    """What one file holds, and the digest of its bytes; '' if they could not all be read."""
 
     file: LogFile
     digest: str
-    error: str = ""
 
 
 def read_one(path: str) -> ReadLog:
-    """Read one file in this process.
-
-    Raises:
-        RecordError: if it cannot be opened or read.
-    """
-    try:
-        log_file, digest = read_log(Path(path))
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror}); take it out of the folder") from error
+    """Read one file in this process; one that cannot be read has a refusal that says so."""
+    log_file, digest = read_log(Path(path))
     return ReadLog(file=log_file, digest=digest)
+
+
+def size_of(path: str) -> int:
+    """Return a file's size in bytes; 0 if the system does not tell it, which reading will say."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def read_in_processes(paths: Sequence[str], num_processes: int) -> list[ReadLog]:
     """Read files on so many processes, the largest first and in turn; the result is in the order of `paths`.
 
     Raises:
-        RecordError: if a file cannot be read, or a process dies.
+        RecordError: if a process dies.
     """
-    by_size = sorted(range(len(paths)), key=lambda index: -os.path.getsize(paths[index]))
+    by_size = sorted(range(len(paths)), key=lambda index: -size_of(paths[index]))
     shares = [by_size[first::num_processes] for first in range(num_processes)]
     folders = [str(Path(module).resolve().parents[1]) for module in (__file__, aiayn.__file__ or __file__)]
     inherited = os.environ.get("PYTHONPATH", "")
@@ -67,20 +67,12 @@ def read_in_processes(paths: Sequence[str], num_processes: int) -> list[ReadLog]
         if worker.returncode:
             raise RecordError(f"a process that read logs died (exit code {worker.returncode}); its message is above")
         found |= dict(zip(share, msgspec.msgpack.decode(output, type=list[ReadLog]), strict=True))
-    for index in range(len(paths)):
-        if found[index].error:
-            raise RecordError(found[index].error)
     return [found[index] for index in range(len(paths))]
 
 
 def main() -> None:
     """Read the files whose paths stand on standard input, and write what they hold to standard output."""
-    results = []
-    for path in msgspec.json.decode(sys.stdin.buffer.read(), type=list[str]):
-        try:
-            results.append(read_one(path))
-        except RecordError as error:
-            results.append(ReadLog(file=LogFile(num_lines=0, entries=()), digest="", error=str(error)))
+    results = [read_one(path) for path in msgspec.json.decode(sys.stdin.buffer.read(), type=list[str])]
     sys.stdout.buffer.write(msgspec.msgpack.encode(results))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from aiayn.errors import RecordError
 from analysis.logs import cache
-from analysis.logs.cache import default_cache_folder, list_logs, read_folder, reader_version
+from analysis.logs.cache import default_cache_folder, read_folder, reader_version
+from analysis.logs.listing import list_logs
 from analysis.logs.types import LogFile, TrainingLog
 from analysis.logs.worker import read_in_processes, read_one
 from tests.logs.factory import TrainingText, write
@@ -121,12 +122,14 @@ def test_several_processes_read_what_one_reads(folder: Path, monkeypatch: pytest
     assert read_folder(folder, None, num_processes=2) == expected
 
 
-def test_a_file_that_cannot_be_read_is_named_by_any_process(folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_refused_by_any_process(folder: Path) -> None:
     paths = [str(folder / "a.log"), str(folder / "b")]  # the second is a folder
-    with pytest.raises(RecordError, match=r"b: cannot be read \(Is a directory\); take it out of the folder"):
-        read_one(paths[1])
-    with pytest.raises(RecordError, match=r"b: cannot be read \(Is a directory\)"):
-        read_in_processes(paths, 2)
+    refusal = read_one(paths[1]).file.refusal
+    assert refusal is not None
+    assert (refusal.line, refusal.text) == (0, "cannot be read (Is a directory)")
+    found = read_in_processes(paths, 2)
+    assert [one.file.refusal for one in found] == [None, refusal]
+    assert len(found[0].file.entries) == 1
 
 
 def test_a_process_that_dies_is_no_success(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

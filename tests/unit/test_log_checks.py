@@ -354,7 +354,9 @@ def test_facts_that_rules_ask_for_exist(tmp_path: Path) -> None:
     assert isinstance(generation, GenerationLog)
     known = {
         "training": facts_of_training(training, None).value_by_name.keys(),
-        "generation": facts_of_generation(generation, "last5", has_training=True).value_by_name.keys(),
+        "generation": facts_of_generation(
+            generation, "last5", has_training=True, language_pair="en-de"
+        ).value_by_name.keys(),
     }
     for rule in RULES:
         asked = {getattr(rule.check, name) for name in ("fact", "than", "to") if hasattr(rule.check, name)}

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.cache import list_logs, read_folder
+from analysis.logs.cache import read_folder
 from analysis.logs.checks import read_rules
 from analysis.logs.evaluations import metric_of_generation
 from analysis.logs.folder import judge_folder
 from analysis.logs.judged import LoggedFolder
+from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog, TrainingLog
 from paper_tables.from_logs import read_rows
@@ -57,7 +58,7 @@ def test_json_without_times_whose_validations_name_no_update(judged: LoggedFolde
     assert (logged.row.system, logged.language_pair) == ("big_enfr", "en-fr")
     assert rules_of(judged, logged.path, "error") == []
     assert rules_of(judged, logged.path, "apart") == [
-        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update", "dev-pairs",
+        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update",
     ]  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 PACKED_SUFFIXES = (".gz", ".xz")
+_FIRST_BYTES = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}  # RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
 UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)  # a packed file that is cut or damaged
 _BLOCK_BYTES = 1 << 20
 
 
 def unpacked_name(name: str) -> str:
     """Return a file's name without the suffix of its packer: `train.log` for `train.log.xz`."""
-    return name[: -len(PACKED_SUFFIXES[0])] if name.endswith(PACKED_SUFFIXES) else name
+    return name[: -len(PACKED_SUFFIXES[0])] if name.lower().endswith(PACKED_SUFFIXES) else name
 
 
 def find_packed(path: Path) -> Path | None:
@@ -24,14 +25,18 @@ def find_packed(path: Path) -> Path | None:
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """Open a file for reading, unpacked if its name says that it is packed.
+    """Open a file for reading, unpacked if its first bytes or its name say that it is packed.
 
     Raises:
-        OSError: if there is no such file. Reading on may raise one of UNPACK_ERRORS.
+        OSError: if there is no such file, or it cannot be read. Reading on may raise one of UNPACK_ERRORS.
     """
-    if path.suffix == ".gz":
+    with path.open("rb") as content:
+        first_bytes = content.read(max(map(len, _FIRST_BYTES.values())))
+    packed = (suffix for suffix, expected in _FIRST_BYTES.items() if first_bytes.startswith(expected))
+    suffix = next(packed, path.suffix.lower())
+    if suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
-    return cast(BinaryIO, lzma.open(path, "rb")) if path.suffix == ".xz" else path.open("rb")
+    return cast(BinaryIO, lzma.open(path, "rb")) if suffix == ".xz" else path.open("rb")
 
 
 def unpacked_sha256(path: Path) -> str:

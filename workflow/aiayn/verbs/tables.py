@@ -20,6 +20,9 @@ from pathlib import Path
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 
 
+MAX_NOT_READ = 20  # files that are named on the terminal
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn tables`."""
     from aiayn.plan.config import add_changes_argument
@@ -57,6 +60,11 @@ def run(args: argparse.Namespace) -> None:
         made = make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder())
         for fault in made.faults:
             print(f"aiayn tables: {fault.text}", file=sys.stderr)
+        for sentence in made.not_read[:MAX_NOT_READ]:
+            print(f"aiayn tables: {sentence}", file=sys.stderr)
+        if len(made.not_read) > MAX_NOT_READ:
+            num_others = len(made.not_read) - MAX_NOT_READ
+            print(f"aiayn tables: {num_others:,} more are not read; the table of logs names them", file=sys.stderr)
         print(*made.pages, sep="\n")
         return
     if args.config and args.configfile is None:
