@@ -240,7 +240,7 @@ def facts_of_generation(generation: GenerationLog, average: str, has_training: b
         "num_sentences": generation.num_sentences,
         "num_hypotheses": generation.num_hypotheses or None,
         "num_scored": generation.num_sentences or generation.num_hypotheses or None,
-        "expected_sentences": expected.get(language_pair),
+        "expected_sentences": expected.get(language_pair) if subset_of(generation) else None,
         "filtered_set": FILTERED_SET_BY_LANGUAGE_PAIR.get(language_pair, ""),
         "subset": subset_of(generation),
         "average": average,

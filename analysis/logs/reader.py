@@ -87,6 +87,8 @@ class _Reader:
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
+        elif self._parts and (b"done training" in line or b"early stop" in line):  # also after it has translated
+            self._parts[-1].read_event(number, line)
         elif has_averaging_event(line):
             averaging = self._averaging.read(number, line)
             if averaging is not None:

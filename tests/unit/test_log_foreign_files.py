@@ -113,6 +113,16 @@ def test_a_save_folder_named_for_an_average_is_no_averaging(tmp_path: Path) -> N
     assert training.starts[0].resumed_update == 0
 
 
+def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> None:
+    lines = replace(ONE, form="print").lines()
+    translated = "| Translated 445 sentences (12340 tokens) in 2.0s (220.00 sentences/s, 6170.00 tokens/s)"
+    folder = write(tmp_path / "logs", {"a.log": "\n".join([*lines[:-1], translated, lines[-1]]) + "\n"})
+    found = judged(folder)
+    assert found.trainings[0].log.is_done
+    (generation,) = found.generations
+    assert "test-set-size" not in rules_of(generation.findings)  # nothing says which set it is
+
+
 def test_a_copy_of_a_generation_counts_once_and_is_named(tmp_path: Path) -> None:
     files = {"a.log": ONE.text(), "average.log": AVERAGING, "g.log": GENERATION.text(), "h.log": GENERATION.text()}
     folder = write(tmp_path / "logs", files)
