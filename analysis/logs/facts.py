@@ -23,8 +23,10 @@ VERSION_BY_FORM = {
 }
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences".
 TRAINING_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 4_500_000, "en-fr": 36_000_000}
-DEV_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 3000}  # newstest2013, Table 3's; the paper names no dev set of En-Fr
-TEST_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 3003, "en-fr": 3003}  # newstest2014, full
+DEV_PAIRS = 3000  # newstest2013
+TEST_PAIRS = 3003  # newstest2014, full
+DEV_PAIRS_BY_LANGUAGE_PAIR = {"en-de": DEV_PAIRS}  # Table 3's; the paper names no dev set of En-Fr
+TEST_PAIRS_BY_LANGUAGE_PAIR = {"en-de": TEST_PAIRS, "en-fr": TEST_PAIRS}
 FILTERED_SET_BY_LANGUAGE_PAIR = {"en-de": "; 2,737 sentences are the filtered newstest2014"}  # En-Fr's is the full one
 
 

@@ -24,7 +24,7 @@ from analysis.logs.facts import (
     seconds_of,
     version_of,
 )
-from analysis.logs.judged import PERPLEXITY_METRIC, LoggedEvaluation, LoggedFolder, LoggedTraining
+from analysis.logs.judged import PERPLEXITY_METRIC, LoggedEvaluation, LoggedFolder, LoggedGeneration, LoggedTraining
 from analysis.logs.rows import PaperRow, find_row
 from analysis.logs.symbols import OURS_ONLY, is_ours, symbols_of_arguments
 from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLog
@@ -49,7 +49,7 @@ def judge_folder(
             else:
                 averagings.append((name, entry))
     evaluations: dict[str, list[LoggedEvaluation]] = {training.path: [] for training in trainings}
-    logged = []
+    logged: list[LoggedGeneration] = []
     for name, generation in generations:
         training = training_of(name, generation, trainings)
         average = average_of(generation, averagings_near(name, generation, averagings), training)
