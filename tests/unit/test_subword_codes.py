@@ -104,7 +104,7 @@ def test_codes_of_real_text_are_the_commands(
         lines_per_shard=lines_per_shard,
     )
     assert (tmp_path / "segment" / "joint.codes").read_text(encoding="utf-8") == real_codes
-    assert record.model_path_by_language == dict.fromkeys(("en", "de"), str(tmp_path / "segment" / "joint.codes"))
+    assert record.model_path_by_language == dict.fromkeys(("en", "de"), tmp_path / "segment" / "joint.codes")
     assert record.learning_by_model["joint"].num_lines == 1200
     assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.codes", "joint.vocab"]
 
