@@ -168,3 +168,30 @@ def test_runs_on_unlike_test_sets_are_refused(results: Path, capsys: pytest.Capt
     write_decoded(results, "demo_en_de-dev_only-seed1-0a1b2c3d", BASELINE, testset="demo_dev")
     sides = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-dev_only", "--results", str(results))
     assert "expected the same sentences" in refused(capsys, 1, *sides)
+
+
+def in_pieces(lines: list[str]) -> list[str]:
+    return [" ".join(f"\u2581{word}" for word in line.split()) for line in lines]
+
+
+def test_a_side_in_another_form_is_no_difference_of_systems(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(in_pieces(SYSTEM), files / "pieces.de")
+    assert compare("--baseline", "base.de", "--system", "pieces.de", "--references", "ref.de", *QUICK) == 1
+    told = capsys.readouterr().err
+    assert "pieces.de: pieces" in told
+    assert "--join-pieces" in told
+
+
+def test_the_rule_score_warns_of_translations_in_another_form_and_scores_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, run = tmp_path / "results", "demo_en_de-base-seed1-0a1b2c3d"
+    write_raw(folder)
+    for lines, is_warned in ((BASELINE, False), (in_pieces(BASELINE), True)):
+        caplog.clear()
+        write_decoded(folder, run, lines)
+        (decoded,) = folder.glob("demo/decode/**/demo_test.json")
+        raw, record = corpus_record(folder, "demo", "fetch", "demo_en_de"), tmp_path / "score.json"
+        assert main(["score", "--decoded", str(decoded), "--raw", str(raw), "--record", str(record)]) == 0
+        assert ("not alike" in caplog.text) == is_warned
+        assert record.exists()
