@@ -308,11 +308,11 @@ def test_short_times_are_minutes_and_columns_say_noun_and_unit(tmp_path: Path) -
     row = next(line for line in lines if line.startswith("big ")).split()
     assert row[4:8] == ["3", "min", "5", "min"]
     cells = [line.split() for line in lines]
-    assert ["hours", "a", "run,", "big", "2", "min", "-", "2", "min"] in cells
+    assert ["hours", "a", "run,", "big", "3", "min", "-", "3", "min"] in cells
     assert "in bf16 taken to be the same, which is not known" in unwrapped(plan)
     assert "A dash: a CPU has no tf32 (NVIDIA's GPUs" in unwrapped(plan)
-    assert "one at a time     0.19 h of training" in lines
-    assert any(line.startswith("longest chain     2 min, however many") for line in lines)
+    assert "one at a time     0.24 h of training" in lines
+    assert any(line.startswith("longest chain     3 min, however many") for line in lines)
 
 
 @pytest.mark.parametrize(
