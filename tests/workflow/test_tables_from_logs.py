@@ -44,7 +44,7 @@ def test_tables_from_logs_are_the_pipelines_cell_by_cell(trained: Path, tmp_path
     assert main(["tables", "--from-logs", str(trained / "runs"), str(trained / "results"), *arguments]) == 0
     assert_same_tables(tmp_path / "out" / "demo", trained / "results" / "demo")
     with (tmp_path / "out" / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
-        listed = list(csv.DictReader(lines))
+        listed = [row for row in csv.DictReader(lines) if not row["file"].endswith("(other files)")]
     assert [row["fills"] for row in listed] == ["the tables of scale demo, by its records"] * 2
     assert not [row["why_not"] for row in listed if "log-and-record-agree" in row["why_not"]]
 
