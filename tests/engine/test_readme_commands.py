@@ -62,7 +62,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["binarize", "--corpus", CORPUS, "--text", record("clean"), "--segmented", record("segment"),
              "--record", record("binarize")],
             ["train", "--scale", "demo", "--system", SYSTEM, "--corpus", CORPUS, "--seed", "1", "--launcher", "debug",
-             "--updates", "100", "--binarized", record("binarize"), "--record", train_record],
+             "--updates", "100", "--num-models", "5", "--binarized", record("binarize"), "--record", train_record],
             ["average", "--train", train_record, "--last", "5", "--record",
              f"results/demo/average/{CORPUS}/{SYSTEM}/seed1/last5.json"],
         ):  # fmt: skip
