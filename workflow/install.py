@@ -32,7 +32,7 @@ TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the 
 CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 5
 EXTRAS_BY_PART = {"demo": "workflow,train", "all": "workflow,train,export,dev"}
-NEEDED_GB = "1.5 GB with torch's CPU build, 7 GB with CUDA's"
+NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
 
 # What pip, or Python below it, says.
 NO_SPACE = r"No space left on device|Disk quota exceeded|File too large"
