@@ -10,7 +10,7 @@ import aiayn.spec
 from aiayn.__main__ import main
 from aiayn.engine.decode import Translator, decode_split, decoding_signature
 from aiayn.paths import average_record, corpus_record
-from aiayn.records import BinarizedCorpus, RawCorpus, SegmentedText, TrainRecord, write_record
+from aiayn.records import BinarizedCorpus, RawCorpus, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.score import score_hypotheses
 from aiayn.sources.fetch import fetch_corpus
 from aiayn.spec import CorpusSpec, read_system
@@ -51,8 +51,8 @@ def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alph
     path = average_record(results, "demo", CORPUS.name, "base", 1, "last2").with_suffix(".pt")
     hypotheses, _ = decode_split(Translator(path, Path(data.folder), decoding, device="cpu"), "valid")
     lines = [detokenise(" ".join(hypothesis.pieces), CORPUS) for hypothesis in hypotheses]
-    raw = msgspec.json.decode(corpus_record(results, "demo", "fetch", CORPUS.name).read_bytes(), type=RawCorpus)
-    references = list(read_lines(Path(raw.pair_by_split["tiny_dev"].path_by_language["de"])))
+    raw = read_record(corpus_record(results, "demo", "fetch", CORPUS.name), RawCorpus)
+    references = list(read_lines(raw.pair_by_split["tiny_dev"].path_by_language["de"]))
     (score,) = score_hypotheses(lines, references, metrics=["bleu_tok_compound_split"], target_language="de",
                                 hypotheses_sha256="", testset="tiny_dev")  # fmt: skip
     return score.value
