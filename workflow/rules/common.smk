@@ -9,7 +9,7 @@ from os.path import relpath
 from aiayn import paths
 from aiayn.errors import AiaynError
 from aiayn.launch.cluster_spec import read_cluster
-from aiayn.spec import CONFIG_FOLDER, convert_scale, spec_digest
+from aiayn.spec import CONFIG_FOLDER, convert_scale, read_system, spec_digest
 from aiayn.stages import STAGE_VERSIONS
 from paper_tables.evaluations import read_corpora, read_systems, required_records, used_corpora
 from snakemake.exceptions import WorkflowError
@@ -43,6 +43,11 @@ def corpus_path(verb, corpus):
 def system_path(wildcards):
     """Return a system's file; rules take it as `ancient`, and its parsed values as a digest in `params`."""
     return str(INPUTS / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
+
+
+def override_flags(wildcards):
+    """Return what the scale sets unlike the system's file; the same value as there would repeat finished trainings."""
+    return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
 def corpus_digest(wildcards):

@@ -7,13 +7,7 @@ writes: results/<scale>/vectors/<corpus>/<dimensions>.{json,txt}, results/<scale
     checkpoints, log and attempts.jsonl in the runs folder
 """
 
-from aiayn.spec import read_system
 from paper_tables.evaluations import largest_asked_average
-
-
-def override_flags(wildcards):
-    """Return what the scale sets unlike the system's file; the same value as there would repeat finished trainings."""
-    return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
 rule vectors:
