@@ -234,6 +234,23 @@ def test_importing_the_engine_says_nothing() -> None:
     assert imported.stdout + imported.stderr == ""
 
 
+def modules_after(statement: str) -> set[str]:
+    """Return the modules that a new process has after a statement."""
+    command = [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_the_engine_leaves_out_what_no_translation_model_needs() -> None:
+    modules = modules_after("import aiayn.engine.plugin")
+    assert not {"sklearn", "fairseq.tasks.speech_to_text", "fairseq.models.roberta"} & modules
+    assert {"fairseq.models.lstm", "fairseq.models.fconv", "fairseq.models.transformer"} <= modules
+
+
+def test_who_imports_fairseq_first_has_all_of_it() -> None:
+    modules = modules_after("import fairseq, aiayn.engine.plugin")
+    assert {"fairseq.tasks.speech_to_text", "fairseq.models.roberta"} <= modules
+
+
 def test_a_trainings_config_is_made_without_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
