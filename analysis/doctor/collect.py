@@ -20,13 +20,13 @@ _MAX_LENGTH = re.compile(r"([\d.]+)x\+(\d+)")
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
-def read_lines(path: Path) -> tuple[str, ...]:
+def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
     """Return the lines of a text, whatever it is packed in (see `aiayn.system_output`).
 
     Raises:
         ScoreError: if it is empty, torn, binary or no UTF-8.
     """
-    return tuple(read_output(path).lines)
+    return tuple(read_output(path, may_be_blank=may_be_blank).lines)
 
 
 def read_trained(path: Path) -> Trained:
@@ -76,8 +76,8 @@ def translation_of_records(
     ]  # fmt: skip
     return Translation(
         path=str(record.path),
-        lines=read_lines(record.path),
-        pieces=read_lines(record.pieces_path) if record.pieces_path.is_file() else None,
+        lines=read_lines(record.path, may_be_blank=True),
+        pieces=read_lines(record.pieces_path, may_be_blank=True) if record.pieces_path.is_file() else None,
         testset=record.testset,
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),

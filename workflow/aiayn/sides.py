@@ -123,7 +123,12 @@ def _read_side(name: str, decoded: Decoded | None) -> Side:
             f"{path}: sha256 {sha256}, its record says {found.hypotheses_sha256}; expected the translations of "
             f"{found.run}; rerun `decode` for it"
         )
-    return Side(name=f"{found.run}, {found.average}", lines=_read_file(path), sha256=sha256, search=found.signature)
+    return Side(
+        name=f"{found.run}, {found.average}",
+        lines=read_output(path, may_be_blank=True).lines,
+        sha256=sha256,
+        search=found.signature,
+    )
 
 
 def _read_file(path: Path) -> list[str]:

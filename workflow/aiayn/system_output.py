@@ -132,15 +132,16 @@ class SystemOutput(NamedTuple):
         return {"lines": "", "sgm": "the segments of an sgm file"}.get(self.kind, "the lines of a fairseq-generate log")
 
 
-def read_output(path: Path) -> SystemOutput:
+def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     """Return the lines of a file: as they stand, the segments of .sgm, or the best hypotheses of a generate log.
 
-    A gzip file is unpacked, a byte order mark left out; lines end at LF alone.
+    A gzip file is unpacked, a byte order mark left out; lines end at LF alone. With `may_be_blank` all lines may be
+    blank: a model that has hardly been trained, or has diverged, may end every sentence at once.
 
     Raises:
         ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
     """
-    text = read_text(path)
+    text = read_text(path, may_be_blank=may_be_blank)
     if _SGM.match(text):
         lines = list(read_segments(text, str(path)))
         if not lines:
@@ -152,7 +153,7 @@ def read_output(path: Path) -> SystemOutput:
     return SystemOutput(str(path), lines, "lines")
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     """Return a file's text.
 
     Raises:
@@ -177,7 +178,7 @@ def read_text(path: Path) -> str:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise ScoreError(f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8")
-    if not text.strip():
+    if not (text if may_be_blank else text.strip()):
         raise ScoreError(f"{path}: empty; expected one line a segment")
     return text
 
