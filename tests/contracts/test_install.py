@@ -397,6 +397,6 @@ def test_the_commands_can_be_printed(checkout: Path) -> None:
     lines = done.stdout.splitlines()
     assert " -m venv --clear " in lines[0]
     assert [line.split()[-1] for line in lines[1:]] == ["torch", "wheel", "fairseq-fixed==0.12.3.1",
-                                                        "'.[workflow,train,export,dev]'"]  # fmt: skip
+                                                        "'.[workflow,train,figures,export,dev]'"]  # fmt: skip
     assert lines[3].startswith("READTHEDOCS=1 ")
     assert not (checkout / ".venv" / "install.log").exists()

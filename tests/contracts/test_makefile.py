@@ -36,7 +36,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")' "$0" "$@" ;;
 esac
 """
 
-WHOLE = ".[workflow,train,export,dev]"
+WHOLE = ".[workflow,train,figures,export,dev]"
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 
@@ -134,7 +134,7 @@ def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) 
     version = re.findall(
         r"^fairseq-fixed==\S+", (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
     )
-    assert requirements_installed(checkout) == ["wheel", *version, ".[workflow,train]"]
+    assert requirements_installed(checkout) == ["wheel", *version, ".[workflow,train,figures]"]
     for _ in range(2):
         assert install(checkout).returncode == 0
     assert requirements_installed(checkout)[3:] == [WHOLE]

@@ -1,0 +1,193 @@
+"""What a figure is, the one style of all, and how it is written: frame as TSV, chart as SVG, HTML, PNG or PDF.
+
+Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. Colours are Okabe and
+Ito's, which stay apart for colour-blind eyes; no figure tells things apart by colour alone where words can.
+
+Text and axes have the one colour INK. A written SVG says `currentColor` instead and has no background: it is dark on a
+light page and light on a dark one, alone or within a page. PNG and PDF, which cannot adapt, are dark on white.
+"""
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from aiayn.errors import AiaynError
+from aiayn.provenance import replace_on_success
+
+INK = "#1d2733"
+# Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+OURS, PRINTED, WARNING = PALETTE[0], INK, PALETTE[1]
+FAINT = 0.55  # opacity of what is said by the way
+WIDTH = 350  # of a plot without its axis; with it about 420
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+PIXELS_PER_UNIT = 2  # of a PNG
+MINUS = "\u2212"
+ADAPTING_STYLE = (
+    "<style>svg.figure{color:#1d2733}"
+    "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"
+    "@media print{svg.figure{color:#1d2733}}</style>"
+)
+PAGE_STYLE = (
+    "<style>body{margin:1rem;color:#1d2733;background:#fff}"
+    "@media (prefers-color-scheme: dark){body{color:#e8ecf1;background:#14181d}}</style>"
+)
+
+Format = Literal["svg", "html", "png", "pdf"]
+
+
+class FigureError(AiaynError):
+    """A figure cannot be drawn from what is there; the message is a sentence for the reader of the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure: `columns` are those of its frame, `draw` makes the chart, `describe` the alternative text of a frame.
+
+    `title` names it in a heading, `caption` says what is drawn and how to read it.
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    draw: Callable[[pd.DataFrame], alt.TopLevelMixin]
+    describe: Callable[[pd.DataFrame], str]
+
+    def chart(self, frame: pd.DataFrame) -> alt.TopLevelMixin:
+        """Return the chart of a frame, with its alternative text.
+
+        Raises:
+            FigureError: if the frame has no line, lacks a column, or holds nothing that can be drawn.
+        """
+        missing = [name for name in self.columns if name not in frame.columns]
+        if missing:
+            raise FigureError(f"{self.name}: its frame lacks {', '.join(missing)}; expected {', '.join(self.columns)}")
+        if frame.empty:
+            raise FigureError(f"{self.title}: there is nothing to draw yet.")
+        chart = self.draw(frame)
+        chart.description = self.describe(frame)  # type: ignore[attr-defined]
+        return chart
+
+
+def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """Return a chart as Vega-Lite, in the one style; frames of any length go whole into it."""
+    with alt.data_transformers.enable("default", max_rows=None):
+        values: dict[str, Any] = chart.to_dict(validate=False)  # each part was, when it was made
+    values["config"] = _style()
+    return values
+
+
+def _style() -> dict[str, Any]:
+    text = {"labelColor": INK, "titleColor": INK, "labelFont": FONT, "titleFont": FONT}
+    return {
+        "background": None,
+        "font": FONT,
+        "padding": 4,
+        "view": {"stroke": None},
+        "title": {"color": INK, "font": FONT, "fontSize": 11.5, "fontWeight": 600, "anchor": "start", "offset": 6,
+                  "subtitleColor": INK, "subtitleFont": FONT, "subtitleFontSize": 10.5},
+        "axis": text | {"domainColor": INK, "domainOpacity": 0.4, "tickColor": INK, "tickOpacity": 0.4, "tickSize": 4,
+                        "gridColor": INK, "gridOpacity": 0.1, "labelFontSize": 10.5, "titleFontSize": 11,
+                        "titleFontWeight": "normal", "labelLimit": 220, "titlePadding": 6},
+        "legend": text | {"orient": "top", "direction": "horizontal", "labelFontSize": 11, "titleFontSize": 11,
+                          "symbolStrokeWidth": 2.5, "columnPadding": 12, "labelLimit": 200, "offset": 6},
+        "header": text | {"labelFontSize": 11, "labelAnchor": "start", "titleFontSize": 11},
+        "text": {"color": INK, "font": FONT, "fontSize": 10.5},
+        "rule": {"color": INK},
+        "point": {"size": 55, "strokeWidth": 1.8},
+        "line": {"strokeWidth": 1.8},
+    }  # fmt: skip
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two positive ones, as many as a small logarithmic axis can name."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
+        ticks = [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
+        if len(ticks) <= 6:
+            return ticks or [low]
+    return ticks[:: math.ceil(len(ticks) / 6)]
+
+
+def render_svg(chart: alt.TopLevelMixin) -> str:
+    """Return a chart as SVG: one `svg` element of class `figure`, to be a file or a part of a page."""
+    return _svg(specification(chart))
+
+
+def _svg(values: dict[str, Any]) -> str:
+    svg: str = vl_convert.vegalite_to_svg(values)
+    head, _, rest = svg.partition(">")
+    said = html.escape(values.get("description", ""))
+    head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{said}"')
+    return head + ">" + ADAPTING_STYLE + rest.replace(INK, "currentColor")
+
+
+def render_html(chart: alt.TopLevelMixin) -> str:
+    """Return a page with the chart that a reader can point at; its scripts are in it, and nothing is loaded."""
+    return _page(specification(chart))
+
+
+def _page(values: dict[str, Any]) -> str:
+    adapting = _with_ink(values, "currentColor")
+    page: str = vl_convert.vegalite_to_html(adapting, bundle=True, renderer="svg")
+    return page.replace("</head>", PAGE_STYLE + "</head>", 1)
+
+
+def _with_ink(value: Any, ink: str) -> Any:
+    """Return a specification in which INK is another colour."""
+    if isinstance(value, dict):
+        return {key: _with_ink(entry, ink) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_with_ink(entry, ink) for entry in value]
+    return ink if value == INK else value
+
+
+def write_figure(
+    figure: Figure,
+    frame: pd.DataFrame,
+    folder: Path,
+    formats: Sequence[Format] = ("svg",),
+    *,
+    with_frame: bool = True,
+    chart: alt.TopLevelMixin | None = None,
+) -> list[Path]:
+    """Write `<name>.tsv`, the frame, and the chart in each format; return the paths of the charts.
+
+    Without `with_frame` the frame is not written, as it lies there already. `chart` is the frame's, if it is drawn.
+
+    Nothing is written if it cannot be drawn.
+
+    Raises:
+        FigureError: as `Figure.chart`.
+    """
+    chart = figure.chart(frame) if chart is None else chart
+    values = specification(chart)
+    on_white = values | {"background": "white"}
+    bytes_by_format: dict[Format, Callable[[], bytes]] = {
+        "svg": lambda: _svg(values).encode(),
+        "html": lambda: _page(values).encode(),
+        "png": lambda: bytes(vl_convert.vegalite_to_png(on_white, scale=PIXELS_PER_UNIT)),
+        "pdf": lambda: bytes(vl_convert.vegalite_to_pdf(on_white)),
+    }
+    rendered = {wanted: bytes_by_format[wanted]() for wanted in formats}
+    if with_frame:
+        table = frame[list(figure.columns)].to_csv(sep="\t", index=False, lineterminator="\n")
+        _write(table.encode(), folder / f"{figure.name}.tsv")
+    paths = []
+    for wanted, content in rendered.items():
+        paths.append(folder / f"{figure.name}.{wanted}")
+        _write(content, paths[-1])
+    return paths
+
+
+def _write(content: bytes, path: Path) -> None:
+    with replace_on_success(path) as partial_path:
+        partial_path.write_bytes(content)
