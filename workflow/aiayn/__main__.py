@@ -36,6 +36,7 @@ SUMMARY_BY_VERB = {
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
+    "plot": "draw the curves of runs, live or done, or of anybody's fairseq logs",
     "where": "show where a cell of a table is from: runs, digests, commit, commands",
     "describe": "show what a system is and what it costs, from its file alone",
     "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
@@ -43,6 +44,7 @@ SUMMARY_BY_VERB = {
     "explain": "explain what a BLEU means beside the paper's, without any run",
     "doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations",
     "translate": "translate sentences from standard input with a trained run",
+    "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
     "export": "export a run's averaged model to safetensors or CTranslate2",
 }
 EXIT_INTERRUPTED = 130

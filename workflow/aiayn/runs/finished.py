@@ -15,6 +15,7 @@ from aiayn.spec import DecodingSpec, read_system
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and search."""
 
+    scale: str
     checkpoint: CheckpointRecord
     data: BinarizedCorpus
     segmented: SegmentedText | None
@@ -35,6 +36,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         raise RecordError(f"{folder}: no average {average or ''}; there is {averages or 'none'}; run `aiayn average`")
     segment_path = corpus_record(results_folder, scale, "segment", train.corpus)
     return FinishedRun(
+        scale=scale,
         checkpoint=read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord),
         data=read_record(corpus_record(results_folder, scale, "binarize", train.corpus), BinarizedCorpus),
         segmented=read_record(segment_path, SegmentedText) if segment_path.exists() else None,

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.runs.finished import find_finished
 
     finished = find_finished(args.results, args.run, args.average)
-    split, join = _ways_of_text(finished)
+    split, join = text_splitter(finished, finished.data.source_language), _text_joiner(finished)
     device = resolve_device(args.device)
     translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)
     search = decoding_signature(finished.decoding)
@@ -49,22 +49,28 @@ def run(args: argparse.Namespace) -> None:
             print(f"{hypothesis.score:.4f}\t{join(' '.join(hypothesis.pieces))}", flush=True)
 
 
-def _ways_of_text(finished: "FinishedRun") -> "tuple[Callable[[str], str], Callable[[str], str]]":
-    """Return what makes pieces of a line, and a line of pieces, as was done to the run's corpus."""
-    from aiayn.text.detokenise import join_line, remove_marks
+def text_splitter(finished: "FinishedRun", language: str) -> "Callable[[str], str]":
+    """Return what makes pieces of a line of a language, as was done to the run's corpus."""
     from aiayn.text.route import TextRoute
     from aiayn.text.subword import load_encoders
 
-    segmented, language = finished.segmented, finished.data.source_language
+    segmented = finished.segmented
     if segmented is None:
-        return lambda line: line, remove_marks
+        return lambda line: line
     route = TextRoute(normalise=segmented.normalise, tokenise=segmented.tokenise, language=language)
     encoder = load_encoders(segmented)[language]
+    return lambda line: encoder.pieces(route.prepare(line))
 
-    def join(pieces: str) -> str:
-        return join_line(pieces, segmented.method, segmented.tokenise, finished.data.target_language)
 
-    return lambda line: encoder.pieces(route.prepare(line)), join
+def _text_joiner(finished: "FinishedRun") -> "Callable[[str], str]":
+    """Return what makes a line of text of its pieces."""
+    from aiayn.text.detokenise import join_line, remove_marks
+
+    segmented = finished.segmented
+    if segmented is None:
+        return remove_marks
+    language = finished.data.target_language
+    return lambda pieces: join_line(pieces, segmented.method, segmented.tokenise, language)
 
 
 def _blocks(num_lines: int) -> Iterator[list[str]]:
