@@ -10,6 +10,7 @@ import html
 import io
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from analysis.logs.rows import PaperRow
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.conditions import PAPER_SCALE
-from paper_tables.judged import judge_cells
+from paper_tables.judged import JudgedCell, judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.layout_log_list import lay_out_logs, told_of_file
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
@@ -34,7 +35,15 @@ from paper_tables.page import wrap_page
 from paper_tables.published import read_cells
 from paper_tables.recorded import Recorded, RecordFault, gather_recorded
 from paper_tables.render import RENDERER_BY_SUFFIX
-from paper_tables.tables import REPORT_NAME, make_recorded_tables, write_report, write_table, write_text
+from paper_tables.tables import (
+    FIGURES_FOLDER,
+    REPORT_NAME,
+    draw_figures,
+    make_recorded_tables,
+    write_report,
+    write_table,
+    write_text,
+)
 
 __all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 
@@ -86,7 +95,10 @@ def make_tables_from_logs(
     for scale, recorded in recorded_by_scale.items():
         page = output_folder / scale / REPORT_NAME
         tables = make_recorded_tables(recorded, output_folder / scale)
-        write_report(recorded.findings, judge_cells(recorded.findings), tables, page, so_far=False)
+        judged = judge_cells(recorded.findings)
+        figures_folder = output_folder / scale / FIGURES_FOLDER
+        draw_figures(partial(_write_figures_of_records, recorded, judged, read, figures_folder), figures_folder)
+        write_report(recorded.findings, judged, tables, page, so_far=False)
         pages.append(page)
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), read.not_read)
@@ -125,7 +137,7 @@ def _write_logs(
     output_folder: Path,
     config_folder: Path,
 ) -> Path:
-    """Write tables/, trainings.tsv, findings.tsv and the page of the logs; return the page's path.
+    """Write tables/, figures/, trainings.tsv, findings.tsv and the page of the logs; return the page's path.
 
     Tables 2 and 3 from logs are of trainings whose records are not there. Without any such training, and with records,
     there are none.
@@ -156,9 +168,28 @@ def _write_logs(
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     write_text(_training_lines(lines), output_folder / "trainings.tsv")
     write_text(_finding_lines(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
+    figures_folder = output_folder / FIGURES_FOLDER
+    draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
     page = _render_page(folders, judged, lines, tables, sections, recorded_by_scale, read.not_read)
     write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
+
+
+def _write_figures_of_logs(read: _Read, lines: Sequence[AveragedLine], folder: Path) -> None:
+    from paper_tables.figures.registry import write_figures_of_logs
+    from paper_tables.figures.sources import curves_of_folder
+
+    write_figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines), folder)
+
+
+def _write_figures_of_records(recorded: Recorded, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
+    """Draw the figures of one scale, its curves from the logs of its runs; its records hold no attention."""
+    from paper_tables.figures.registry import Material, find_figures, write_figures
+    from paper_tables.figures.sources import curves_of_runs
+
+    paths = {run_of_log(path): read.root / path for path in read.file_by_path}
+    curves = curves_of_runs(recorded.findings, paths)
+    write_figures(find_figures(Material(recorded.findings, judged, curves, None)), folder)
 
 
 def run_of_log(path: str) -> str:

@@ -165,7 +165,7 @@ def _our_cost_cell(findings: Findings, join: CellJoin | None) -> Cell:
     if evaluation is None:
         return text_cell("not run", "state")
     trains = trainings_of(findings, evaluation)
-    cost_by_seed = {seed: cost for seed, train in trains.items() if (cost := _cost(findings, train)) is not None}
+    cost_by_seed = {seed: cost for seed, train in trains.items() if (cost := cost_of(findings, train)) is not None}
     if trains and not cost_by_seed:
         reason_mark = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains.values()) else NO_GPU_MARK
         return text_cell(DASH, "state", *mark_of(findings, evaluation), reason_mark)
@@ -178,7 +178,8 @@ def trainings_of(findings: Findings, evaluation: Evaluation) -> dict[int, TrainR
     return {key[2]: train for key, train in sorted(findings.train_by_key.items()) if key[:2] == wanted}
 
 
-def _cost(findings: Findings, train: TrainRecord) -> float | None:
+def cost_of(findings: Findings, train: TrainRecord) -> float | None:
+    """Return a training's cost by footnote 5; None without a GPU whose sustained rate is known."""
     gpu = findings.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     return None if gpu is None else training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value)
 

@@ -29,7 +29,7 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
     evaluations = []
     for name in dict.fromkeys(cell.row for cell in printed):
         rows.append(_printed_row([cell for cell in printed if cell.row == name]))
-        evaluation = _evaluation(findings, name)
+        evaluation = dev_evaluation(findings, name)
         if evaluation is not None:
             evaluations.append(evaluation)
             rows.append(
@@ -68,7 +68,8 @@ def _columns() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _evaluation(findings: Findings, row: str) -> Evaluation | None:
+def dev_evaluation(findings: Findings, row: str) -> Evaluation | None:
+    """Return the evaluation that stands beside a row's dev BLEU, of one seed; None if the scale does not run it."""
     join = next((join for join in read_cells() if (join.table, join.row, join.metric) == (3, row, BLEU_METRIC)), None)
     if join is None:
         return None

@@ -1,6 +1,7 @@
-"""The whole verb: from records to scores.tsv, summary.tsv, verdicts.tsv, tables in four formats, and report.html."""
+"""The whole verb: from records to scores.tsv, summary.tsv, verdicts.tsv, tables, figures, and report.html."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pandas as pd
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec
 from analysis.scores import summarise_frame
+from paper_tables.figures import INSTALL_COMMAND, has_figures
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table, compact
@@ -35,6 +37,8 @@ from paper_tables.report import Origin, render_report
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
 REPORT_NAME = "report.html"
+FIGURES_FOLDER = "figures"
+ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
 WRITTEN_TABLES = (
     "table1",
     "table2",
@@ -52,6 +56,7 @@ WRITTEN_TABLES = (
     "reference_replications",
 )  # the others are in the report only
 ALWAYS_OF_RECORDS = ("table2", "table3", "conclusions")  # also where no number of ours is in them yet
+logger = logging.getLogger(__name__)
 
 
 def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
@@ -69,6 +74,9 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
     for table in tables:
         if table.name in WRITTEN_TABLES:
             write_table(table, folder / "tables")
+    attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
+    figures_folder = folder / FIGURES_FOLDER
+    draw_figures(lambda: _write_figures(findings, judged, attention_folder, figures_folder), figures_folder)
     write_report(findings, judged, tables, folder / REPORT_NAME, so_far=so_far)
     return folder / REPORT_NAME
 
@@ -106,6 +114,22 @@ def write_report(
     """Write the page of these tables, which says when it was made and from which commit."""
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     write_text(render_report(findings, judged, tables, origin), path)
+
+
+def draw_figures(draw: Callable[[], None], folder: Path) -> None:
+    """Draw figures if the extra is installed; else leave an empty folder, and say in one line how to get them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if has_figures():
+        draw()
+    else:
+        logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
+
+
+def _write_figures(findings: Findings, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
+    from paper_tables.figures.registry import Material, find_figures, write_figures
+    from paper_tables.figures.sources import curves_of_scale
+
+    write_figures(find_figures(Material(findings, judged, curves_of_scale(findings), attention_folder)), folder)
 
 
 def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:

@@ -197,6 +197,7 @@ def test_the_table_of_logs_says_what_each_is(tmp_path: Path) -> None:
     assert rows["notes.txt"]["why_not"] == "no log of fairseq's"
 
 
+@pytest.mark.figures
 def test_everything_is_written_and_said_in_files_for_machines(tmp_path: Path) -> None:
     write(tmp_path, {"a.log": ONE.changed(fp16=True).text()})
     output = tmp_path / "out"
@@ -205,6 +206,8 @@ def test_everything_is_written_and_said_in_files_for_machines(tmp_path: Path) ->
         f"tables/{name}.{suffix}" for name in ("table2", "table3", "logs") for suffix in ("md", "tex", "csv", "html")
     }
     written = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
+    figures = {f"figures/curves_by_{x}.{suffix}" for x in ("update", "hours") for suffix in ("tsv", "svg", "pdf")}
+    names |= figures | {"figures/figures.tsv"}
     assert written == names | {"report.html", "trainings.tsv", "findings.tsv"}
     findings = (output / "findings.tsv").read_text(encoding="utf-8").split("\n")
     assert findings[1].split("\t")[:3] == ["a.log", "precision", "note"]

@@ -1,7 +1,7 @@
 """From all records of a scale to the paper's tables and one page.
 
 reads: results/<scale>/{train,score,perplexity,baselines,measure}/...
-writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/tables/, results/<scale>/report.html
+writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/, results/<scale>/report.html
 """
 
 import json
@@ -13,7 +13,7 @@ PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": Fa
 
 
 rule tables:
-    """Render the paper's tables with ours beside them."""
+    """Render the paper's tables and figures with ours beside them."""
     localrule: True
     input:
         RECORDS,
@@ -23,6 +23,7 @@ rule tables:
         summary=STAGE / "summary.tsv",
         verdicts=STAGE / "verdicts.tsv",
         tables=directory(STAGE / "tables"),
+        figures=directory(STAGE / "figures"),
     params:
         results=lambda wildcards, output: Path(output.report).parents[1],
         scale_digest=spec_digest(msgspec.structs.replace(SCALE, **PLACE)),

@@ -1,0 +1,633 @@
+"""Results beside the printed ones: Table 3 as a forest plot, BLEU against cost, verdicts, definitions, time planned.
+
+The frames are made of what the tables are made of: `Findings`, judged cells and the printed values.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import altair as alt
+import msgspec
+import pandas as pd
+
+from aiayn.cost import flops_per_token, predicted_training_seconds
+from aiayn.hardware import find_utilisation
+from aiayn.paths import Evaluation
+from aiayn.records import TrainRecord
+from analysis.seeds import paired_differences, summarise_seeds
+from analysis.verdict import MARGIN_BLEU
+from paper_tables.conditions import PAPER_SCALE
+from paper_tables.figures.figure import (
+    FAINT,
+    INK,
+    OURS,
+    PALETTE,
+    PRINTED,
+    WARNING,
+    WIDTH,
+    Figure,
+    FigureError,
+    round_ticks,
+)
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell, is_bleu
+from paper_tables.layout import NAME_BY_PAIR
+from paper_tables.layout_table2 import METRIC_BY_PAIR, cost_of, trainings_of
+from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC, SETTINGS, dev_evaluation
+from paper_tables.published import CellJoin, PublishedCell, find_printed, printed_number, read_cells, read_table
+
+ROW_HEIGHT = 17
+LABEL_WIDTH = 128  # of the names left of a plot
+OURS_NAME, PRINTED_NAME = "ours", "printed"
+BOTH = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=[PRINTED, OURS])
+SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"])
+SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
+INTERVAL, RANGE, SINGLE = "95 % t-interval", "range of 2 seeds", "one seed"
+
+# ---- Table 3: the difference that each variation makes ------------------------------------------------------------
+
+FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
+                  "spread")  # fmt: skip
+
+
+def forest_frame(findings: Findings, metric: str) -> pd.DataFrame:
+    """Return the differences to base of Table 3's rows, printed and ours, in order of print.
+
+    Ours are over the seeds that a row and base have in common, each seed with itself: mean and 95 % t-interval from
+    three seeds on, lowest and highest of two. A row that is not run, or not yet, has its printed difference alone.
+    """
+    printed = read_table(3)
+    joins = {join.row: join for join in read_cells() if (join.table, join.metric) == (3, metric)}
+    base = joins["base"]
+    base_evaluation = dev_evaluation(findings, "base")
+    base_values = findings.values_of(base_evaluation, metric) if base_evaluation else {}
+    base_printed = printed_number(find_printed(base, printed).value)
+    lines: list[tuple[object, ...]] = []
+    for row, join in joins.items():
+        if row == "base":
+            continue
+        said = (_group_of(row), row, _label_of(row, printed))
+        difference = printed_number(find_printed(join, printed).value) - base_printed
+        lines.append((*said, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
+        evaluation = dev_evaluation(findings, row)
+        values = findings.values_of(evaluation, metric) if evaluation else {}
+        if values.keys() & base_values.keys():
+            ours = spread_of_differences(values, base_values)
+            lines.append((*said, OURS_NAME, findings.scale.scale, metric, *ours))
+    return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
+
+
+def spread_of_differences(
+    value_by_seed: Mapping[int, float], base_by_seed: Mapping[int, float]
+) -> tuple[int, float, float | None, float | None, str]:
+    """Return number of common seeds, mean difference, its low and high end, and what these ends are."""
+    differences = paired_differences(value_by_seed, base_by_seed)
+    summary = summarise_seeds(differences)
+    if summary.num_seeds == 1:
+        return 1, summary.mean, None, None, SINGLE
+    if summary.num_seeds == 2 or summary.half_width is None:
+        return summary.num_seeds, summary.mean, min(differences), max(differences), RANGE
+    low, high = summary.mean - summary.half_width, summary.mean + summary.half_width
+    return summary.num_seeds, summary.mean, low, high, INTERVAL
+
+
+def _group_of(row: str) -> str:
+    """Return the letter of Table 3's group, `(A)`; big has none."""
+    parts = row.split("_")
+    return f"({parts[1].upper()})" if parts[0] == "table3" and len(parts) > 1 else ""
+
+
+def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
+    """Return what a row says of itself: the settings printed in it, as the paper leaves blank what is as in base."""
+    if row == "big":
+        return "big"
+    settings = [
+        cell.value if cell.span and cell.column in SETTINGS and " " in cell.value else f"{cell.column} {cell.value}"
+        for cell in printed
+        if cell.row == row and cell.column in SETTINGS
+    ]
+    kept = [text for text in settings if len(settings) <= 2 or not text.startswith(("d_k", "d_v"))]
+    text = ", ".join(kept) or row
+    return text if len(text) <= 26 else "learned positions" if "posit" in text else text[:25]
+
+
+def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
+    """Return one line a row, groups apart: printed difference as a diamond, ours as a dot with its interval."""
+    metric = str(frame["metric"].iloc[0])
+    ends = pd.concat([frame["difference"], frame["low"], frame["high"]]).dropna()
+    edge = max(abs(float(ends.min())), abs(float(ends.max())), 0.1) * 1.08
+    scale = alt.Scale(domain=[-edge, edge], nice=False)
+    sources = [name for name in (PRINTED_NAME, OURS_NAME) if (frame["source"] == name).any()]
+    groups = list(frame.groupby("group", sort=False))
+    charts = []
+    for index, (group, part) in enumerate(groups):
+        is_last = index == len(groups) - 1
+        title = f"difference to base, {'BLEU' if is_bleu(metric) else 'perplexity'}"
+        axis = alt.Axis(
+            title=title if is_last else None, labels=is_last, ticks=is_last, domain=is_last, tickCount=6,
+            labelExpr=SIGNED,
+        )  # fmt: skip
+        x = alt.X("difference:Q", scale=scale, axis=axis)
+        y = alt.Y("label:N", sort=list(dict.fromkeys(part["label"])), title=None, axis=_names(LABEL_WIDTH))
+        legend = alt.Legend(title=None, values=sources) if index == 0 else None
+        colour = alt.Color("source:N", scale=BOTH, legend=legend)
+        shape = alt.Shape("source:N", scale=SHAPES, legend=legend)
+        tooltip = ["label:N", "source:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q", "high:Q",
+                   "num_seeds:Q", "spread:N"]  # fmt: skip
+        zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
+        points = (
+            alt.Chart(part).mark_point(filled=True, opacity=1, size=62).encode(x, y, colour, shape, tooltip=tooltip)
+        )
+        layers = [zero, points]
+        with_ends = part.dropna(subset=["low"])
+        if not with_ends.empty:
+            bars = alt.Chart(with_ends).mark_rule(color=OURS, strokeWidth=2.2)
+            layers.insert(1, bars.encode(alt.X("low:Q"), y, alt.X2("high:Q")))
+        letter = alt.TitleParams(str(group), orient="left", angle=0, align="left", baseline="middle", anchor="middle",
+                                 offset=12)  # fmt: skip
+        plot = alt.layer(*layers).properties(width=WIDTH - LABEL_WIDTH, height=alt.Step(ROW_HEIGHT), title=letter)
+        charts.append(plot)
+    return alt.vconcat(*charts, spacing=6)
+
+
+def _names(width: int) -> alt.Axis:
+    """Return the axis of names left of a plot, of one width for all plots of a figure."""
+    return alt.Axis(domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width)
+
+
+def describe_forest(frame: pd.DataFrame) -> str:
+    """Return which rows of ours are above and below base, beside the printed ones."""
+    metric = str(frame["metric"].iloc[0])
+    ours = frame[frame["source"] == OURS_NAME]
+    words = [f"Forest plot of Table 3: difference to base in {metric}, {frame['row'].nunique()} rows."]
+    if ours.empty:
+        words.append("Printed differences alone; none of ours is there yet.")
+    for line in ours.to_dict("records"):
+        printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
+        said = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
+        words.append(f"{line['label']}: ours {line['difference']:+.2f} ({line['spread']}){said}.")
+    return " ".join(words)
+
+
+# ---- Table 2: BLEU against training cost --------------------------------------------------------------------------
+
+COST_COLUMNS = ("panel", "label", "source", "bleu", "low", "high", "flops", "flops_of", "num_seeds")
+BY_FOOTNOTE = "footnote 5: seconds x GPUs x sustained rate"
+BY_FORMULA = "model FLOPs: operations a token x tokens"
+
+
+SHIFT_BY_ALIGN: dict[Literal["left", "right", "center"], int] = {"left": 7, "right": -7, "center": 0}
+
+
+def cost_frame(findings: Findings) -> pd.DataFrame:
+    """Return Table 2's systems with BLEU and training cost, a panel for each language pair, and ours.
+
+    Ours stand among the printed where they are of the paper's scale and trained on a GPU whose rate is known, so that
+    both numbers are of the printed kind; otherwise in panels of their own, their cost by `aiayn.cost.flops_per_token`.
+    """
+    printed, joins = read_table(2), [join for join in read_cells() if join.table == 2 and is_bleu(join.metric)]
+    names = {cell.row: cell.value for cell in printed if cell.column == "model"}
+    lines: list[tuple[object, ...]] = []
+    for pair, title in NAME_BY_PAIR.items():
+        suffix = pair.replace("-", "_")
+        for row, name in names.items():
+            costs = [c for c in printed if c.row == row and f"flops_{suffix}" in c.covered_columns]
+            for cell in (c for c in printed if (c.row, c.column) == (row, f"bleu_{suffix}") and costs):
+                label = row if row in ("base", "big") else name
+                label += {"neurips2017": " (NeurIPS)", "arxiv": " (arXiv)"}.get(cell.edition, "")
+                flops = printed_number(costs[0].value)
+                lines.append(
+                    (f"{title}, printed", label, PRINTED_NAME, float(cell.value), None, None, flops, BY_FOOTNOTE, None)
+                )
+    for join in {(join.language_pair, join.system): join for join in joins}.values():
+        lines += _cost_of_ours(findings, join)
+    return pd.DataFrame(lines, columns=list(COST_COLUMNS)).astype({"num_seeds": "Int64"})
+
+
+def _cost_of_ours(findings: Findings, join: CellJoin) -> list[tuple[object, ...]]:
+    corpus = findings.corpus_of(join.language_pair)
+    evaluation = findings.evaluation_of(corpus, join.system, join.average, join.role)
+    values = findings.values_of(evaluation, METRIC_BY_PAIR[join.language_pair]) if evaluation else {}
+    if evaluation is None or not values:
+        return []
+    trains = trainings_of(findings, evaluation)
+    measured = [cost for train in trains.values() if (cost := cost_of(findings, train)) is not None]
+    size = findings.vocabulary_size_by_corpus.get(corpus, {}).get(findings.corpora[corpus].target_language)
+    title = NAME_BY_PAIR[join.language_pair]
+    is_paper = findings.scale.scale == PAPER_SCALE
+    if measured and is_paper:
+        panel, costs, kind = f"{title}, printed", measured, BY_FOOTNOTE
+    elif size is not None and trains:
+        rate = flops_per_token(findings.system_by_name[join.system].training, size)
+        costs, kind = [rate * train.tokens for train in trains.values()], BY_FORMULA
+        panel = f"{title}, ours at scale {findings.scale.scale} (another axis)"
+    else:
+        return []
+    summary = summarise_seeds(list(values.values()))
+    ends = (min(values.values()), max(values.values())) if len(values) > 1 else (None, None)
+    label = f"{join.system} (ours)"
+    return [(panel, label, OURS_NAME, summary.mean, *ends, math.fsum(costs) / len(costs), kind, summary.num_seeds)]
+
+
+def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
+    """Return a panel for each language pair, cost on a log axis; panels of ours have axes of their own."""
+    charts = []
+    for panel, part in frame.groupby("panel", sort=False):
+        is_printed = bool((part["source"] == PRINTED_NAME).any())
+        low, high = float(part["flops"].min()) / 1.6, float(part["flops"].max()) * 1.6
+        height = 170 if len(part) > 3 else 70
+        placed = _with_label_places(part, low, high, height)
+        kind = "footnote 5" if is_printed else "model FLOPs by formula"
+        x = alt.X(
+            "flops:Q",
+            scale=alt.Scale(type="log", domain=[low, high], nice=False),
+            axis=alt.Axis(title=f"training cost (FLOPs, {kind}; log axis)", grid=False, labelOverlap=True,
+                          values=_decades(low, high),
+                          labelExpr="replace(format(datum.value, '.0e'), '+', '')"),
+        )  # fmt: skip
+        y = alt.Y(
+            "bleu:Q", scale=alt.Scale(zero=False, nice=False, padding=12), axis=alt.Axis(title="BLEU", tickCount=5)
+        )
+        colour = alt.Color("source:N", scale=BOTH, legend=None)
+        shape = alt.Shape("source:N", scale=SHAPES, legend=None)
+        tooltip = ["label:N", "source:N", "bleu:Q", alt.Tooltip("flops:Q", format=".2e"), "flops_of:N", "num_seeds:Q"]
+        base = alt.Chart(placed)
+        layers = [base.mark_point(filled=True, opacity=1).encode(x, y, colour, shape, tooltip=tooltip)]
+        if part["low"].notna().any():
+            layers.insert(0, base.mark_rule(color=OURS).encode(x, alt.Y("low:Q"), alt.Y2("high:Q")))
+        for is_bold, (align, dx) in itertools.product((True, False), SHIFT_BY_ALIGN.items()):
+            labelled = placed[(placed["align"] == align) & (placed["is_transformer"] == is_bold)]
+            text = alt.Chart(labelled).mark_text(
+                align=align, dx=dx, baseline="middle", fontWeight=600 if is_bold else 400
+            )
+            if not labelled.empty:
+                layers.append(text.encode(x, alt.Y("label_bleu:Q"), text="label:N"))
+        title = alt.TitleParams(str(panel), frame="group", fontSize=11)
+        charts.append(alt.layer(*layers).properties(width=WIDTH, height=height, title=title))
+    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=14).resolve_scale(x="independent", y="independent")
+    return stacked
+
+
+def _with_label_places(part: pd.DataFrame, low: float, high: float, height: float) -> pd.DataFrame:
+    """Return the frame with an alignment and a height for each label: the nearest place that is free.
+
+    `low` and `high` are the ends of the axis of costs, `height` that of the panel in pixels. Boxes are in pixels from
+    the panel's lower left corner.
+    """
+    top, bottom = float(part["bleu"].max()), float(part["bleu"].min())
+    pixels_a_bleu = (height - 24) / max(top - bottom, 0.1)
+    pixels_a_decade = WIDTH / math.log10(high / low)
+    ordered = part.sort_values("bleu", ascending=False, kind="stable")
+    dots = [(math.log10(flops / low) * pixels_a_decade, (bleu - bottom) * pixels_a_bleu)
+            for flops, bleu in zip(ordered["flops"], ordered["bleu"], strict=True)]  # fmt: skip
+    taken = [(x - 5, x + 5, y - 5, y + 5) for x, y in dots]
+    aligns, heights = [], []
+    for (x, y), label in zip(dots, ordered["label"], strict=True):
+        width = 5.7 * len(label)
+        for step, align in itertools.product((0, 1, -1, 2, -2), ("left", "right", "center")):
+            start = {"left": x + 7, "right": x - 7 - width, "center": x - width / 2}[align]
+            box = (start, start + width, y + 11 * step - 5, y + 11 * step + 5)
+            is_inside = box[0] > 0 and box[1] < WIDTH + 25
+            if is_inside and not any(_meet(box, other) for other in taken):
+                break
+        taken.append(box)
+        aligns.append(align)
+        heights.append(bottom + (y + 11 * step) / pixels_a_bleu)
+    is_transformer = ordered["label"].str.startswith(("base", "big"))
+    return ordered.assign(label_bleu=heights, align=aligns, is_transformer=is_transformer)
+
+
+def _meet(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    return [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+
+
+def describe_cost(frame: pd.DataFrame) -> str:
+    """Return the best BLEU of each panel and what it cost."""
+    words = ["BLEU against training cost on a log axis."]
+    for panel, part in frame.groupby("panel", sort=False):
+        best = part.sort_values("bleu").iloc[-1]
+        words.append(f"{panel}: {len(part)} systems, best {best['label']} with {best['bleu']:.2f} BLEU at "
+                     f"{best['flops']:.1e} FLOPs.")  # fmt: skip
+    return " ".join(words)
+
+
+# ---- verdicts -----------------------------------------------------------------------------------------------------
+
+VERDICT_COLUMNS = ("label", "printed", "mean", "difference", "low", "high", "num_seeds", "outcome", "reason")
+OUTCOME_COLOURS = {"REPRODUCED": PALETTE[2], "UNDECIDED": PALETTE[4], "NOT REPRODUCED": WARNING}
+
+
+def strip_frame(judged: Sequence[JudgedCell], scale: str) -> pd.DataFrame:
+    """Return the judged cells that a difference was taken of, in order of print.
+
+    Raises:
+        FigureError: if there is none, as at every scale but the paper's unless a replication is run.
+    """
+    lines = [
+        (
+            _judged_label(cell), float(cell.printed), cell.verdict.mean, cell.verdict.difference,
+            *(cell.verdict.interval or (None, None)), cell.verdict.num_seeds, cell.verdict.outcome.value,
+            cell.verdict.reason,
+        )
+        for cell in judged
+        if cell.verdict.difference is not None
+    ]  # fmt: skip
+    if not lines:
+        raise FigureError(
+            f"Verdicts: no printed value was measured under its own conditions at scale {scale}, so there is none to "
+            "judge."
+        )
+    return pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
+
+
+def _judged_label(cell: JudgedCell) -> str:
+    edition = {"neurips2017": ", NeurIPS", "arxiv": ", arXiv"}.get(cell.edition, "")
+    where = f"Table {cell.table}" if cell.table.isdigit() else "published"
+    pair = NAME_BY_PAIR[cell.evaluation.language_pair] if cell.evaluation else ""
+    return f"{where} {cell.row.removeprefix('table3_')} {pair}{edition}".strip()
+
+
+def draw_strip(frame: pd.DataFrame) -> alt.TopLevelMixin:
+    """Return one line a printed value: ours minus printed with its interval, over the margin around the printed."""
+    ends = pd.concat([frame["difference"], frame["low"], frame["high"]]).dropna().abs()
+    edge = max(float(ends.max()), 2 * MARGIN_BLEU) * 1.1
+    scale = alt.Scale(domain=[-edge, edge], nice=False)
+    axis = alt.Axis(title="ours minus printed (BLEU)", tickCount=7, labelExpr=SIGNED)
+    x = alt.X("difference:Q", scale=scale, axis=axis)
+    order = list(frame["label"])
+    y = alt.Y("label:N", sort=order, title=None, axis=_names(LABEL_WIDTH + 25))
+    outcomes = [name for name in OUTCOME_COLOURS if (frame["outcome"] == name).any()]
+    legend = alt.Legend(title=None, columns=3, symbolType="circle")
+    palette = alt.Scale(domain=outcomes, range=[OUTCOME_COLOURS[name] for name in outcomes])
+    colour = alt.Color("outcome:N", scale=palette, legend=legend)
+    band = alt.Chart(pd.DataFrame({"difference": [-MARGIN_BLEU], "to": [MARGIN_BLEU]}))
+    margin = band.mark_rect(color=INK, opacity=0.1, aria=False).encode(x, alt.X2("to:Q"))
+    zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
+    base = alt.Chart(frame)
+    tooltip = ["label:N", "printed:Q", "mean:Q", alt.Tooltip("difference:Q", format="+.2f"), "num_seeds:Q", "outcome:N",
+               "reason:N"]  # fmt: skip
+    layers = [margin, zero]
+    with_ends = frame.dropna(subset=["low"])
+    if not with_ends.empty:
+        layers.append(
+            alt.Chart(with_ends).mark_rule(strokeWidth=2.4).encode(alt.X("low:Q"), y, colour, alt.X2("high:Q"))
+        )
+    layers.append(base.mark_point(filled=True, opacity=1, size=62).encode(x, y, colour, tooltip=tooltip))
+    height = alt.Step(ROW_HEIGHT + 4)
+    return alt.layer(*layers).properties(width=WIDTH - LABEL_WIDTH, height=height)
+
+
+def describe_strip(frame: pd.DataFrame) -> str:
+    """Return each verdict with its estimate."""
+    words = [f"Verdicts on {len(frame)} printed values, margin {MARGIN_BLEU} BLEU."]
+    for line in frame.to_dict("records"):
+        words.append(
+            f"{line['label']}: printed {line['printed']:g}, ours {line['difference']:+.2f}, {line['outcome']}."
+        )
+    return " ".join(words)
+
+
+# ---- definitions of BLEU ------------------------------------------------------------------------------------------
+
+DEFINITION_COLUMNS = ("output", "metric", "value", "is_printed_definition")
+
+
+def definition_frame(findings: Findings) -> pd.DataFrame:
+    """Return one and the same output under every definition of BLEU: of each language pair, Table 2's last system.
+
+    Raises:
+        FigureError: if nothing is scored yet.
+    """
+    lines: list[tuple[object, ...]] = []
+    for pair in NAME_BY_PAIR:
+        joins = [
+            join for join in read_cells() if (join.table, join.language_pair) == (2, pair) and is_bleu(join.metric)
+        ]
+        for join in reversed(joins):
+            found = _scores_of_one_output(findings, join)
+            if found:
+                evaluation, value_by_metric = found
+                output = f"{NAME_BY_PAIR[pair]}, {join.system} seed {evaluation.seed}, {evaluation.testset}"
+                lines += [(output, metric, value, metric == join.metric) for metric, value in value_by_metric.items()]
+                break
+    if not lines:
+        raise FigureError("BLEU by definition: no output of Table 2's systems is scored yet.")
+    return pd.DataFrame(lines, columns=list(DEFINITION_COLUMNS)).sort_values(
+        ["output", "value"], ascending=[True, False], kind="stable"
+    )
+
+
+def _scores_of_one_output(findings: Findings, join: CellJoin) -> tuple[Evaluation, dict[str, float]] | None:
+    evaluation = findings.evaluation_of(findings.corpus_of(join.language_pair), join.system, join.average, join.role)
+    if evaluation is None:
+        return None
+    scores = findings.scores
+    wanted = (evaluation.corpus, evaluation.system, evaluation.average, evaluation.testset)
+    keys = zip(scores["corpus"], scores["system"], scores["average"], scores["testset"], strict=True)
+    is_wanted = [key == wanted and is_bleu(metric) for key, metric in zip(keys, scores["metric"], strict=True)]
+    of_system = scores[is_wanted]
+    if of_system.empty:
+        return None
+    seed = of_system["seed"].min()
+    one = of_system[of_system["seed"] == seed]
+    found = dict(zip(one["metric"].astype(str), one["value"].astype(float), strict=True))
+    return msgspec.structs.replace(evaluation, seed=int(seed)), found
+
+
+def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
+    """Return one line a definition, the highest first; the printed number's definition is filled."""
+    charts = []
+    span = max(part["value"].max() - part["value"].min() for _, part in frame.groupby("output"))
+    for output, part in frame.groupby("output", sort=False):
+        middle = (float(part["value"].min()) + float(part["value"].max())) / 2
+        order = list(part["metric"])
+        y = alt.Y("metric:N", sort=order, title=None, axis=_names(170))
+        half = max(float(span), 0.5) * 0.55  # panels have the same BLEU a pixel, each about its own middle
+        scale = alt.Scale(domain=[middle - half, middle + 1.5 * half], nice=False)
+        x = alt.X("value:Q", scale=scale, axis=alt.Axis(title="BLEU of the same output", grid=False, tickCount=5))
+        base = alt.Chart(part)
+        fill = alt.condition(alt.datum.is_printed_definition, alt.value(OURS), alt.value("transparent"))
+        dot = base.mark_point(size=70, stroke=OURS, opacity=1).encode(x, y, fill=fill, tooltip=["metric:N", "value:Q"])
+        text = base.mark_text(align="left", dx=9).encode(x, y, alt.Text("value:Q", format=".2f"))
+        title = alt.TitleParams(str(output), frame="group", fontSize=11)
+        plot = alt.layer(dot, text).properties(width=WIDTH - 150, height=alt.Step(ROW_HEIGHT), title=title)
+        charts.append(plot)
+    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=12).resolve_scale(x="independent")
+    return stacked
+
+
+def describe_definitions(frame: pd.DataFrame) -> str:
+    """Return the range of each output over the definitions."""
+    words = ["One and the same output under every definition of BLEU."]
+    for output, part in frame.groupby("output", sort=False):
+        words.append(
+            f"{output}: from {part['value'].min():.2f} ({part['metric'].iloc[-1]}) to {part['value'].max():.2f} "
+            f"({part['metric'].iloc[0]})."
+        )
+    return " ".join(words)
+
+
+# ---- plan against actual ------------------------------------------------------------------------------------------
+
+PLAN_COLUMNS = ("label", "planned_hours", "actual_hours", "num_finished", "basis")
+
+
+def plan_frame(findings: Findings) -> pd.DataFrame:
+    """Return for each system the hours that a plan without any training of it predicts, and those that it took.
+
+    On a GPU that hardware.yaml knows a plan takes the utilisation that stands there. A CPU's rate stands in no record:
+    there a plan takes the speed that the other systems reached (their median), as `aiayn plan` does.
+
+    Raises:
+        FigureError: if no training is finished, or one system alone is, on a machine without a known rate.
+    """
+    found = [one for key in _systems_trained(findings) if (one := _operations_of(findings, *key)) is not None]
+    lines: list[tuple[object, ...]] = []
+    for label, flops, trains in found:
+        hours = math.fsum(train.wall_seconds for train in trains) / len(trains) / 3600
+        rate, basis = _planned_rate(findings, trains[0])
+        others = sorted(
+            other_flops / train.wall_seconds
+            for other_label, other_flops, other_trains in found
+            for train in other_trains
+            if other_label != label and train.wall_seconds > 0 and not train.hardware.num_gpus
+        )
+        if rate is None and others and not trains[0].hardware.num_gpus:
+            rate, basis = statistics.median(others), "the speed of the other systems"
+        if rate is None:
+            continue
+        lines.append((label, flops / rate / 3600, hours, len(trains), basis))
+    if not lines:
+        raise FigureError(
+            "Plan against actual: nothing to compare yet; it takes a finished training on a known GPU, or two systems "
+            "trained on the same machine."
+        )
+    return pd.DataFrame(lines, columns=list(PLAN_COLUMNS))
+
+
+def _planned_rate(findings: Findings, train: TrainRecord) -> tuple[float | None, str]:
+    """Return the operations a second that a plan reckons with, and of what; None without a GPU that is known."""
+    gpu = findings.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
+    training = findings.system_by_name[train.system].training
+    rate = gpu.rate_by_precision.get(training.precision) if gpu else None
+    if rate is None:
+        return None, ""
+    share = find_utilisation(findings.hardware.utilisations, training.precision, training.d_model).fraction.value
+    num_gpus = train.hardware.num_gpus
+    return rate.value * num_gpus * share, f"{share:.0%} of {num_gpus} {train.hardware.gpu}, {training.precision}"
+
+
+def _systems_trained(findings: Findings) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((corpus, system) for corpus, system, _ in findings.train_by_key))
+
+
+def _operations_of(findings: Findings, corpus: str, system: str) -> tuple[str, float, list[TrainRecord]] | None:
+    """Return a system's label, the operations of one training with every batch full, and its finished trainings."""
+    size = findings.vocabulary_size_by_corpus.get(corpus, {}).get(findings.corpora[corpus].target_language)
+    if size is None:
+        return None
+    trains = [train for key, train in findings.train_by_key.items() if key[:2] == (corpus, system)]
+    training = findings.system_by_name[system].training
+    flops = predicted_training_seconds(training, size, flops_per_second=1.0, utilisation_fraction=1.0)
+    return f"{corpus} {system}", flops, trains
+
+
+def draw_plan(frame: pd.DataFrame) -> alt.TopLevelMixin:
+    """Return one line a system, on a log axis: a ring where the plan was, a dot at what a training took."""
+    is_short = float(frame[["planned_hours", "actual_hours"]].max().max()) < 1.0
+    unit, factor = ("minutes", 60) if is_short else ("hours", 1)
+    done = frame.assign(planned=frame["planned_hours"] * factor, actual=frame["actual_hours"] * factor)
+    low = max(float(done[["planned", "actual"]].min().min()), 1e-9)
+    high = max(float(done[["planned", "actual"]].max().max()), low)
+    scale = alt.Scale(type="log", domain=[low / 1.4, high * 1.4], nice=False)
+    axis = alt.Axis(title=f"{unit} a training (log axis)", values=round_ticks(low / 1.4, high * 1.4),
+                    labelExpr="format(datum.value, '~g')")  # fmt: skip
+    x = alt.X("planned:Q", scale=scale, axis=axis)
+    y = alt.Y("label:N", sort=list(done["label"]), title=None, axis=_names(165))
+    long = done.melt(["label", "num_finished", "basis"], ["planned", "actual"], "kind", "time")
+    kinds = alt.Scale(domain=["planned", "actual"], range=["transparent", OURS])
+    legend = alt.Legend(title=None, symbolType="circle", symbolStrokeColor=OURS, symbolOpacity=1)
+    tooltip = ["label:N", "kind:N", alt.Tooltip("time:Q", format=".3g", title=unit), "num_finished:Q", "basis:N"]
+    between = alt.Chart(done).mark_rule(color=OURS, opacity=FAINT, aria=False).encode(x, y, alt.X2("actual:Q"))
+    dots = alt.Chart(long).mark_point(stroke=OURS, opacity=1).encode(
+        alt.X("time:Q", scale=scale, axis=axis), y, alt.Fill("kind:N", scale=kinds, legend=legend), tooltip=tooltip
+    )  # fmt: skip
+    return alt.layer(between, dots).properties(width=WIDTH - 150, height=alt.Step(ROW_HEIGHT + 3))
+
+
+def describe_plan(frame: pd.DataFrame) -> str:
+    """Return how far each system was off its plan."""
+    words = ["Hours taken against hours planned."]
+    for line in frame[frame["actual_hours"] > 0].to_dict("records"):
+        words.append(
+            f"{line['label']}: {line['actual_hours'] / line['planned_hours']:.2f} times its plan ({line['basis']})."
+        )
+    return " ".join(words)
+
+
+_FOREST_CAPTION = (
+    "A diamond is the printed row minus the printed base, a dot is ours minus our base, each seed with itself. Bars "
+    "are 95 % t-intervals from three seeds on, the range of two seeds. At a smaller scale than the paper's a row keeps "
+    "its ratio to base, and the two compare in direction, not in size."
+)
+FOREST_BLEU = Figure(
+    name="forest_bleu",
+    title="Table 3 as differences to base, BLEU",
+    caption=f"In {BLEU_METRIC}, on the development set. {_FOREST_CAPTION}",
+    columns=FOREST_COLUMNS,
+    draw=draw_forest,
+    describe=describe_forest,
+)
+FOREST_PERPLEXITY = Figure(
+    name="forest_perplexity",
+    title="Table 3 as differences to base, perplexity",
+    caption=f"In {PERPLEXITY_METRIC}, on the development set; to the left is better. {_FOREST_CAPTION}",
+    columns=FOREST_COLUMNS,
+    draw=draw_forest,
+    describe=describe_forest,
+)
+BLEU_COST = Figure(
+    name="bleu_cost",
+    title="BLEU against training cost",
+    caption="Table 2 in one look: up and to the left is better. Diamonds are printed; Transformers are bold. Ours are "
+    "dots, with the range of their seeds; of another scale, or without a GPU, they stand in panels of their own and "
+    "their cost is counted by formula, not estimated from time.",
+    columns=COST_COLUMNS,
+    draw=draw_cost,
+    describe=describe_cost,
+)
+VERDICT_STRIP = Figure(
+    name="verdict_strip",
+    title="Verdicts",
+    caption=f"Ours minus printed with the 95 % interval. The grey band is the margin of {MARGIN_BLEU} BLEU around the "
+    "printed value: an equivalent mean lies within it, a value that is not reproduced has its whole interval outside.",
+    columns=VERDICT_COLUMNS,
+    draw=draw_strip,
+    describe=describe_strip,
+)
+BLEU_DEFINITIONS = Figure(
+    name="bleu_definitions",
+    title="BLEU by definition",
+    caption="The same translations under every definition. The filled dot is the definition that the paper's number is "
+    "printed in; numbers of different dots are different quantities.",
+    columns=DEFINITION_COLUMNS,
+    draw=draw_definitions,
+    describe=describe_definitions,
+)
+PLAN_ACTUAL = Figure(
+    name="plan_actual",
+    title="Plan against actual",
+    caption="Time of a training as planned before its first one, every batch full: on a known GPU at the "
+    "utilisation that hardware.yaml has, on CPU cores at the speed that the other systems reached; against the "
+    "mean time that it took.",
+    columns=PLAN_COLUMNS,
+    draw=draw_plan,
+    describe=describe_plan,
+)

@@ -1,0 +1,462 @@
+"""Every figure draws what its frame says, and says so in words; a wrong frame is seen in the drawing.
+
+What is drawn is read from the SVG: Vega labels each mark with its values.
+"""
+
+import html
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from aiayn.cost import flops_per_token
+from paper_tables.figures import attention, curves, paper, results
+from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, write_figure
+from paper_tables.figures.registry import FIGURES, INDEX_NAME, FoundFigure, Material, find_figures, write_figures
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.judged import judge_cells
+from tests.records_factory import (
+    BASE_TRAINING,
+    CPU,
+    EIGHT_P100,
+    PAPER_TRAINING,
+    TRAINING_BY_SYSTEM,
+    make_site,
+    write_everything,
+    write_scores,
+    write_training,
+)
+
+LABEL = re.compile(r'<(?:path|text|line)[^>]*? aria-label="([^"]*)"')
+MINUS = "\u2212"
+
+
+def drawn(figure: Figure, frame: pd.DataFrame) -> list[str]:
+    """Return the label of each mark of a figure, in plain ASCII minus signs."""
+    svg = render_svg(figure.chart(frame))
+    return [html.unescape(label).replace(MINUS, "-") for label in LABEL.findall(svg)]
+
+
+def curve_frame() -> pd.DataFrame:
+    """Return two seeds of base over three updates, with a restart, and one of big."""
+    lines: list[tuple[object, ...]] = []
+    for run, series, seed, shift in (("a", "base", 1, 0.0), ("b", "base", 2, 1.0), ("c", "big", 1, 3.0)):
+        for update in (10, 20, 30):
+            hours = update / 100
+            lines += [
+                (run, series, seed, "loss_bits", update, hours, 8 - update / 10 + shift),
+                (run, series, seed, "dev_ppl_per_subword", update, hours, 2 + shift),
+                (run, series, seed, "learning_rate", update, hours, update / 1000),
+                (run, series, seed, "target_tokens_per_second", update, hours, 500.0),
+            ]
+    lines.append(("a", "base", 1, "restart", 20, 0.2, 2.0))
+    return pd.DataFrame(lines, columns=list(curves.COLUMNS))
+
+
+def forest_frame() -> pd.DataFrame:
+    """Return two rows of Table 3, one of them run."""
+    lines = [
+        ("(A)", "table3_a_h1", "h 1", "printed", "paper", "bleu_tok_compound_split", None, -0.9, None, None, ""),
+        ("(C)", "table3_c_n2", "N 2", "printed", "paper", "bleu_tok_compound_split", None, -2.1, None, None, ""),
+        ("(C)", "table3_c_n2", "N 2", "ours", "demo", "bleu_tok_compound_split", 3, -1.5, -1.9, -1.1, "interval"),
+    ]
+    return pd.DataFrame(lines, columns=list(results.FOREST_COLUMNS))
+
+
+def cost_frame() -> pd.DataFrame:
+    """Return two printed systems, and one of ours in a panel of its own."""
+    lines = [
+        ("EN-DE, printed", "base", "printed", 27.3, None, None, 3.3e18, "footnote 5", None),
+        ("EN-DE, printed", "MoE", "printed", 26.03, None, None, 2.0e19, "footnote 5", None),
+        ("EN-DE, ours", "base (ours)", "ours", 12.5, 12.0, 13.0, 4.0e12, "formula", 2),
+    ]
+    return pd.DataFrame(lines, columns=list(results.COST_COLUMNS))
+
+
+def strip_frame() -> pd.DataFrame:
+    """Return a reproduced value and one that is not."""
+    lines = [
+        ("Table 2 base", 27.3, 27.25, -0.05, -0.2, 0.1, 3, "REPRODUCED", "Equivalent."),
+        ("Table 2 big", 28.4, 27.3, -1.1, -1.3, -0.9, 3, "NOT REPRODUCED", "Outside."),
+    ]
+    return pd.DataFrame(lines, columns=list(results.VERDICT_COLUMNS))
+
+
+def definition_frame() -> pd.DataFrame:
+    """Return one output in two definitions."""
+    lines = [("EN-DE, base", "bleu_tok_compound_split", 27.3, True), ("EN-DE, base", "bleu_sacre_13a", 26.3, False)]
+    return pd.DataFrame(lines, columns=list(results.DEFINITION_COLUMNS))
+
+
+def plan_frame() -> pd.DataFrame:
+    """Return a system that took twice its plan."""
+    return pd.DataFrame([("demo base", 2.0, 4.0, 3, "others")], columns=list(results.PLAN_COLUMNS))
+
+
+def attention_frame(num_tokens: int = 4, num_heads: int = 2) -> pd.DataFrame:
+    """Return a head that copies (head 1: each token attends to itself), others that attend to all alike."""
+    lines = [
+        ("run", "encoder", 5, 6, head, query, f"w{query}", key, f"w{key}",
+         float(query == key) if head == 1 else 1 / num_tokens)
+        for head in range(1, num_heads + 1) for query in range(num_tokens) for key in range(num_tokens)
+    ]  # fmt: skip
+    return pd.DataFrame(lines, columns=list(attention.COLUMNS))
+
+
+def full_cells(frame: pd.DataFrame) -> list[tuple[float, float]]:
+    """Return where, in pixels, the matrix of head 1 has cells of full colour."""
+    svg = render_svg(attention.ATTENTION_HEADS.chart(frame[frame["head"] == 1]))
+    colour = attention.HEAD_COLOURS[0]
+    cells = re.findall(rf'<path d="M([\d.]+),([\d.]+)h[^"]*" fill="{colour}" opacity="1"', svg)
+    return sorted((float(x), float(y)) for x, y in cells)
+
+
+def changed(frame: pd.DataFrame, column: str, value: object, row: int = -1) -> pd.DataFrame:
+    """Return a frame with one value planted in it."""
+    wrong = frame.copy()
+    wrong.iloc[row, list(frame.columns).index(column)] = value
+    return wrong
+
+
+# Each figure: a right frame, what must be drawn of it, and the wrong frame of which it must not be.
+CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
+    "curves_by_update": (
+        curve_frame, "update: 10; value: 7.5; series: base; hours: 0.100; seeds: 2",
+        lambda frame: changed(frame, "value", 9.0, row=0),
+    ),
+    "curves_by_hours": (
+        curve_frame, "hours: 6; value: 7.5; series: base; update: 10; seeds: 2",
+        lambda frame: changed(frame, "hours", 0.2, row=0),
+    ),
+    "forest_bleu": (
+        forest_frame, "difference: -1.5; label: N 2; source: ours; scale: demo; low: -1.9; high: -1.1; num_seeds: 3;",
+        lambda frame: changed(frame, "difference", 1.5),
+    ),
+    "forest_perplexity": (
+        lambda: forest_frame().assign(metric="ppl_per_subword"),
+        "difference: -1.5; label: N 2; source: ours; scale: demo; low: -1.9; high: -1.1; num_seeds: 3;",
+        lambda frame: changed(frame, "low", -1.4),
+    ),
+    "bleu_cost": (
+        cost_frame, "flops: 4e+12; bleu: 12.5; source: ours; label: base (ours); flops_of: formula; num_seeds: 2",
+        lambda frame: changed(frame, "flops", 4.0e18),
+    ),
+    "verdict_strip": (
+        strip_frame, "difference: -1.1; label: Table 2 big; outcome: NOT REPRODUCED; printed: 28.4; mean: 27.3;",
+        lambda frame: changed(frame, "outcome", "REPRODUCED"),
+    ),
+    "bleu_definitions": (
+        definition_frame, "value: 26.3; metric: bleu_sacre_13a", lambda frame: changed(frame, "value", 27.3),
+    ),
+    "plan_actual": (
+        plan_frame, "time: 4; label: demo base; kind: actual;", lambda frame: changed(frame, "actual_hours", 2.0),
+    ),
+    "architecture": (
+        lambda: paper.architecture_frame(PAPER_TRAINING, 37_000), "text: Multi-head attention; detail: h = 8, d_k = 64",
+        lambda frame: paper.architecture_frame(BASE_TRAINING, 37_000),
+    ),
+    "attention_architecture": (
+        lambda: paper.attention_architecture_frame(PAPER_TRAINING), "text: Scale; detail: 1 / \u221a64 = 0.125",
+        lambda frame: paper.attention_architecture_frame(BASE_TRAINING),
+    ),
+    "positions": (
+        paper.position_frame, "dimension: 0; value: 0.841470984808; function: sine; position: 1",  # sin 1
+        lambda frame: frame.assign(value=-frame["value"]),
+    ),
+    "schedules": (
+        paper.schedule_frame, "step: 4000; learning_rate: 0.000698771242969; series: d_model 512, warm-up 4,000",
+        lambda frame: frame.assign(learning_rate=frame["learning_rate"] * 2),
+    ),
+    "attention_lines": (
+        attention_frame, "query_index: 2; end: 1; key_end: 1.925; name: head 1; weight: 1; query: w2; key: w2",
+        lambda frame: frame.assign(weight=0.25),
+    ),
+}  # fmt: skip
+FIGURE_BY_NAME = {figure.name: figure for figure, _ in FIGURES} | {
+    figure.name: figure for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS)
+}
+
+
+def test_every_figure_has_a_case() -> None:
+    """The matrices of attention, whose cells have no labels, are looked at by their places."""
+    assert set(CASES) | {"attention_heads"} == set(FIGURE_BY_NAME)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_figure_draws_what_its_frame_says(name: str) -> None:
+    make, expected, _ = CASES[name]
+    assert [label for label in drawn(FIGURE_BY_NAME[name], make()) if expected in label] != []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_planted_wrong_frame_is_seen(name: str) -> None:
+    make, expected, plant = CASES[name]
+    assert [label for label in drawn(FIGURE_BY_NAME[name], plant(make())) if expected in label] == []
+
+
+def test_a_copying_head_shows_its_diagonal_and_another_head_does_not() -> None:
+    cells = full_cells(attention_frame())
+    assert len(cells) == 4
+    assert all(x == pytest.approx(y) for x, y in cells)
+    shifted = attention_frame().assign(
+        weight=lambda frame: (frame["key_index"] == (frame["query_index"] + 1) % 4) * 1.0
+    )
+    assert not all(x == pytest.approx(y) for x, y in full_cells(shifted))
+
+
+@pytest.mark.parametrize("name", [*CASES, "attention_heads"])
+def test_a_figure_adapts_to_dark_and_light_and_is_described(name: str) -> None:
+    figure = FIGURE_BY_NAME[name]
+    frame = CASES[name][0]() if name in CASES else attention_frame()
+    svg = render_svg(figure.chart(frame))
+    assert 'role="img"' in svg[:3000]
+    assert html.escape(figure.describe(frame))[:60] in svg
+    assert INK not in svg.replace("svg.figure{color:#1d2733}", "")
+    assert "currentColor" in svg
+    assert float(re.search(r'width="([\d.]+)"', svg)[1]) <= 460  # type: ignore[index]
+    assert len(figure.caption) > 40
+    assert figure.title
+
+
+def test_a_page_loads_nothing() -> None:
+    page = render_html(results.VERDICT_STRIP.chart(strip_frame()))
+    outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"https?://|<link|@import", outside)
+    assert not re.search(r"<script[^>]*\bsrc=|\bimport [^;]{0,80} from [\"']https?:", page)
+
+
+def test_the_frame_is_written_beside_the_picture_and_can_be_drawn_again(tmp_path: Path) -> None:
+    paths = write_figure(results.FOREST_BLEU, forest_frame(), tmp_path, ("svg", "png", "pdf"))
+    assert [path.name for path in paths] == ["forest_bleu.svg", "forest_bleu.png", "forest_bleu.pdf"]
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    assert paths[2].read_bytes().startswith(b"%PDF")
+    again = pd.read_csv(tmp_path / "forest_bleu.tsv", sep="\t")
+    assert drawn(results.FOREST_BLEU, again.fillna({"spread": ""}))[0] == drawn(results.FOREST_BLEU, forest_frame())[0]
+
+
+@pytest.mark.parametrize("name", [*CASES, "attention_heads"])
+def test_an_empty_frame_and_one_without_a_column_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    figure = FIGURE_BY_NAME[name]
+    frame = CASES[name][0]() if name in CASES else attention_frame()
+    with pytest.raises(FigureError, match="nothing to draw"):
+        write_figure(figure, frame.iloc[:0], tmp_path)
+    with pytest.raises(FigureError, match=figure.columns[0]):
+        write_figure(figure, frame.drop(columns=figure.columns[0]), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- what is hard to draw -----------------------------------------------------------------------------------------
+
+
+def test_curves_without_dev_scores_have_the_other_panels() -> None:
+    frame = curve_frame()
+    labels = drawn(curves.CURVES_BY_UPDATE, frame[frame["measure"] != "dev_ppl_per_subword"])
+    assert [label for label in labels if "value: 7.5" in label] != []
+    assert "No dev perplexity" in curves.describe_curves(frame[frame["measure"] == "loss_bits"])
+
+
+def test_one_update_is_a_point() -> None:
+    frame = curve_frame()
+    one = frame[(frame["update"] == 10) & (frame["run"] == "c")]
+    assert [label for label in drawn(curves.CURVES_BY_UPDATE, one) if "value: 10" in label] != []
+
+
+def test_a_loss_that_is_no_number_is_marked_and_one_that_never_was_is_a_sentence() -> None:
+    frame = curve_frame()
+    broken = frame.assign(value=frame["value"].where(frame["update"] < 30))
+    assert "not a number from here" in render_svg(curves.CURVES_BY_UPDATE.chart(broken))
+    assert "not a number from here" not in render_svg(curves.CURVES_BY_UPDATE.chart(frame))
+    with pytest.raises(FigureError, match="diverged"):
+        curves.CURVES_BY_UPDATE.chart(frame[frame["measure"] == "loss_bits"].assign(value=float("nan")))
+
+
+def test_restarts_are_marked() -> None:
+    assert ">restart<" in render_svg(curves.CURVES_BY_UPDATE.chart(curve_frame()))
+    without = curve_frame()
+    assert ">restart<" not in render_svg(curves.CURVES_BY_UPDATE.chart(without[without["measure"] != "restart"]))
+
+
+def test_hours_that_do_not_advance_are_a_sentence() -> None:
+    with pytest.raises(FigureError, match="hours"):
+        curves.CURVES_BY_HOURS.chart(curve_frame().assign(hours=0.0))
+
+
+def test_thirty_series_are_drawn() -> None:
+    frame = curve_frame()
+    many = pd.concat([frame.assign(run=f"r{index}", series=f"s{index}") for index in range(30)])
+    assert len({label for label in drawn(curves.CURVES_BY_UPDATE, many) if "series: s29;" in label}) > 0
+
+
+def test_a_sentence_of_300_tokens_is_drawn_as_matrices_and_refused_as_lines() -> None:
+    frame = attention_frame(300, num_heads=1)
+    svg = render_svg(attention.ATTENTION_HEADS.chart(frame))
+    assert 60 <= len(re.findall(f'fill="{attention.HEAD_COLOURS[0]}"', svg)) <= 3600
+    with pytest.raises(FigureError, match="300 tokens"):
+        attention.ATTENTION_LINES.chart(frame)
+
+
+@pytest.mark.parametrize("value", [0.9, -0.1, float("nan")])
+def test_weights_that_are_no_distribution_are_refused(value: float) -> None:
+    with pytest.raises(FigureError, match="head 2"):
+        attention.ATTENTION_HEADS.chart(changed(attention_frame(), "weight", value))
+
+
+def test_attention_that_is_flat_is_no_empty_picture() -> None:
+    frame = attention_frame(40, num_heads=8).assign(weight=1 / 40)
+    assert [label for label in drawn(attention.ATTENTION_LINES, frame) if "weight: 0.025" in label] != []
+
+
+@pytest.mark.parametrize("system", ["lstm"])
+def test_a_system_without_attention_has_no_such_figure(system: str) -> None:
+    for make in (paper.architecture_frame, paper.attention_architecture_frame):
+        with pytest.raises(FigureError, match="lstm has no multi-head attention"):
+            make(TRAINING_BY_SYSTEM[system])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "word", "expected"),
+    [
+        (["\u2581mak", "ing", "\u2581the"], "making", [0, 1]),
+        (["making@@", "s", "making"], "making", [2]),
+        (["It", "is", "its"], "its", [2]),
+        (["\u2581Its", ".", "</s>"], "its", [0, 1]),
+        (["a", "b"], "c", []),
+    ],
+)
+def test_a_word_is_found_in_its_pieces(tokens: list[str], word: str, expected: list[int]) -> None:
+    assert attention.positions_of_word(tokens, word) == expected
+
+
+def test_pieces_are_shown_as_words() -> None:
+    assert attention.shown_tokens(["\u2581mak", "ing", "</s>"]) == ["mak", "\u00b7ing", "</s>"]
+    assert attention.shown_tokens(["mak@@", "ing", "on"]) == ["mak", "\u00b7ing", "on"]
+
+
+def test_positions_are_those_of_section_3_5() -> None:
+    values = paper.encode_positions([0, 1], 4)
+    assert values[0].tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert values[1].tolist() == pytest.approx([0.8414709848, 0.5403023059, 0.0099998333, 0.9999500004])  # 1, 1/100
+
+
+def test_pre_norm_has_a_norm_more_on_either_stack() -> None:
+    def num_norms(frame: pd.DataFrame) -> int:
+        return int((frame["text"] == "LayerNorm").sum())
+
+    assert num_norms(paper.architecture_frame(BASE_TRAINING)) == 0
+    assert num_norms(paper.architecture_frame(TRAINING_BY_SYSTEM["pre_norm"])) == 5 + 2  # sub-layers, ends of stacks
+
+
+# ---- frames out of records ----------------------------------------------------------------------------------------
+
+
+def findings_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object) -> Findings:
+    site = make_site(folder, scale, **changes)
+    if is_complete:
+        write_everything(site, base_bleu=27.2, hardware=EIGHT_P100 if scale == "paper" else CPU)
+    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+
+
+def test_a_forest_takes_each_seed_with_itself(tmp_path: Path) -> None:
+    site = make_site(tmp_path, seeds=[1, 2, 3], ablation_seeds=[1, 2, 3])
+    write_everything(site)
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    for evaluation in findings.evaluations:
+        if evaluation.role == "dev" and evaluation.system in ("base", "table3_c_n2"):
+            loss = {"base": 0.0, "table3_c_n2": 2.0 + evaluation.seed / 10}[evaluation.system]
+            write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + 5 * evaluation.seed - loss})
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    frame = results.forest_frame(findings, "bleu_tok_compound_split")
+    ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
+    assert ours["difference"] == pytest.approx(-2.2)
+    assert (ours["low"], ours["high"]) == pytest.approx((-2.2 - 0.2484, -2.2 + 0.2484), abs=1e-3)  # 4.303 x 0.1 / 3^0.5
+    assert ours["num_seeds"] == 3
+    printed = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "printed")].iloc[0]
+    assert printed["difference"] == pytest.approx(23.7 - 25.8)
+    assert list(dict.fromkeys(frame["group"])) == ["(A)", "(B)", "(C)", "(D)", "(E)", ""]
+
+
+def test_two_seeds_have_a_range_and_one_has_none() -> None:
+    assert results.spread_of_differences({1: 3.0, 2: 5.0}, {1: 1.0, 2: 2.0}) == (2, 2.5, 2.0, 3.0, results.RANGE)
+    assert results.spread_of_differences({1: 3.0}, {1: 1.0, 2: 2.0}) == (1, 2.0, None, None, results.SINGLE)
+
+
+def test_a_demo_costs_by_formula_in_a_panel_of_its_own(tmp_path: Path) -> None:
+    frame = results.cost_frame(findings_of(tmp_path))
+    ours = frame[frame["source"] == "ours"]
+    assert set(ours["flops_of"]) == {results.BY_FORMULA}
+    assert not set(ours["panel"]) & set(frame[frame["source"] == "printed"]["panel"])
+    base = ours[ours["label"] == "base (ours)"].iloc[0]
+    assert base["flops"] == pytest.approx(flops_per_token(BASE_TRAINING, 504) * 1_000_000)
+
+
+def test_the_papers_scale_on_gpus_stands_among_the_printed(tmp_path: Path) -> None:
+    frame = results.cost_frame(findings_of(tmp_path, "paper"))
+    ours = frame[frame["source"] == "ours"]
+    assert set(ours["flops_of"]) == {results.BY_FOOTNOTE}
+    assert set(ours["panel"]) <= set(frame[frame["source"] == "printed"]["panel"])
+    assert ours.iloc[0]["flops"] == pytest.approx(120 * 8 * 9.5e12)  # seconds x GPUs x P100
+
+
+def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
+    frame = results.cost_frame(findings_of(tmp_path, is_complete=False))
+    big = frame[(frame["panel"] == "EN-FR, printed") & frame["label"].str.startswith("big")]
+    assert dict(zip(big["label"], big["bleu"], strict=True)) == {"big (NeurIPS)": 41.0, "big (arXiv)": 41.8}
+    assert set(big["flops"]) == {2.3e19}
+
+
+def test_a_plan_is_of_the_other_systems_speed(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    before = results.plan_frame(findings).set_index("label")
+    write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0)
+    write_training(site, "demo_en_de", "base", 2, wall_seconds=1200.0)
+    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    after = results.plan_frame(findings).set_index("label")
+    assert after.loc["demo_en_de base", "actual_hours"] == pytest.approx(1200 / 3600)
+    assert after.loc["demo_en_de base", "planned_hours"] == before.loc["demo_en_de base", "planned_hours"]
+
+
+def test_definitions_are_of_one_output(tmp_path: Path) -> None:
+    frame = results.definition_frame(findings_of(tmp_path))
+    en_de = frame[frame["output"].str.startswith("EN-DE")]
+    assert set(en_de["output"]) == {"EN-DE, big seed 1, demo_test"}
+    values = dict(zip(en_de["metric"], en_de["value"], strict=True))
+    assert values["bleu_tok_compound_split"] - values["bleu_sacre_13a"] == pytest.approx(1.0)  # as the records have it
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_scale_has_every_figure_or_a_sentence(tmp_path: Path, is_complete: bool) -> None:
+    findings = findings_of(tmp_path, is_complete=is_complete)
+    material = Material(findings, judge_cells(findings), [], tmp_path / "attention")
+    found = find_figures(material)
+    assert {one.figure.name for one in found} >= {figure.name for figure, _ in FIGURES}
+    for one in found:
+        assert (one.chart is None) == bool(one.reason), one.figure.name
+    drawn_names = {one.figure.name for one in found if one.chart is not None}
+    assert {"architecture", "positions", "schedules", "forest_bleu"} <= drawn_names
+    folder = tmp_path / "figures"
+    write_figures(found, folder)
+    assert {path.stem for path in folder.glob("*.svg")} == drawn_names
+    index = pd.read_csv(folder / INDEX_NAME, sep="\t", keep_default_na=False)
+    assert list(index["name"]) == [one.figure.name for one in found]
+
+
+def test_a_figure_that_is_no_longer_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    figure, frame = results.FOREST_BLEU, forest_frame()
+    write_figures([FoundFigure(figure=figure, frame=frame, chart=figure.chart(frame))], tmp_path)
+    assert (tmp_path / "forest_bleu.svg").exists()
+    write_figures([FoundFigure(figure=figure, reason="gone")], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [INDEX_NAME]
+
+
+def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, is_complete=False)
+    folder = tmp_path / "attention" / "some-run"
+    folder.mkdir(parents=True)
+    attention_frame().to_csv(folder / "encoder_layer5.tsv", sep="\t", index=False)
+    found = find_figures(Material(findings, judge_cells(findings), [], tmp_path / "attention"))
+    names = [one.figure.name for one in found if one.figure.name.startswith("attention_") and one.chart is not None]
+    assert names[-2:] == ["attention_lines_some-run_encoder_layer5", "attention_heads_some-run_encoder_layer5"]
