@@ -22,7 +22,7 @@ SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # tokens whose words a column of lines, or a matrix, can name
 MAX_CELLS = 60  # of a matrix's side: longer sentences are drawn as means over squares of neighbours
 MIN_DRAWN_WEIGHT = 0.02
-MAX_LINES = 240
+MAX_LINES = 120
 TOKEN_HEIGHT = 15
 
 
@@ -183,7 +183,8 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     x_scale = alt.Scale(domain=[0, 1], nice=False)
     x, y = alt.X("start:Q", scale=x_scale, axis=None), alt.Y("query_index:Q", scale=y_scale, axis=None)
     legend = alt.Legend(title=None, columns=4, symbolType="stroke", symbolOpacity=1) if len(heads) > 1 else None
-    strength = alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.95]), legend=None)
+    largest = float(drawn["weight"].max())
+    strength = alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, largest], range=[0.06, 0.95]), legend=None)
     lines = alt.Chart(drawn).mark_rule(strokeWidth=1.8).encode(
         x, y, alt.X2("end:Q"), alt.Y2("key_end:Q"), strength,
         alt.Color("name:N", scale=alt.Scale(domain=domain, range=colours), sort=domain, legend=legend),
@@ -309,7 +310,7 @@ def describe_attention(frame: pd.DataFrame) -> str:
 ATTENTION_LINES = Figure(
     name="attention_lines",
     title="Figures 3 to 5: attention between words",
-    caption="Queries on the left, keys on the right; a line is a weight, its colour the head, its strength the weight. "
+    caption="Queries on the left, keys on the right; a line is a weight, coloured by head, stronger if larger. "
     f"The {MAX_LINES} largest weights are drawn, none below {MIN_DRAWN_WEIGHT}. The weights are the model's own.",
     columns=COLUMNS,
     draw=draw_lines,

@@ -25,7 +25,8 @@ def output_paths(arguments: list[str]) -> list[Path]:
     """Return the files that the rule of a verb declares."""
     if arguments[0] == "tables":
         folder = Path(value_of("--results", arguments)) / json.loads(value_of("--config-json", arguments))["scale"]
-        names = ("report.html", "scores.tsv", "summary.tsv", "verdicts.tsv", "tables/table2.md")
+        names = ("report.html", "scores.tsv", "summary.tsv", "verdicts.tsv", "tables/table2.md",
+                 "figures/figures.tsv")  # fmt: skip
         return [folder / name for name in names]
     record_path = Path(value_of("--record", arguments))
     further = {"average": [record_path.with_suffix(".pt")], "decode": [record_path.with_suffix(".txt")],
