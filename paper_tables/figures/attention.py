@@ -20,7 +20,8 @@ COLUMNS = ("run", "kind", "layer", "num_layers", "head", "query_index", "query",
 HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # of 8 heads; further ones begin anew, and the legend numbers all
 SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # tokens whose words a column of lines, or a matrix, can name
-MAX_CELLS = 60  # of a matrix's side: longer sentences are drawn as means over squares of neighbours
+MAX_SIDE = 60  # cells of a matrix's side: longer sentences are drawn as means over squares of neighbours
+MAX_CELLS = 6000  # of all heads' matrices together, about 500 KB of SVG
 MIN_DRAWN_WEIGHT = 0.02
 MAX_LINES = 120
 TOKEN_HEIGHT = 15
@@ -213,7 +214,8 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
     frame = _one_layer(frame)
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
     longest = max(num_queries, num_keys)
-    cell = math.ceil(longest / MAX_CELLS)
+    side_cells = min(MAX_SIDE, math.isqrt(MAX_CELLS // frame["head"].nunique()))
+    cell = math.ceil(longest / side_cells)
     binned = frame
     if cell > 1:
         rows, columns = frame["query_index"] // cell * cell, frame["key_index"] // cell * cell
@@ -320,7 +322,7 @@ ATTENTION_HEADS = Figure(
     name="attention_heads",
     title="Attention, head by head",
     caption="One matrix a head: queries downwards, keys to the right; full colour is a weight of 1, and each row sums "
-    f"to 1. Of more than {MAX_CELLS} tokens means over squares are drawn, full colour the largest.",
+    "to 1. Of long sentences means over squares of neighbours are drawn, full colour the largest.",
     columns=COLUMNS,
     draw=draw_heads,
     describe=describe_attention,

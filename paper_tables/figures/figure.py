@@ -9,6 +9,7 @@ light page and light on a dark one, alone or within a page. PNG and PDF, which c
 
 import html
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ PAGE_STYLE = (
     "<style>body{margin:1rem;color:#1d2733;background:#fff}"
     "@media (prefers-color-scheme: dark){body{color:#e8ecf1;background:#14181d}}</style>"
 )
+
+_LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
 
 Format = Literal["svg", "html", "png", "pdf"]
 
@@ -127,7 +130,8 @@ def _svg(values: dict[str, Any]) -> str:
     head, _, rest = svg.partition(">")
     said = html.escape(values.get("description", ""))
     head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{said}"')
-    return head + ">" + ADAPTING_STYLE + rest.replace(INK, "currentColor")
+    shorter = _LONG_FRACTION.sub(r"\1", rest)  # hundredths of a pixel, and of what an opacity can show
+    return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 
 
 def render_html(chart: alt.TopLevelMixin) -> str:

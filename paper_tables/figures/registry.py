@@ -16,6 +16,7 @@ from paper_tables.figures import attention, curves, paper, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
+from paper_tables.latex import escape_latex
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
 
 INDEX_NAME = "figures.tsv"
@@ -106,19 +107,22 @@ def _found(figure: Figure, make: Callable[[], pd.DataFrame]) -> FoundFigure:
 
 
 def write_figures(found: Iterable[FoundFigure], folder: Path, formats: Sequence[Format] = FORMATS) -> list[Path]:
-    """Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
+    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
 
-    What an earlier call wrote of a figure that is not there now goes.
+    A PDF comes with a `.tex` to be \input. What an earlier call wrote of a figure that is not there now goes.
     """
     written: list[Path] = []
     lines = []
     for one in found:
         if one.frame is None or one.chart is None:
-            for suffix in ("tsv", *formats):
+            for suffix in ("tsv", "tex", *formats):
                 (folder / f"{one.figure.name}.{suffix}").unlink(missing_ok=True)
             text = ""
         else:
             written += write_figure(one.figure, one.frame, folder, formats, chart=one.chart)
+            if "pdf" in formats:
+                with replace_on_success(folder / f"{one.figure.name}.tex") as partial_path:
+                    partial_path.write_text(render_latex_figure(one.figure), encoding="utf-8", newline="\n")
             text = one.figure.describe(one.frame)
         lines.append((one.figure.name, one.figure.title, one.figure.caption, text, one.reason))
     stream = io.StringIO()
@@ -128,6 +132,20 @@ def write_figures(found: Iterable[FoundFigure], folder: Path, formats: Sequence[
     with replace_on_success(folder / INDEX_NAME) as partial_path:
         partial_path.write_text(stream.getvalue(), encoding="utf-8")
     return written
+
+
+def render_latex_figure(figure: Figure) -> str:
+    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's folder."""
+    return "\n".join((
+        r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
+        r"\begin{figure}",
+        r"\centering",
+        rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
+        rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
+        rf"\label{{fig:{figure.name}}}",
+        r"\end{figure}",
+        "",
+    ))  # fmt: skip
 
 
 def write_figures_of_logs(read: list[curves.Curve], folder: Path) -> None:

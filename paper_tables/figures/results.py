@@ -36,7 +36,7 @@ from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
 from paper_tables.layout_table2 import METRIC_BY_PAIR, cost_of, trainings_of
-from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC, SETTINGS, dev_evaluation
+from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC, SETTINGS, dev_evaluation, group_of
 from paper_tables.published import CellJoin, PublishedCell, find_printed, printed_number, read_cells, read_table
 
 ROW_HEIGHT = 17
@@ -96,8 +96,7 @@ def spread_of_differences(
 
 def _group_of(row: str) -> str:
     """Return the letter of Table 3's group, `(A)`; big has none."""
-    parts = row.split("_")
-    return f"({parts[1].upper()})" if parts[0] == "table3" and len(parts) > 1 else ""
+    return "" if row == "big" else group_of(row)
 
 
 def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
