@@ -2,6 +2,8 @@
 
 reads: results/<scale>/{train,score,perplexity,baselines,measure}/...
 writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/, results/<scale>/report.html
+
+`snakemake --report FILE` shows what is marked `report(...)`, with the captions of workflow/report/.
 """
 
 import json
@@ -18,12 +20,34 @@ rule tables:
     input:
         RECORDS,
     output:
-        report=STAGE / "report.html",
+        report=report(
+            STAGE / "report.html",
+            category="Page",
+            caption="../report/page.rst",
+        ),
         scores=STAGE / "scores.tsv",
-        summary=STAGE / "summary.tsv",
-        verdicts=STAGE / "verdicts.tsv",
-        tables=directory(STAGE / "tables"),
-        figures=directory(STAGE / "figures"),
+        summary=report(
+            STAGE / "summary.tsv",
+            category="Numbers",
+            caption="../report/summary.rst",
+        ),
+        verdicts=report(
+            STAGE / "verdicts.tsv",
+            category="Numbers",
+            caption="../report/verdicts.rst",
+        ),
+        tables=report(
+            directory(STAGE / "tables"),
+            patterns=["{table}.html"],
+            category="Tables",
+            caption="../report/tables.rst",
+        ),
+        figures=report(
+            directory(STAGE / "figures"),
+            patterns=["{figure}.svg"],
+            category="Figures",
+            caption="../report/figures.rst",
+        ),
     params:
         results=lambda wildcards, output: Path(output.report).parents[1],
         scale_digest=spec_digest(msgspec.structs.replace(SCALE, **PLACE)),
