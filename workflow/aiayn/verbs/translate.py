@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.runs.finished import find_finished
 
     finished = find_finished(args.results, args.run, args.average)
-    split, join = text_splitter(finished, finished.data.source_language), _text_joiner(finished)
+    split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
     device = resolve_device(args.device)
     translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)
     search = decoding_signature(finished.decoding)
@@ -62,7 +62,7 @@ def text_splitter(finished: "FinishedRun", language: str) -> "Callable[[str], st
     return lambda line: encoder.pieces(route.prepare(line))
 
 
-def _text_joiner(finished: "FinishedRun") -> "Callable[[str], str]":
+def text_joiner(finished: "FinishedRun") -> "Callable[[str], str]":
     """Return what makes a line of text of its pieces."""
     from aiayn.text.detokenise import join_line, remove_marks
 
