@@ -31,10 +31,9 @@ from paper_tables.judged import JudgedCell, judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.layout_log_list import lay_out_logs, told_of_file
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
-from paper_tables.page import wrap_page
 from paper_tables.published import read_cells
 from paper_tables.recorded import Recorded, RecordFault, gather_recorded
-from paper_tables.render import RENDERER_BY_SUFFIX
+from paper_tables.report import DrawnFigure, Origin, card, card_words, render_log_report
 from paper_tables.tables import (
     FIGURES_FOLDER,
     REPORT_NAME,
@@ -50,6 +49,7 @@ __all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the 
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",
 )  # fmt: skip
+MAX_LINES = 6  # that the first look names
 FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
 
 
@@ -97,8 +97,9 @@ def make_tables_from_logs(
         tables = make_recorded_tables(recorded, output_folder / scale)
         judged = judge_cells(recorded.findings)
         figures_folder = output_folder / scale / FIGURES_FOLDER
-        draw_figures(partial(_write_figures_of_records, recorded, judged, read, figures_folder), figures_folder)
-        write_report(recorded.findings, judged, tables, page, so_far=False)
+        draw = partial(_write_figures_of_records, recorded, judged, read, figures_folder)
+        figures = draw_figures(draw, figures_folder)
+        write_report(recorded.findings, judged, tables, page, so_far=False, figures=figures)
         pages.append(page)
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), read.not_read)
@@ -161,16 +162,15 @@ def _write_logs(
     tables = [lay_out_logs(judged, findings_by_path, scale_by_path, read.left_out)]
     if alone or not recorded_by_scale:
         tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
-    sections = []
-    for table in map(compact, tables):
-        sections.append(RENDERER_BY_SUFFIX["html"](table))
+    tables = [compact(table) for table in tables]
+    for table in tables:
         write_table(table, output_folder / "tables")
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     write_text(_training_lines(lines), output_folder / "trainings.tsv")
     write_text(_finding_lines(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
     figures_folder = output_folder / FIGURES_FOLDER
-    draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
-    page = _render_page(folders, judged, lines, tables, sections, recorded_by_scale, read.not_read)
+    figures = draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
+    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, read.not_read)
     write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
 
@@ -300,33 +300,33 @@ def _render_page(
     judged: LoggedFolder,
     lines: Sequence[AveragedLine],
     tables: Sequence[Table],
-    sections: Sequence[str],
+    figures: Sequence[DrawnFigure] | None,
     recorded_by_scale: Mapping[str, Recorded],
     not_read: Sequence[str],
 ) -> str:
-    """Return the page of the logs; `sections` are the tables as HTML."""
+    """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
     num_averaged = sum(len(line.trainings) for line in lines)
-    facts = [
-        f"{len(judged.file_by_path):,} logs",
-        f"{len(judged.trainings):,} trainings, {num_averaged:,} of them in the tables below",
-        f"{len(judged.generations):,} generations",
-        f"{len(not_read):,} files or folders that are not read, named in the table of logs",
-    ]
-    items = "".join(f"<li>{html.escape(fact)}</li>\n" for fact in facts)
-    num_runs_by_scale = {scale: len(recorded.findings.train_by_key) for scale, recorded in recorded_by_scale.items()}
-    links = "".join(
-        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {num_runs:,} runs with records</a>\n'
-        for scale, num_runs in num_runs_by_scale.items()
-    )
-    links += "".join(f'<a href="#{table.name}">{html.escape(table.title)}</a>\n' for table in tables)
     faults = [fault.text for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
-    title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
-    header = (
-        f"<header>\n<h1>{html.escape(title)}</h1>\n<p>Every number below stands in a log; the last table says what "
-        f'each log is, and what it does not fill and why.</p>\n<ul class="facts">\n{items}</ul>\n{banners}'
-        f"<nav>\n{links}</nav>\n</header>\n"
+    pages = [
+        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.findings.train_by_key):,} runs with records</a>'
+        for scale, recorded in recorded_by_scale.items()
+    ]
+    read = [f"{len(judged.trainings):,} trainings", f"{len(judged.generations):,} generations"]
+    filled = dict.fromkeys(
+        html.escape(f"{line.row.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
     )
-    made = f"<footer>Made {utc_now()} from commit <code>{html.escape(commit_label())}</code>.</footer>\n"
-    body = header + "<main>\n" + "".join(sections) + "</main>\n" + made
-    return wrap_page(title, body)
+    shown, more = list(filled)[:MAX_LINES], len(filled) - MAX_LINES
+    left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"
+    cards = (
+        ("Asked", card_words(f"{len(judged.file_by_path):,} logs", read)),
+        ("Came out", card_words(f"{num_averaged:,} trainings in the tables",
+                                [*pages, *shown, *([f"and {more} more rows"] if more > 0 else [])])),
+        ("Verdict", card_words("None is judged", ["A log's BLEU is of another definition than the printed one"])),
+        ("Missing", card_words(left_out if not_read else "Every file was read", [], "bad" if not_read else "good")),
+    )  # fmt: skip
+    title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
+    lead = "Every number below stands in a log; the table of logs says what each is, and what it does not fill and why."
+    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
+    glance = '<dl class="glance">\n' + "".join(card(*one) for one in cards) + "</dl>\n"
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
+    return render_log_report(title, f'<p class="lead">{lead}</p>\n{banners}', glance, tables, figures, origin)

@@ -4,6 +4,9 @@
 its run was of another corpus, test set or scale than the paper's; `compact` leaves one of them in a row.
 """
 
+import itertools
+import re
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -35,12 +38,41 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A training behind a number of ours: its run (or the path of its log), and what it adds to the number.
+
+    `commit` and `hardware` are of the training; '' where nobody wrote them down.
+    """
+
+    run: str
+    seed: int | None
+    value: str
+    commit: str = ""
+    hardware: str = ""
+
+
+def anchor_of(run: str) -> str:
+    """Return what the row of a run, or of a log by its path, is named in a link: letters, digits, and `-_.`."""
+    return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
+
+
+@dataclass(frozen=True)
+class CellProvenance:
+    """Where a number of ours comes from: what it is of, the trainings behind it, and its signature if it was scored."""
+
+    of: str
+    sources: tuple[Source, ...]
+    signature: str = ""
+
+
+@dataclass(frozen=True)
 class Cell:
     """What stands in a cell; `num_columns` above 1 is a span, whose first column it stands in."""
 
     parts: tuple[Part, ...]
     kind: CellKind = "printed"
     num_columns: int = 1
+    provenance: CellProvenance | None = None
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -50,20 +82,39 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name for machines, its heading, and the heading that it shares with its neighbours, if any."""
+    """A column: its name for machines, its heading, and the heading that it shares with its neighbours, if any.
+
+    Where `better` says so, the highest or lowest printed value is set in bold, as the paper does, and so is ours.
+    """
 
     name: str
     heading: str
     group: str = ""
     side: Literal["label", "printed", "ours"] = "printed"
+    better: Literal["", "higher", "lower"] = ""
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What a row without any number of ours is about, and why it has none."""
+
+    name: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row; its cells cover all columns."""
+    """A row; its cells cover all columns.
+
+    The page names a row that has an `aside` below the table instead of showing it. `anchor` is what links to it name.
+    Neighbours of one `group` stand together, as the paper's (A) to (E).
+    """
 
     cells: tuple[Cell, ...]
     side: Literal["printed", "ours"] = "printed"
+    aside: Aside | None = None
+    anchor: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +127,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Table:
-    """A whole table. `signatures` are (metric, test set, signature) of every number of ours in it."""
+    """A whole table. `signatures` are (metric, test set, signature) of every number of ours in it.
+
+    `summary` is the one line that stands on the page for a table that stays folded until a reader asks.
+    """
 
     name: str
     title: str
@@ -85,6 +139,7 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[Note, ...] = ()
     signatures: tuple[tuple[str, str, str], ...] = field(default=())
+    summary: str = ""
 
 
 def text_cell(text: str, kind: CellKind = "printed", *marks: str, num_columns: int = 1) -> Cell:
@@ -201,3 +256,44 @@ def _marked_once(row: Row) -> Row:
 def _without_mark(cell: Cell, mark: str) -> Cell:
     parts = tuple(replace(part, marks=tuple(other for other in part.marks if other != mark)) for part in cell.parts)
     return replace(cell, parts=parts)
+
+
+def best_parts(table: Table) -> set[tuple[int, int, int]]:
+    """Return (row, column, part) of the best printed value and of our best in each column that says what is better.
+
+    Of ours it is the mean over seeds; one value alone is not the best of anything.
+    """
+    best: set[tuple[int, int, int]] = set()
+    for column_index, column in enumerate(table.columns):
+        found: dict[bool, list[tuple[float, tuple[int, int, int]]]] = {True: [], False: []}
+        for row_index, row in enumerate(table.rows if column.better else ()):
+            for start, cell in _placed(row):
+                if start <= column_index < start + cell.num_columns:  # a cost printed under both languages
+                    for part_index, part in enumerate(cell.parts):
+                        number = _number_of(part.text)
+                        if number is not None and cell.kind in ("printed", "ours"):
+                            found[cell.kind == "ours"].append((number, (row_index, start, part_index)))
+        for values in found.values():
+            if len(values) > 1:
+                pick = max if column.better == "higher" else min
+                extreme = pick(number for number, _ in values)
+                best |= {place for number, place in values if number == extreme}
+    return best
+
+
+def _placed(row: Row) -> list[tuple[int, Cell]]:
+    """Return the cells of a row, each with the index of its first column."""
+    starts = itertools.accumulate((cell.num_columns for cell in row.cells), initial=0)
+    return list(zip(starts, row.cells, strict=False))
+
+
+_NUMBER = re.compile(r"[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[0-9]+)?")
+
+
+def _number_of(text: str) -> float | None:
+    """Return the number that a cell's text stands for: a mean before its interval, or the mean of single values."""
+    values = text.partition(PLUS_MINUS)[0].partition("(")[0].strip()
+    found = [values] if _NUMBER.fullmatch(values) else values.split(", ")
+    if not all(_NUMBER.fullmatch(one) for one in found):
+        return None
+    return statistics.fmean(float(one.replace(",", "")) for one in found)

@@ -18,8 +18,8 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.layout_further import hardware_words
 from paper_tables.layout_ours import (
+    hardware_words,
     mark_note,
     mark_of,
     metric_cell,

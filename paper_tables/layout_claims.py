@@ -47,6 +47,7 @@ def lay_out_claims(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
         ),
         rows=tuple(Row(_cells(findings, claim, judgement)) for claim, judgement in pairs),
         notes=(*mark_note(findings, evaluations), *(Note("", text) for text in NOTES)),
+        summary=f"{len(claims)} statements: {counted}",
         signatures=tuple(sorted({*_measured(judgements), *_compared(findings, judgements)})),
     )
 

@@ -3,6 +3,7 @@
 The rule stands in `analysis.conclusion`, and in the notes of the table; both were fixed before anything was run.
 """
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -11,8 +12,8 @@ from analysis.conclusion import Call, Conclusion, draw_conclusion
 from analysis.verdict import ALPHA, MARGIN_BLEU
 from paper_tables.findings import Findings
 from paper_tables.judged import pool_of
-from paper_tables.layout import Cell, Column, Note, Row, Table, blank_cell, format_difference, text_cell
-from paper_tables.layout_ours import mark_note, mark_of, precision_note, signatures_of
+from paper_tables.layout import Aside, Cell, Column, Note, Row, Table, blank_cell, format_difference, text_cell
+from paper_tables.layout_ours import difference_provenance, mark_note, mark_of, precision_note, signatures_of
 from paper_tables.published import (
     CellJoin,
     PublishedCell,
@@ -25,6 +26,7 @@ from paper_tables.published import (
 )
 
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
+NOT_RUN = "One of the two systems is not run at this scale"
 RULE_NOTES = (
     "The rule was fixed before anything was run. A difference is the mean of the row over its seeds minus that of the "
     "other row over its own. sd: the standard deviation over seeds, pooled over the systems of this scale, test set "
@@ -126,11 +128,14 @@ def _row(findings: Findings, pair: Pair, found: Conclusion | None) -> Row:
         text_cell(f"{pair.printed_difference:+}"),
         text_cell(OUTCOME_WORDS[asked.relation], "label"),
     )
-    if found is not None:
-        return Row((*cells, *_found_cells(found, marks)))
+    if found is not None and pair.row is not None and pair.reference is not None:
+        ours, *others = _found_cells(found, marks)
+        provenance = difference_provenance(findings, pair.row, pair.reference, pair.metric)
+        return Row((*cells, replace(ours, provenance=provenance), *others))
     is_run = pair.row is not None and pair.reference is not None
     return Row(
-        (*cells, text_cell("not measured" if is_run else "not run", "state", *marks), blank_cell(), blank_cell())
+        (*cells, text_cell("not measured" if is_run else "not run", "state", *marks), blank_cell(), blank_cell()),
+        aside=None if is_run else Aside(f"{asked.row} minus {asked.reference} ({pair.metric})", NOT_RUN),
     )
 
 

@@ -1,11 +1,12 @@
 """Lays out the directions of Table 3 that were fixed before anything was run, and whether they held, seed by seed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aiayn.paths import Evaluation
 from paper_tables.findings import Findings
 from paper_tables.layout import Cell, Column, Note, Row, Table, format_value, text_cell
-from paper_tables.layout_ours import mark_note, mark_of, signatures_of
+from paper_tables.layout_ours import difference_provenance, mark_note, mark_of, signatures_of
 from paper_tables.published import PublishedExpectation, evaluations_of, read_expectations
 
 LANGUAGE_PAIR = "en-de"  # Table 3's
@@ -68,10 +69,11 @@ def _row(findings: Findings, expectation: PublishedExpectation, ours: Evaluation
     seeds_cell = (
         text_cell("; ".join(texts), "ours", *marks) if texts else text_cell("not measured yet", "state", *marks)
     )
+    provenance = difference_provenance(findings, ours, reference, expectation.metric, seeds)
     cells = (
         text_cell(expectation.statement, "label"),
         text_cell(expectation.source, "label"),
-        seeds_cell,
+        replace(seeds_cell, provenance=provenance),
         _outcome(held, marks),
     )
     return Row(cells, "ours")

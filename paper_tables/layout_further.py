@@ -1,9 +1,10 @@
 """Lays out what is printed only (Tables 1 and 4) and what the paper lacks: baselines, and how each run stands."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aiayn.paths import Evaluation
-from aiayn.records import BaselineRecords, Hardware, ScoreRecord
+from aiayn.records import BaselineRecords, ScoreRecord
 from paper_tables.evaluations import BASELINE_ROLE
 from paper_tables.findings import Findings
 from paper_tables.layout import (
@@ -16,12 +17,21 @@ from paper_tables.layout import (
     Note,
     Row,
     Table,
+    anchor_of,
     blank_cell,
     format_difference,
     format_value,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, mark_of, metric_cell, signatures_of
+from paper_tables.layout_ours import (
+    commit_words,
+    hardware_words,
+    mark_note,
+    mark_of,
+    metric_cell,
+    provenance_of,
+    signatures_of,
+)
 from paper_tables.layout_table2 import METRIC_BY_PAIR, shown_metrics
 from paper_tables.published import COLUMNS_BY_TABLE, evaluations_of, read_table
 
@@ -62,6 +72,7 @@ def lay_out_printed(number: int) -> Table:
         ),
         rows=tuple(rows),
         notes=(Note("", NOTE_BY_TABLE[number]),),
+        summary=f"As printed. {NOTE_BY_TABLE[number]}",
     )
 
 
@@ -73,15 +84,15 @@ def lay_out_baselines(findings: Findings) -> Table:
     evaluation_by_pair = {pair: _base_evaluation(findings, pair) for pair in NAME_BY_PAIR}
     names = dict.fromkeys(name for record in record_by_pair.values() for name in record.scores_by_baseline)
     rows = [Row((text_cell(name, "label"), *_baseline_cells(findings, name, record_by_pair))) for name in names]
-    base_label = text_cell(f"{BASELINE_SYSTEM} (trained)", "label")
-    rows.append(Row((base_label, *_base_cells(findings, evaluation_by_pair)), "ours"))
     if record_by_pair:
+        base_label = text_cell(f"{BASELINE_SYSTEM} (trained)", "label")
+        rows.append(Row((base_label, *_base_cells(findings, evaluation_by_pair)), "ours"))
         leads = [_lead_cell(findings, pair, metric, evaluation_by_pair[pair], record_by_pair.get(pair))
                  for pair in NAME_BY_PAIR for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC)]  # fmt: skip
         rows.append(Row((text_cell(f"{BASELINE_SYSTEM} above the best of these", "label"), *leads), "ours"))
     evaluations = [evaluation for evaluation in evaluation_by_pair.values() if evaluation is not None]
     notes = mark_note(findings, evaluations)
-    shown_signatures = signatures_of(findings, shown_metrics(evaluations))
+    shown_signatures = signatures_of(findings, shown_metrics(evaluations)) if record_by_pair else ()
     if not record_by_pair:
         notes.append(Note("", "No baselines are recorded at this scale."))
     return Table(
@@ -152,18 +163,13 @@ def _lead_cell(
     marks = mark_of(findings, evaluation) if evaluation else ()
     if not values or best is None:
         return text_cell(DASH, "state", *marks)
-    return text_cell(f"{format_difference(min(values) - best)} (lowest seed)", "ours", *marks)
-
-
-def hardware_words(hardware: Hardware) -> str:
-    """Return what a training ran on in a few words."""
-    if hardware.num_gpus:
-        return f"{hardware.num_gpus} x {hardware.gpu}"
-    return f"{hardware.cpu}, {hardware.num_ranks * hardware.threads_per_rank} thread(s)"
+    cell = text_cell(f"{format_difference(min(values) - best)} (lowest seed)", "ours", *marks)
+    return replace(cell, provenance=provenance_of(findings, evaluation, metric) if evaluation else None)
 
 
 def lay_out_runs(findings: Findings) -> Table:
     """Return every training of the scale and how it stands."""
+    has_reasons = any(state.reason for state in findings.state_by_key.values())
     rows = []
     for (corpus, system, seed), state in findings.state_by_key.items():
         train = findings.train_by_key.get((corpus, system, seed))
@@ -178,9 +184,11 @@ def lay_out_runs(findings: Findings) -> Table:
                     ),
                     text_cell("" if train is None else format_value(train.wall_seconds, "wall_seconds"), "ours"),
                     text_cell("" if train is None else hardware_words(train.hardware), "label"),
-                    text_cell(state.reason, "label"),
+                    text_cell("" if train is None else commit_words(train.provenance), "label"),
                     text_cell(state.run, "label"),
-                )
+                    *([text_cell(state.reason, "label")] if has_reasons else []),
+                ),
+                anchor=anchor_of(state.run) if state.run else "",
             )
         )
     return Table(
@@ -193,8 +201,9 @@ def lay_out_runs(findings: Findings) -> Table:
             Column("updates", "updates", side="ours"),
             Column("wall_seconds", "wall seconds", side="ours"),
             Column("hardware", "hardware", side="label"),
-            Column("reason", "why not finished", side="label"),
+            Column("commit", "commit", side="label"),
             Column("run", "run", side="label"),
+            *([Column("reason", "why not finished", side="label")] if has_reasons else []),
         ),
         rows=tuple(rows),
     )

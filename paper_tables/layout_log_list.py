@@ -9,7 +9,7 @@ from analysis.logs.listing import LeftOut
 from analysis.logs.rows import describe_differences
 from analysis.logs.symbols import reasons_unknown
 from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
-from paper_tables.layout import DASH, Column, Row, Table, format_value, text_cell
+from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell
 
 
 def lay_out_logs(
@@ -88,7 +88,8 @@ def _numbered(texts: Sequence[str]) -> str:
 
 def _log_row(name: str, what: str, row: str, fills: str, why: str, *, is_filled: bool) -> Row:
     texts = (name, what, row, fills or DASH, why or DASH)
-    return Row(tuple(text_cell(text, "label") for text in texts), "ours" if is_filled else "printed")
+    cells = tuple(text_cell(text, "label") for text in texts)
+    return Row(cells, "ours" if is_filled else "printed", anchor=anchor_of(name))
 
 
 def describe_entry(entry: LogEntry) -> str:

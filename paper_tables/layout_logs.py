@@ -5,6 +5,7 @@ its numbers are means over seeds. No difference to a printed BLEU is taken: fair
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aiayn.cost import training_flops
 from aiayn.hardware import HardwareSpec
@@ -18,15 +19,20 @@ from paper_tables.layout import (
     NAME_BY_PAIR,
     Cell,
     CellKind,
+    CellProvenance,
     Column,
     Note,
     Part,
     Row,
+    Source,
     Table,
     blank_cell,
     format_seeds,
+    format_value,
     text_cell,
 )
+from paper_tables.layout_table2 import group_of as table2_group
+from paper_tables.layout_table3 import group_of as table3_group
 from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
 
 # Table 3's column for a symbol of a log.
@@ -49,9 +55,11 @@ def lay_out_logged_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec)
     columns = _columns_of_table2()
     rows = []
     for name in dict.fromkeys(cell.row for cell in printed):
-        rows.append(_printed_row([cell for cell in printed if cell.row == name], columns))
+        group = table2_group(name)
+        rows.append(replace(_printed_row([cell for cell in printed if cell.row == name], columns), group=group))
         systems = {join.system for join in joins if (join.table, join.row) == (2, name)}
-        rows += [_table2_row(line, hardware) for line in lines if line.row.system in systems]
+        logged = [_table2_row(line, hardware) for line in lines if line.row.system in systems]
+        rows += [replace(row, group=group) for row in logged]
     return Table(
         name="table2",
         title="Table 2, from logs",
@@ -122,19 +130,37 @@ def _bleu_cells(line: AveragedLine, role: str) -> list[Cell]:
     by_definition = line.evaluations(role)
     if not by_definition:
         return [text_cell(DASH, "state"), blank_cell()]
-    values, definitions = [], []
+    values, definitions, sources = [], [], []
     for (metric, settings), evaluations in by_definition.items():
         text = format_seeds([one.value for one in evaluations], metric, len(line.trainings))
         values.append(Part(text, _marks(line)))
+        sources += [(one.path, f"{one.value:.2f}") for one in evaluations]
         definitions.append(Part("; ".join(filter(None, (metric, settings)))))
-    return [Cell(tuple(values), "ours"), Cell(tuple(definitions), "label")]
+    provenance = _provenance(line, f"BLEU ({role})", sources)
+    return [Cell(tuple(values), "ours", provenance=provenance), Cell(tuple(definitions), "label")]
+
+
+def _provenance(line: AveragedLine, of: str, value_by_path: Sequence[tuple[str, str]]) -> CellProvenance:
+    """Return the logs that a number stands in, each with its own value; seed and GPU are those of the training."""
+    training_by_path = {training.path: training for training in line.trainings}
+    sources = []
+    for path, value in value_by_path:
+        training = training_by_path.get(path)
+        seed = training.facts.value_by_name["seed"] if training else None
+        gpu = training.log.gpu if training else ""
+        sources.append(Source(path, seed if isinstance(seed, int) else None, value, hardware=gpu or ""))
+    return CellProvenance(f"{of} of {line.row.system}, {line.language_pair}, from logs", tuple(sources))
 
 
 def _cost_cell(line: AveragedLine, hardware: HardwareSpec) -> Cell:
-    costs = [cost for training in line.trainings if (cost := _cost(training, hardware)) is not None]
-    if not costs:
+    cost_by_path = {one.path: cost for one in line.trainings if (cost := _cost(one, hardware)) is not None}
+    if not cost_by_path:
         return text_cell(DASH, "state", *_marks(line))
-    return text_cell(format_seeds(costs, "training_flops", len(line.trainings)), "ours", *_marks(line))
+    cell = text_cell(
+        format_seeds(list(cost_by_path.values()), "training_flops", len(line.trainings)), "ours", *_marks(line)
+    )
+    values = [(path, format_value(cost, "training_flops")) for path, cost in cost_by_path.items()]
+    return replace(cell, provenance=_provenance(line, "training cost", values))
 
 
 def _cost(training: LoggedTraining, hardware: HardwareSpec) -> float | None:
@@ -172,8 +198,10 @@ def lay_out_logged_table3(lines: Sequence[AveragedLine]) -> Table:
             columns.append(Column(DEFINITION, DEFINITION, side="ours"))
     rows = []
     for name in dict.fromkeys(cell.row for cell in printed):
-        rows.append(_printed_row([cell for cell in printed if cell.row == name], columns))
-        rows += [_table3_row(line) for line in lines if (line.row.system, line.language_pair) == (name, "en-de")]
+        group = table3_group(name)
+        rows.append(replace(_printed_row([cell for cell in printed if cell.row == name], columns), group=group))
+        logged = [_table3_row(line) for line in lines if (line.row.system, line.language_pair) == (name, "en-de")]
+        rows += [replace(row, group=group) for row in logged]
     return Table(
         name="table3",
         title="Table 3, from logs",
@@ -204,4 +232,10 @@ def _metric_cell(line: AveragedLine, metric: str) -> Cell:
     values = line.values(metric)
     if not values:
         return text_cell(DASH, "state", *_marks(line))
-    return text_cell(format_seeds(values, metric, len(line.trainings)), "ours", *_marks(line))
+    cell = text_cell(format_seeds(values, metric, len(line.trainings)), "ours", *_marks(line))
+    found = [
+        (one.path, format_value(one.value_by_metric[metric], metric))
+        for one in line.trainings
+        if metric in one.value_by_metric
+    ]
+    return replace(cell, provenance=_provenance(line, metric, found))

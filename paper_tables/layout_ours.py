@@ -1,13 +1,28 @@
 """Cells and notes of our own numbers: the value over seeds, the mark of its scale, or how its trainings stand."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from aiayn.paths import Evaluation
+from aiayn.provenance import Provenance
+from aiayn.records import Hardware, TrainRecord
 from paper_tables.conditions import PAPER_PRECISION
 from paper_tables.findings import Findings
 from paper_tables.judged import unlike_paper
-from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, Note, format_seeds, text_cell
+from paper_tables.layout import (
+    DASH,
+    MARK_BY_SCALE,
+    Cell,
+    CellProvenance,
+    Note,
+    Source,
+    format_seeds,
+    format_value,
+    text_cell,
+)
+
+COMMIT_DIGITS = 12
 
 
 def mark_of(findings: Findings, evaluation: Evaluation) -> tuple[str, ...]:
@@ -59,6 +74,66 @@ def state_words(findings: Findings, evaluation: Evaluation, missing_seeds: Seque
     return words
 
 
+def hardware_words(hardware: Hardware) -> str:
+    """Return what a training ran on in a few words."""
+    if hardware.num_gpus:
+        return f"{hardware.num_gpus} x {hardware.gpu}"
+    return f"{hardware.cpu}, {hardware.num_ranks * hardware.threads_per_rank} thread(s)"
+
+
+def commit_words(provenance: Provenance) -> str:
+    """Return the commit that a record was made at, in short, and whether files were changed since."""
+    return provenance.commit[:COMMIT_DIGITS] + ("+dirty" if provenance.is_dirty else "")
+
+
+def source_of(train: TrainRecord, value: str) -> Source:
+    """Return a training as the source of a value."""
+    return Source(
+        run=train.run,
+        seed=train.seed,
+        value=value,
+        commit=commit_words(train.provenance),
+        hardware=hardware_words(train.hardware),
+    )
+
+
+def provenance_of(
+    findings: Findings, evaluation: Evaluation, metric: str, value_by_seed: Mapping[int, float] | None = None
+) -> CellProvenance | None:
+    """Return the trainings behind a number over seeds, what each adds, and the signature that it was scored under.
+
+    Without `value_by_seed` the values are those of the evaluation in `metric`; None if there are none.
+    """
+    values = findings.values_of(evaluation, metric) if value_by_seed is None else value_by_seed
+    sources = []
+    for seed, value in values.items():
+        train = findings.train_by_key.get((evaluation.corpus, evaluation.system, seed))
+        if train is not None:
+            sources.append(source_of(train, format_value(value, metric)))
+    if not sources:
+        return None
+    place = f"{metric} of {evaluation.system}, {evaluation.corpus}"
+    signatures = [signature for _, _, signature in signatures_of(findings, [(evaluation, metric)])]
+    if signatures:
+        place += f", {evaluation.testset}, {evaluation.average}"
+    return CellProvenance(of=place, sources=tuple(sources), signature=" ".join(signatures))
+
+
+def difference_provenance(
+    findings: Findings, evaluation: Evaluation, reference: Evaluation, metric: str, seeds: Collection[int] | None = None
+) -> CellProvenance | None:
+    """Return the trainings behind a difference of two systems, those of the reference last; of `seeds` if given."""
+    both = []
+    for one in (evaluation, reference):
+        values = findings.values_of(one, metric)
+        kept = {seed: value for seed, value in values.items() if seeds is None or seed in seeds}
+        both.append(provenance_of(findings, one, metric, kept))
+    ours, other = both
+    if ours is None or other is None:
+        return ours
+    return replace(ours, of=f"{ours.of}; minus {reference.system}", sources=ours.sources + other.sources)
+
+
 def seeds_cell(
     findings: Findings, evaluation: Evaluation, value_by_seed: Mapping[int, float], metric: str, *further_marks: str
 ) -> Cell:
@@ -73,7 +148,8 @@ def seeds_cell(
     text = format_seeds(list(value_by_seed.values()), metric, len(asked))
     if words:
         text = f"{text.removesuffix(')')}: {counted_words})"
-    return text_cell(text, "ours", *marks)
+    cell = text_cell(text, "ours", *marks)
+    return replace(cell, provenance=provenance_of(findings, evaluation, metric, value_by_seed))
 
 
 def metric_cell(findings: Findings, evaluation: Evaluation, metric: str) -> Cell:

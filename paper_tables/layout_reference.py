@@ -45,6 +45,7 @@ def lay_out_reference(findings: Findings) -> Table:
             Column("source", "source", side="label"),
         ),
         rows=tuple(Row(_cells(findings, one, evaluation_by_name.get(one.name))) for one in replications),
+        summary=f"{len(replications)} numbers that others published for base and big on WMT14",
         notes=tuple(notes),
         signatures=signatures_of(findings, measured),
     )

@@ -1,6 +1,7 @@
 """Lays out Table 2: BLEU on the test sets of both languages and the cost of training, printed and ours side by side."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from aiayn.cost import training_flops
 from aiayn.paths import Evaluation
@@ -29,6 +30,7 @@ from paper_tables.layout_ours import (
     mark_of,
     metric_cell,
     precision_note,
+    provenance_of,
     seeds_cell,
     signatures_of,
     state_notes,
@@ -40,6 +42,9 @@ NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
 METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
 
 
+OUR_ROWS = ("base", "big")
+
+
 def _column(kind: str, pair: str) -> str:
     return f"{kind}_{pair.replace('-', '_')}"
 
@@ -49,15 +54,18 @@ def _columns() -> tuple[Column, ...]:
     for pair, name in NAME_BY_PAIR.items():
         bleu, group = _column("bleu", pair), f"BLEU {name}"
         columns += [
-            Column(bleu, "printed", group),
-            Column(f"{bleu}_ours", "ours", group, "ours"),
+            Column(bleu, "printed", group, better="higher"),
+            Column(f"{bleu}_ours", "ours", group, "ours", "higher"),
             Column(f"{bleu}_difference", "difference", group, "ours"),
-            Column(f"{bleu}_ours_sacre", "sacreBLEU 13a", group, "ours"),
+            Column(f"{bleu}_ours_sacre", "sacreBLEU 13a", group, "ours", "higher"),
         ]
     group = "Training Cost (FLOPs)"
-    columns += [Column(_column("flops", pair), f"printed {name}", group) for pair, name in NAME_BY_PAIR.items()]
     columns += [
-        Column(f"{_column('flops', pair)}_ours", f"ours {name}", group, "ours") for pair, name in NAME_BY_PAIR.items()
+        Column(_column("flops", pair), f"printed {name}", group, better="lower") for pair, name in NAME_BY_PAIR.items()
+    ]
+    columns += [
+        Column(f"{_column('flops', pair)}_ours", f"ours {name}", group, "ours", "lower")
+        for pair, name in NAME_BY_PAIR.items()
     ]
     return tuple(columns)
 
@@ -110,7 +118,14 @@ def _row(
         cells += _our_bleu_cells(findings, join_by_column.get(column), judged_here)
     cells += _printed_costs(printed, row)
     cells += [_our_cost_cell(findings, join_by_column.get(_column("flops", pair))) for pair in NAME_BY_PAIR]
-    return Row(tuple(cells))
+    return Row(tuple(cells), group=group_of(row))
+
+
+def group_of(row: str) -> str:
+    """Return which of Table 2's three groups, set apart by rules, a row stands in."""
+    if row in OUR_ROWS:
+        return "this paper"
+    return "ensembles" if row.endswith("ensemble") else "single models"
 
 
 def _printed_cell(printed: list[PublishedCell], row: str, column: str) -> Cell:
@@ -154,7 +169,8 @@ def difference_cell(findings: Findings, evaluation: Evaluation, judged: list[Jud
     for cell in differences:
         marks = (MARK_BY_EDITION[cell.edition],) if cell.edition in MARK_BY_EDITION else ()
         parts.append(Part(format_difference(cell.verdict.difference or 0.0), marks))
-    return Cell(tuple(parts), "ours")
+    provenance = provenance_of(findings, evaluation, differences[0].metric)
+    return replace(Cell(tuple(parts), "ours"), provenance=provenance)
 
 
 def _our_cost_cell(findings: Findings, join: CellJoin | None) -> Cell:

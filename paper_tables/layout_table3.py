@@ -1,5 +1,8 @@
 """Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at this scale."""
 
+from dataclasses import replace
+from typing import Literal
+
 from aiayn.paths import Evaluation
 from aiayn.spec import TrainingSpec
 from paper_tables.findings import Findings
@@ -28,13 +31,13 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
     rows: list[Row] = []
     evaluations = []
     for name in dict.fromkeys(cell.row for cell in printed):
-        rows.append(_printed_row([cell for cell in printed if cell.row == name]))
+        group = group_of(name)
+        rows.append(replace(_printed_row([cell for cell in printed if cell.row == name]), group=group))
         evaluation = dev_evaluation(findings, name)
         if evaluation is not None:
             evaluations.append(evaluation)
-            rows.append(
-                _our_row(findings, evaluation, [cell for cell in judged if (cell.table, cell.row) == ("3", name)])
-            )
+            judged_here = [cell for cell in judged if (cell.table, cell.row) == ("3", name)]
+            rows.append(replace(_our_row(findings, evaluation, judged_here), group=group))
     metrics = [PERPLEXITY_METRIC, BLEU_METRIC, SACRE_METRIC]
     return Table(
         name="table3",
@@ -56,14 +59,21 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
     )
 
 
+def group_of(row: str) -> str:
+    """Return what the group of a row is called in print: `base`, `(A)` to `(E)`, `big`."""
+    return f"({row.split('_')[1].upper()})" if row.startswith("table3_") else row
+
+
 def _columns() -> tuple[Column, ...]:
+    better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = []
     for column in COLUMNS_BY_TABLE[3]:
-        columns.append(Column(column.name, column.heading, side="label" if column.kind == "label" else "printed"))
+        side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
+        columns.append(Column(column.name, column.heading, side=side, better=better.get(column.name, "")))
         if column.name == "bleu_dev":
             columns += [
                 Column("difference", "difference", side="ours"),
-                Column("bleu_dev_sacre", "sacreBLEU 13a (dev)", side="ours"),
+                Column("bleu_dev_sacre", "sacreBLEU 13a (dev)", side="ours", better="higher"),
             ]
     return tuple(columns)
 

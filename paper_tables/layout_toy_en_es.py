@@ -4,13 +4,14 @@ The tutorial prints no number, so nothing is judged: a translation is the same a
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aiayn.errors import TableError
 from aiayn.paths import Evaluation
 from aiayn.spec import ListedSource
 from paper_tables.findings import Findings
-from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, Column, Note, Row, Table, text_cell
-from paper_tables.layout_ours import state_notes, state_words
+from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, CellProvenance, Column, Note, Row, Table, text_cell
+from paper_tables.layout_ours import source_of, state_notes, state_words
 from paper_tables.published import PublishedSentence, read_sentences
 
 TOY_NAME = "toy_en_es"
@@ -119,7 +120,12 @@ def _seed_cell(findings: Findings, evaluation: Evaluation, line: str | None) -> 
         return text_cell(
             state_words(findings, evaluation, [evaluation.seed])[evaluation.seed], "state", _mark(findings)
         )
-    return text_cell(line or "(nothing)", "ours", _mark(findings))
+    train = findings.train_by_key[(evaluation.corpus, evaluation.system, evaluation.seed)]
+    source = source_of(train, line or "(nothing)")
+    signature = findings.translations[evaluation].signature
+    of = f"translation by {evaluation.system}, {evaluation.corpus}, {evaluation.testset}, {evaluation.average}"
+    cell = text_cell(line or "(nothing)", "ours", _mark(findings))
+    return replace(cell, provenance=CellProvenance(of, (source,), signature))
 
 
 def _count_cell(findings: Findings, lines: Sequence[str], expected: str) -> Cell:

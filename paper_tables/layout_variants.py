@@ -1,5 +1,7 @@
 """Lays out the table of variants: the paper's model as others read it, in the shape of Table 3, each beside base."""
 
+from dataclasses import replace
+
 import msgspec
 
 from aiayn.paths import Evaluation
@@ -21,6 +23,7 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.layout_ours import (
+    difference_provenance,
     mark_note,
     mark_of,
     metric_cell,
@@ -140,4 +143,6 @@ def paired_difference_cell(findings: Findings, evaluation: Evaluation, reference
         return text_cell(DASH, "state", *marks)
     differences = paired_differences(values, reference_values)
     text = over_seeds(differences, metric, lambda difference, _: format_difference(difference))
-    return text_cell(f"{text} (n={len(differences)})", "ours", *marks)
+    cell = text_cell(f"{text} (n={len(differences)})", "ours", *marks)
+    common = values.keys() & reference_values.keys()
+    return replace(cell, provenance=difference_provenance(findings, evaluation, reference, metric, common))

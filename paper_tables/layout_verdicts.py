@@ -1,6 +1,7 @@
 """Lays out what is judged: published replications beside ours, and the verdict on every printed BLEU."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aiayn.paths import Evaluation
 from analysis.family import Corrected, Family
@@ -9,6 +10,7 @@ from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, family_of
 from paper_tables.layout import (
     DASH,
+    Aside,
     Cell,
     Column,
     Note,
@@ -20,7 +22,14 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, metric_cell, precision_note, signatures_of, state_notes
+from paper_tables.layout_ours import (
+    mark_note,
+    metric_cell,
+    precision_note,
+    provenance_of,
+    signatures_of,
+    state_notes,
+)
 from paper_tables.published import read_replications
 
 P_DECIMALS = 3
@@ -50,9 +59,10 @@ def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Ta
                     text_cell(cell.metric, "label"),
                     text_cell(cell.printed),
                     ours,
-                    _difference(cell) if cell.evaluation else blank_cell(),
+                    _difference(findings, cell),
                     *_verdict_cells(cell),
-                )
+                ),
+                aside=None if cell.evaluation else Aside(f"{cell.row} ({place})", cell.verdict.reason.rstrip(".")),
             )
         )
     sources = [
@@ -85,12 +95,15 @@ def _replication_mark(findings: Findings, evaluations: Sequence[Evaluation]) -> 
     return [Note(note.mark, text) for note in mark_note(findings, evaluations)]
 
 
-def _difference(cell: JudgedCell) -> Cell:
+def _difference(findings: Findings, cell: JudgedCell) -> Cell:
     verdict = cell.verdict
+    if cell.evaluation is None:
+        return blank_cell()
     if verdict.difference is None:
         return text_cell(DASH, "state")
     interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
-    return text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
+    shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
+    return replace(shown, provenance=provenance_of(findings, cell.evaluation, cell.metric))
 
 
 def _verdict_columns() -> tuple[Column, ...]:
@@ -105,7 +118,7 @@ def _verdict_columns() -> tuple[Column, ...]:
 def _verdict_cells(cell: JudgedCell) -> tuple[Cell, ...]:
     verdict = cell.verdict
     largest, needed = verdict.largest_equivalent_difference, verdict.num_seeds_to_decide
-    applies = verdict.outcome is not Outcome.NOT_COMPARABLE
+    applies = not is_unlike(cell)
     return (
         text_cell(verdict.outcome.value, "ours"),
         text_cell(verdict.reason, "label"),
@@ -150,7 +163,6 @@ def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
 
 
 def _verdict_row(findings: Findings, cell: JudgedCell, corrected: Corrected | None) -> Row:
-    is_run = cell.evaluation is not None
     ours = text_cell("not run", "state")
     if cell.evaluation is not None:
         ours = metric_cell(findings, cell.evaluation, cell.metric)
@@ -160,12 +172,18 @@ def _verdict_row(findings: Findings, cell: JudgedCell, corrected: Corrected | No
             text_cell(cell.metric, "label"),
             text_cell(cell.printed),
             ours,
-            _difference(cell) if is_run else blank_cell(),
+            _difference(findings, cell),
             *_verdict_cells(cell),
             _p_cell(cell.verdict.p_equivalent, None if corrected is None else corrected.p_equivalent),
             _p_cell(cell.verdict.p_outside, None if corrected is None else corrected.p_outside),
-        )
+        ),
+        aside=Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_unlike(cell) else None,
     )
+
+
+def is_unlike(cell: JudgedCell) -> bool:
+    """Tell whether the rule cannot be applied to a printed number here: not run, or not under its conditions."""
+    return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
 
 def name_of(cell: JudgedCell) -> str:

@@ -1,4 +1,4 @@
-"""Renders one laid-out table as Markdown, LaTeX, CSV or HTML; it neither rounds nor leaves anything out.
+"""Renders one laid-out table as Markdown, CSV or HTML (LaTeX: `latex`); it neither rounds nor leaves anything out.
 
 A cell that spans columns is one cell in LaTeX and HTML; Markdown and CSV have no spans and say `(spanned)` in the rest.
 """
@@ -7,34 +7,26 @@ import csv
 import html
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 
-from paper_tables.layout import DASH, PLUS_MINUS, Cell, CellKind, Column, Part, Row, Table
+from paper_tables.latex import render_latex
+from paper_tables.layout import (
+    PLUS_MINUS,
+    Cell,
+    CellKind,
+    CellProvenance,
+    Column,
+    Part,
+    Row,
+    Table,
+    anchor_of,
+    best_parts,
+)
 
 SPANNED = "(spanned)"
-LATEX_BY_CHARACTER = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    PLUS_MINUS: r"$\pm$",
-    DASH: "--",
-    "\u201c": "``",
-    "\u201d": "''",
-    "\u2020": r"\dag{}",
-    "\u2021": r"\ddag{}",
-    "\u00a7": r"\S{}",
-}
+MAX_NOTES = 3  # more of them are folded on a page of several tables
+Places = set[tuple[int, int, int]]  # row, column, part of a cell
 _POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")
 _BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and number of seeds get a line of their own
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
@@ -99,99 +91,125 @@ def render_csv(table: Table) -> str:
     return stream.getvalue()
 
 
-def escape_latex(text: str) -> str:
-    """Return text in which no character has a meaning to LaTeX."""
-    return "".join(LATEX_BY_CHARACTER.get(character, character) for character in text)
+class Popovers:
+    """Where the numbers of a page come from: each provenance is written once, however many cells open it."""
+
+    def __init__(self) -> None:
+        self._number_by_provenance: dict[CellProvenance, int] = {}
+
+    def button(self, provenance: CellProvenance, content: str, *, is_rows: bool = False) -> str:
+        """Return a cell's content as a button that opens its provenance, or with `is_rows` that of its row."""
+        number = self._number_by_provenance.setdefault(provenance, len(self._number_by_provenance) + 1)
+        runs = provenance.sources
+        told = f"{provenance.of}: {runs[0].run}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")
+        title = html.escape(f"{told}. Open for commit, seed, hardware and signature.")
+        classes = "from row" if is_rows else "from"
+        target = f'popovertarget="from-{number}"'
+        return f'<button type="button" class="{classes}" {target} title="{title}">{content}</button>'
+
+    def render(self, anchors: Collection[str]) -> str:
+        """Return every provenance that a button opens; runs whose row is on the page, in `anchors`, link to it."""
+        return "".join(
+            _popover(number, provenance, anchors) for provenance, number in self._number_by_provenance.items()
+        )
 
 
-def render_latex(table: Table) -> str:
-    r"""Return a `table` environment to be \input; its preamble needs booktabs and graphicx."""
-    sides = "".join("l" if column.side == "label" else "r" for column in table.columns)
-    lines = [
-        r"% needs \usepackage{booktabs,graphicx}",
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{escape_latex(table.title)}: {escape_latex(table.caption)}}}",
-        rf"\label{{tab:{table.name}}}",
-        r"\resizebox{\linewidth}{!}{%",
-        rf"\begin{{tabular}}{{{sides}}}",
-        r"\toprule",
-        *_latex_groups(table.columns),
-        " & ".join(_latex_heading(column.heading) for column in table.columns) + r" \\",
-        r"\midrule",
-        *(" & ".join(_latex_cell(cell) for cell in row.cells) + r" \\" for row in table.rows),
-        r"\bottomrule",
-        r"\end{tabular}}",
-    ]
-    lines += [rf"\par\footnotesize {_latex_mark(note.mark)}{escape_latex(note.text)}" for note in table.notes]
-    lines += [
-        rf"\par\footnotesize {escape_latex(f'{metric}, {testset}')}: \texttt{{{escape_latex(signature)}}}"
-        for metric, testset, signature in table.signatures
-    ]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _latex_groups(columns: tuple[Column, ...]) -> list[str]:
-    """Return the line of shared headings and the rules under them; nothing if no column shares one."""
-    if not any(column.group for column in columns):
-        return []
-    cells, rules, start = [], [], 1
-    for group, members in groupby(columns, key=lambda column: column.group):
-        width = len(list(members))
-        cells.append(rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(group)}}}")
-        if group:
-            rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
-        start += width
-    return [" & ".join(cells) + r" \\", "".join(rules)]
-
-
-def _latex_mark(mark: str) -> str:
-    return rf"\textsuperscript{{{escape_latex(mark)}}}" if mark else ""
-
-
-def _latex_heading(heading: str) -> str:
-    symbol = _SYMBOL.match(heading)
-    if symbol:
-        base = rf"\{symbol['base']}ilon" if symbol["base"] in GREEK else symbol["base"]
-        return rf"${base}_{{\mathrm{{{symbol['index']}}}}}$"
-    return escape_latex(heading).replace(r"x10\textasciicircum{}6", r"$\times 10^6$")
-
-
-def _latex_part(part: Part, kind: CellKind) -> str:
-    text = escape_latex(part.text)
-    if kind in NUMBER_KINDS:
-        text = _POWER_OF_TEN.sub(r"$\1\\cdot10^{\2}$", text)
-    elif kind == "formula":
-        formula = part.text.replace(" * ", r" \cdot ").replace("log_k", r"\log_k")
-        text = f"${formula}$"
-    return text + "".join(_latex_mark(mark) for mark in part.marks)
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = " / ".join(_latex_part(part, cell.kind) for part in cell.parts)
-    return rf"\multicolumn{{{cell.num_columns}}}{{c}}{{{text}}}" if cell.num_columns > 1 else text
+def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) -> str:
+    items = []
+    for source in provenance.sources:
+        name, anchor = f"<code>{html.escape(source.run)}</code>", anchor_of(source.run)
+        name = f'<a href="#{anchor}">{name}</a>' if anchor in anchors else name
+        told = [f"seed {source.seed}"] if source.seed is not None else []
+        told += [f"commit <code>{html.escape(source.commit)}</code>"] if source.commit else []
+        told += [html.escape(source.hardware)] if source.hardware else []
+        items.append(f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(told)}</li>\n")
+    signature = f"<p>Signature: <code>{html.escape(provenance.signature)}</code></p>\n" if provenance.signature else ""
+    return (
+        f'<div popover id="from-{number}" class="provenance">\n<p><b>{html.escape(provenance.of)}</b></p>\n'
+        f"<ul>\n{''.join(items)}</ul>\n{signature}</div>\n"
+    )
 
 
 def render_html(table: Table) -> str:
-    """Return a `section` with the table, its caption, legend and signatures; `report.wrap_page` makes a page of it."""
-    body = "\n".join(_html_row(row, table.columns) for row in table.rows)
-    notes = "".join(f"<li>{_html_mark(note.mark)} {html.escape(note.text)}</li>\n" for note in table.notes)
-    signatures = "".join(
-        f"<li>{html.escape(metric)}, {html.escape(testset)}: <code>{html.escape(signature)}</code></li>\n"
-        for metric, testset, signature in table.signatures
-    )
+    """Return a `section` with the table, its caption, legend and signatures; `page.wrap_page` makes a page of it."""
     parts = [
         f'<section id="{table.name}">',
         f"<h2>{html.escape(table.title)}</h2>",
         f'<p class="caption">{html.escape(table.caption)}</p>',
-        f'<div class="scroll">\n<table>\n<thead>\n{_html_head(table.columns)}\n</thead>',
+        *_html_table(table, range(len(table.rows)), None),
+    ]
+    return "\n".join([*parts, "</section>"]) + "\n"
+
+
+def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = False) -> str:
+    """Return a table as a part of a page, below a heading of level 3.
+
+    Its numbers of ours open their provenance. Rows that hold none are named below the table, by reason. A table whose
+    rows all hold none is those lines alone; one with a `summary` is folded under it.
+    """
+    shown = [index for index, row in enumerate(table.rows) if row.aside is None]
+    asides = _html_asides(table)
+    opening = f'<section id="{table.name}">\n<h3>{html.escape(table.title)}</h3>\n'
+    if not shown:
+        texts = [f"{note.text}" for note in table.notes if not note.mark][: 0 if asides else 1]
+        lines = "".join(f'<p class="aside">{html.escape(text)}</p>\n' for text in texts)
+        return opening + (asides or lines or '<p class="aside">Nothing of it was run.</p>\n') + "</section>\n"
+    caption = f'<p class="caption">{html.escape(table.caption)}</p>'
+    body = "\n".join([caption, *_html_table(table, shown, popovers, is_sortable=is_sortable)]) + "\n" + asides
+    if table.summary:
+        body = f'<details class="folded">\n<summary>{html.escape(table.summary)}</summary>\n{body}</details>\n'
+    return opening + body + "</section>\n"
+
+
+def _html_asides(table: Table) -> str:
+    """Return a line for each reason why rows hold no number of ours, with the names of what they are about."""
+    names_by_reason: dict[str, list[str]] = {}
+    for row in table.rows:
+        if row.aside is not None:
+            names_by_reason.setdefault(row.aside.reason, []).append(row.aside.name)
+    lines = []
+    for reason, names in names_by_reason.items():
+        told = f"{html.escape(reason)}: {html.escape(names[0])}."
+        if len(names) > 1:
+            items = "".join(f"<li>{html.escape(name)}</li>\n" for name in names)
+            summary = f"<summary>{html.escape(reason)}: {len(names)} lines</summary>"
+            told = f"<details>{summary}\n<ul>\n{items}</ul></details>"
+        lines.append(f'<div class="aside">{told}</div>\n')
+    return "".join(lines)
+
+
+def _html_table(
+    table: Table, row_indices: Sequence[int], popovers: Popovers | None, *, is_sortable: bool = False
+) -> list[str]:
+    """Return the table itself with these rows, its notes and its signatures."""
+    best = best_parts(table)
+    body = "\n".join(_html_row(table, index, best, popovers) for index in row_indices)
+    notes = [f"<li>{_html_mark(note.mark)} {html.escape(note.text)}</li>\n" for note in table.notes]
+    folded: list[str] = []
+    unmarked = [note for note in table.notes if not note.mark]
+    if popovers is not None and len(notes) > MAX_NOTES and len(unmarked) > 1:  # legends of marks stay in sight
+        folded = [text for text, note in zip(notes, table.notes, strict=True) if not note.mark]
+        notes = [text for text, note in zip(notes, table.notes, strict=True) if note.mark]
+    signatures = "".join(
+        f"<li>{html.escape(metric)}, {html.escape(testset)}: <code>{html.escape(signature)}</code></li>\n"
+        for metric, testset, signature in table.signatures
+    )
+    opening = '<div class="scroll">\n<table>'
+    if popovers is not None:  # who scrolls by keyboard must be able to get there, and be told where he is
+        title = html.escape(table.title)
+        label = f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
+        opening = f"{label}\n<table{' class=sortable' if is_sortable else ''}>\n<caption>{title}</caption>"
+    parts = [
+        f"{opening}\n<thead>\n{_html_head(table.columns)}\n</thead>",
         f"<tbody>\n{body}\n</tbody>\n</table>\n</div>",
     ]
     if notes:
-        parts.append(f'<ul class="notes">\n{notes}</ul>')
+        parts.append(f'<ul class="notes">\n{"".join(notes)}</ul>')
+    if folded:
+        parts.append(f"<details>\n<summary>{len(folded)} notes</summary>\n<ul>\n{''.join(folded)}</ul>\n</details>")
     if signatures:
         parts.append(f"<details>\n<summary>Signatures</summary>\n<ul>\n{signatures}</ul>\n</details>")
-    return "\n".join([*parts, "</section>"]) + "\n"
+    return parts
 
 
 def _html_head(columns: tuple[Column, ...]) -> str:
@@ -215,17 +233,30 @@ def _html_heading(heading: str) -> str:
     return html.escape(heading).replace("x10^6", "&times; 10<sup>6</sup>")
 
 
-def _html_row(row: Row, columns: tuple[Column, ...]) -> str:
+def _html_row(table: Table, row_index: int, best: Places, popovers: Popovers | None) -> str:
+    """Return a row; with `popovers` each number of ours opens its provenance, which is the row's if it has none."""
+    row, columns = table.rows[row_index], table.columns
+    of_row = next((cell.provenance for cell in row.cells if cell.provenance is not None), None)
+    anchor = f' id="{row.anchor}"' if row.anchor and popovers is not None else ""
     cells, column_index = [], 0
     for cell in row.cells:
         tag = "th scope='row'" if column_index == 0 else "td"
         side = columns[column_index].side
         classes = " ".join(dict.fromkeys((side if row.side == "printed" else "ours", cell.kind)))
         span = f' colspan="{cell.num_columns}"' if cell.num_columns > 1 else ""
-        text = " / ".join(_html_part(part, cell.kind) for part in cell.parts)
+        parts = []
+        for part_index, part in enumerate(cell.parts):
+            text = _html_part(part, cell.kind)
+            parts.append(f"<b>{text}</b>" if (row_index, column_index, part_index) in best else text)
+        text = " / ".join(parts)
+        provenance = cell.provenance or (of_row if cell.kind == "ours" else None)
+        if popovers is not None and provenance is not None and text:
+            text = popovers.button(provenance, text, is_rows=cell.provenance is None)
         cells.append(f'<{tag} class="{classes}"{span}>{text}</{tag[:2]}>')
         column_index += cell.num_columns
-    return f'<tr class="{row.side}">' + "".join(cells) + "</tr>"
+    is_first = row_index > 0 and row.group != table.rows[row_index - 1].group
+    group = " begins" if is_first else ""
+    return f'<tr class="{row.side}{group}"{anchor}>' + "".join(cells) + "</tr>"
 
 
 def _html_part(part: Part, kind: CellKind) -> str:
@@ -237,6 +268,8 @@ def _html_part(part: Part, kind: CellKind) -> str:
     text = html.escape(part.text)
     if kind == "formula":
         text = _EXPONENT.sub(r"<sup>\1</sup>", text).replace(" * ", "&middot;").replace("log_k", "log<sub>k</sub>")
+    else:
+        text = text.replace("_", "_<wbr>")  # where a long name may be broken
     return text + marks
 
 

@@ -33,7 +33,7 @@ from paper_tables.measured_readme import README_NAME, render_readme
 from paper_tables.page import wrap_page
 from paper_tables.recorded import Recorded
 from paper_tables.render import RENDERER_BY_SUFFIX
-from paper_tables.report import Origin, render_report
+from paper_tables.report import DrawnFigure, Origin, read_drawn, render_report
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
 REPORT_NAME = "report.html"
@@ -76,8 +76,8 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    draw_figures(lambda: _write_figures(findings, judged, attention_folder, figures_folder), figures_folder)
-    write_report(findings, judged, tables, folder / REPORT_NAME, so_far=so_far)
+    figures = draw_figures(lambda: _write_figures(findings, judged, attention_folder, figures_folder), figures_folder)
+    write_report(findings, judged, tables, folder / REPORT_NAME, so_far=so_far, figures=figures)
     return folder / REPORT_NAME
 
 
@@ -109,20 +109,27 @@ def write_frames(findings: Findings, judged: list[JudgedCell], folder: Path) -> 
 
 
 def write_report(
-    findings: Findings, judged: list[JudgedCell], tables: Sequence[Table], path: Path, *, so_far: bool
+    findings: Findings,
+    judged: list[JudgedCell],
+    tables: Sequence[Table],
+    path: Path,
+    *,
+    so_far: bool,
+    figures: Sequence[DrawnFigure] | None,
 ) -> None:
-    """Write the page of these tables, which says when it was made and from which commit."""
+    """Write the page of these tables and figures, which says when it was made and from which commit."""
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(findings, judged, tables, origin), path)
+    write_text(render_report(findings, judged, tables, origin, figures), path)
 
 
-def draw_figures(draw: Callable[[], None], folder: Path) -> None:
-    """Draw figures if the extra is installed; else leave an empty folder, and say in one line how to get them."""
+def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | None:
+    """Draw figures if the extra is installed, and return them; else say in one line how to get them."""
     folder.mkdir(parents=True, exist_ok=True)
-    if has_figures():
-        draw()
-    else:
+    if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
+        return None
+    draw()
+    return read_drawn(folder)
 
 
 def _write_figures(findings: Findings, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:

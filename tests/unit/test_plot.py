@@ -13,6 +13,8 @@ from paper_tables.tables import make_tables
 from tests.logs.factory import TrainingText, write
 from tests.records_factory import make_site, run_of, write_everything
 from tests.unit.test_curves import inner, start, valid
+from tests.unit.test_render import check_latex
+from tests.unit.test_report import PageReader, requests_of
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"
 
@@ -114,6 +116,16 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     assert {"bleu_cost", "forest_bleu", "curves_by_update", "architecture"} <= names
     assert {path.stem for path in folder.glob("*.tsv")} == names | {"figures"}
     assert "series: base, en-de" in (folder / "curves_by_update.svg").read_text(encoding="utf-8")
+    page = (folder.parent / "report.html").read_text(encoding="utf-8")
+    reader = PageReader(page)
+    assert {f"figure-{name}" for name in names} <= set(reader.ids)
+    assert len(reader.ids) == len(set(reader.ids))
+    assert requests_of(page) == []
+    for link in reader.links:
+        assert link.startswith("#") or (folder.parent / link).exists(), link
+    latex = (folder / "forest_bleu.tex").read_text(encoding="utf-8")
+    assert r"\includegraphics[width=0.7\linewidth]{forest_bleu.pdf}" in latex
+    check_latex(latex.replace("% needs", "%"), num_comments=0)
 
 
 @pytest.mark.figures
@@ -127,6 +139,9 @@ def test_tables_from_logs_come_with_curves(tmp_path: Path) -> None:
     svg = (tmp_path / "out" / "figures" / "curves_by_update.svg").read_text(encoding="utf-8")
     assert "series: base, en-de" in svg
     assert "seeds: 2" in svg
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert '<figure id="figure-curves_by_update">' in page
+    assert requests_of(page) == []
 
 
 @pytest.mark.figures

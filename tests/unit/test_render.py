@@ -10,11 +10,11 @@ import pytest
 
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
-from paper_tables.layout import Column, Note, Row, Table, compact, text_cell
+from paper_tables.latex import escape_latex
+from paper_tables.layout import Column, Note, Row, Table, best_parts, compact, text_cell
 from paper_tables.layout_toy_en_es import TOY_NAME
 from paper_tables.render import (
     RENDERER_BY_SUFFIX,
-    escape_latex,
     plain_text,
     render_csv,
     render_html,
@@ -175,10 +175,53 @@ def test_markdown_and_csv_say_that_a_cell_is_spanned() -> None:
 def test_the_printed_costs_of_table_2_span_both_languages(demo_tables: dict[str, Table]) -> None:
     assert render_html(demo_tables["table2"]).count('colspan="2">') >= 2
     latex = render_latex(demo_tables["table2"])
-    assert re.findall(r"multicolumn\{2\}\{c\}\{\$([^$]*)\$\}", latex) == [
-        r"3.3\cdot10^{18}",
-        r"2.3\cdot10^{19}",
-    ]
+    assert r"\multicolumn{2}{c}{{\boldmath$3.3\cdot10^{18}$}}" in latex  # the lowest, in bold as in the paper
+    assert r"\multicolumn{2}{c}{$2.3\cdot10^{19}$}" in latex
+
+
+def lines_between(latex: str, beginning: str, end: str) -> list[str]:
+    return latex.partition(beginning)[2].partition(end)[0].strip().splitlines()
+
+
+def test_the_papers_bold_values_are_bold_and_no_others(demo_tables: dict[str, Table]) -> None:
+    two, three = (render_latex(demo_tables[name]) for name in ("table2", "table3"))
+    of_ours = r"\\textbf\{(?!70\.10|69\.10|1\.50)([^}]*)\}"  # what the fixture's runs have, all alike
+    assert re.findall(of_ours, two) == ["28.4", "41.8"]  # Table 2 of the paper, arXiv edition
+    assert re.findall(of_ours, three) == ["4.33", "26.4"]
+    assert re.findall(r"boldmath\$([^$]*)\$", two) == [r"3.3\cdot10^{18}"]
+
+
+def test_the_best_of_ours_is_that_of_the_mean_and_apart_from_the_printed() -> None:
+    columns = (Column("row", "", side="label"), Column("one", "PPL", better="lower"), Column("two", "BLEU", side="ours",
+               better="higher"))  # fmt: skip
+    rows = (Row((text_cell("a", "label"), text_cell("4.9"), text_cell("25.0, 27.0 (n=2)", "ours"))),
+            Row((text_cell("b", "label"), text_cell("4.3"), text_cell("25.9 \u00b1 9.0 (n=3)", "ours"))),
+            Row((text_cell("c", "label"), text_cell("5.0", "ours"), text_cell("missing", "state"))))  # fmt: skip
+    table = replace(SMALL, columns=columns, rows=rows)
+    assert best_parts(table) == {(1, 1, 0), (0, 2, 0)}
+    assert best_parts(replace(table, columns=tuple(replace(one, better="") for one in columns))) == set()
+    assert "<b>4.3</b>" in render_html(table)
+
+
+def test_groups_stand_apart_and_their_label_spans_them(demo_tables: dict[str, Table]) -> None:
+    three = render_latex(demo_tables["table3"])
+    groups = re.findall(r"\\midrule\n\\multirow\{([0-9]+)\}\{\*\}\{([^}]*)\}", three)
+    # the printed rows of each group (4, 2, 7, 4, 1), base and big, and a line of ours below four of them
+    assert groups == [("2", "base"), ("4", "(A)"), ("2", "(B)"), ("8", "(C)"), ("4", "(D)"), ("2", "(E)"), ("2", "big")]
+    two = render_latex(demo_tables["table2"])
+    parts = [part.count(r" \\") for part in two.split(r"\midrule")[1:]]
+    assert parts == [5, 3, 2]  # single models, ensembles, the Transformer
+
+
+def test_the_positional_row_and_the_headings_span_as_printed(demo_tables: dict[str, Table]) -> None:
+    assert r"\multicolumn{7}{c}{positional embedding instead of sinusoids}" in render_latex(demo_tables["table3"])
+    two = render_latex(demo_tables["table2"])
+    assert r"\multirow{2}{*}{Model} & \multicolumn{3}{c}{BLEU EN-DE}" in two
+    assert r"\cmidrule(lr){2-4}" in two
+
+
+def test_a_signature_is_broken_at_its_punctuation() -> None:
+    assert r"\path!case:mixed|tok:13a!" in render_latex(SMALL)
 
 
 def test_every_line_of_every_format_has_all_columns(demo_tables: dict[str, Table]) -> None:
@@ -188,12 +231,12 @@ def test_every_line_of_every_format_has_all_columns(demo_tables: dict[str, Table
         assert {len(row) for row in csv.reader(io.StringIO(render_csv(table)))} == {len(table.columns) + 1}
 
 
-def check_latex(latex: str) -> None:
+def check_latex(latex: str, num_comments: int = 1) -> None:
     """Fail on unbalanced braces or dollars, a comment sign, or a character that pdflatex does not know."""
-    bare = re.sub(r"\\[{}%$&#_]", "", re.sub(r"^% .*$", "", latex, flags=re.MULTILINE))
+    bare = re.sub(r"\\[\\{}%$&#_]", "", re.sub(r"^% .*$", "", latex, flags=re.MULTILINE))
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") % 2 == 0
-    assert bare.count("%") == 1  # ends the line of \\resizebox
+    assert bare.count("%") == num_comments  # ends the line of \\resizebox
     assert bare.isascii(), [character for character in bare if not character.isascii()]
 
 

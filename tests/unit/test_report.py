@@ -1,30 +1,66 @@
-"""The page stands alone, shows every table, and cannot be taken for a reproduction."""
+"""The page stands alone, shows what was run in one look, and cannot be taken for a reproduction."""
 
+import itertools
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from paper_tables.figures import INSTALL_COMMAND
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
-from paper_tables.report import Origin, render_report
-from paper_tables.tables import lay_out_tables
+from paper_tables.layout import Aside, Table
+from paper_tables.page import POLICY, wrap_page
+from paper_tables.render import Popovers, render_html_part
+from paper_tables.report import (
+    CHAPTERS,
+    DrawnFigure,
+    Origin,
+    is_sortable,
+    read_drawn,
+    render_report,
+)
+from paper_tables.tables import WRITTEN_TABLES, lay_out_tables
 from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, write_everything
+from tests.unit.test_render import SMALL
 
-VOID_TAGS = {"meta", "br", "hr", "img", "link"}
+VOID_TAGS = {"meta", "br", "hr", "img", "link", "wbr"}
+COUNTED = {"parameters", "claims"}  # counted from specs, or words: of no run
+FIGURE = DrawnFigure(
+    name="forest_bleu", title="Table 3 as a forest", caption="Differences.", reason="",
+    svg='<svg class="figure" role="img" aria-label="Differences to base"><clipPath id="clip0"/>'
+    '<g clip-path="url(#clip0)"/></svg>', folder_name="figures",
+)  # fmt: skip
 
 
-class TagChecker(HTMLParser):
-    """Collects ids and complains about a tag that is closed out of turn."""
+class PageReader(HTMLParser):
+    """Collects ids, links, headings and what asks for a file; complains about a tag that is closed out of turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.open_tags: list[str] = []
         self.ids: list[str] = []
+        self.links: list[str] = []
+        self.asked: list[str] = []
+        self.levels: list[int] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+        assert self.open_tags == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.ids += [value or "" for name, value in attrs if name == "id"]
+        values = dict(attrs)
+        self.attributes.append((tag, values))
+        self.ids += [values["id"] or ""] if "id" in values else []
+        for name in ("src", "srcset", "data", "poster", "action", "background", "ping"):
+            self.asked += [f"{tag} {name}"] if name in values else []
+        self.asked += [tag] if tag in ("link", "iframe", "object", "embed", "base", "image", "use") else []
+        if tag == "a":
+            self.links.append(values.get("href") or "")
+        if re.fullmatch("h[1-6]", tag):
+            self.levels.append(int(tag[1]))
         if tag not in VOID_TAGS:
             self.open_tags.append(tag)
 
@@ -32,70 +68,248 @@ class TagChecker(HTMLParser):
         assert self.open_tags.pop() == tag
 
 
-def page_of(site: Site, *, so_far: bool) -> str:
+def tables_of(site: Site, *, so_far: bool) -> list[Table]:
+    findings = gather_findings(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+    return lay_out_tables(findings, judge_cells(findings))
+
+
+def page_of(site: Site, *, so_far: bool, figures: Sequence[DrawnFigure] | None = (FIGURE,)) -> str:
     findings = gather_findings(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
     judged = judge_cells(findings)
     origin = Origin(made="2026-01-01T00:00:00+00:00", commit="0123456", so_far=so_far)
-    return render_report(findings, judged, lay_out_tables(findings, judged), origin)
+    return render_report(findings, judged, lay_out_tables(findings, judged), origin, figures)
 
 
-@pytest.fixture
-def demo_page(tmp_path: Path) -> str:
-    site = make_site(tmp_path)
+@pytest.fixture(scope="module")
+def demo_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = make_site(tmp_path_factory.mktemp("demo"))
     write_everything(site)
-    return page_of(site, so_far=False)
+    return site
 
 
-def test_the_page_loads_nothing_from_elsewhere(demo_page: str) -> None:
-    assert not re.search(r"https?://|src=|@import|url\(|<script|<link", demo_page)
+@pytest.fixture(scope="module")
+def demo_page(demo_site: Site) -> str:
+    return page_of(demo_site, so_far=False)
 
 
-def test_every_table_is_there_and_linked(demo_page: str) -> None:
-    checker = TagChecker()
-    checker.feed(demo_page)
-    assert checker.open_tags == []
-    names = [
-        "table2",
-        "table3",
-        "conclusions",
-        "variants",
-        "architectures",
-        "parameters",
-        "expectations",
-        "baselines",
-        "replications",
-        "verdicts",
-        "claims",
-        "runs",
-        "table1",
-        "table4",
-        "reference_replications",
-    ]
-    assert checker.ids == names
-    assert re.findall(r'href="#(\w+)"', demo_page) == names
+def requests_of(page: str) -> list[str]:
+    """Return what a browser would fetch to show a page: sources, imported styles, scripts that load."""
+    asked = PageReader(page).asked
+    style_and_script = "".join(re.findall(r"<(?:style|script)>.*?</(?:style|script)>", page, flags=re.DOTALL))
+    asked += re.findall(r"@import|url\((?!#)|https?://|fetch\(|XMLHttp|import\(|WebSocket", style_and_script)
+    return asked
+
+
+def test_no_request_leaves_the_page(demo_page: str) -> None:
+    assert requests_of(demo_page) == []
+    assert f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">' in demo_page
+    assert POLICY.startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ['<img src="https://example.org/a.png">', '<link href="a.css">', "<style>@import 'a.css';</style>",
+     "<style>p { background: url(a.png); }</style>", "<script>fetch('a')</script>", "<iframe></iframe>"],
+)  # fmt: skip
+def test_a_planted_request_is_noticed(demo_page: str, planted: str) -> None:
+    assert requests_of(demo_page.replace("</main>", f"{planted}</main>")) != []
+
+
+def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(demo_site: Site, demo_page: str) -> None:
+    reader = PageReader(demo_page)
+    assert len(reader.ids) == len(set(reader.ids))
+    assert {table.name for table in tables_of(demo_site, so_far=False)} <= set(reader.ids)
+    assert {name for name in WRITTEN_TABLES if name != "toy_en_es"} <= set(reader.ids)
+    named = {name for chapter in CHAPTERS for name in chapter.tables}
+    assert {table.name for table in tables_of(demo_site, so_far=False)} <= named
+    within = [link[1:] for link in reader.links if link.startswith("#")]
+    assert set(within) <= set(reader.ids)
+    assert {link for link in reader.links if not link.startswith("#")} == {
+        "figures/forest_bleu.tsv",
+        "figures/forest_bleu.pdf",
+    }
+
+
+def test_a_table_and_a_figure_that_no_chapter_names_stand_in_a_last_one(demo_site: Site) -> None:
+    findings = gather_findings(
+        demo_site.scale, demo_site.results_folder, so_far=True, config_folder=demo_site.config_folder
+    )
+    origin = Origin(made="", commit="", so_far=False)
+    page = render_report(findings, [], [SMALL], origin, [FIGURE._replace(name="another")])
+    assert re.search(r'<section id="further">.*id="figure-another".*id="small"', page, flags=re.DOTALL)
 
 
 def test_a_tag_closed_out_of_turn_is_noticed() -> None:
     with pytest.raises(AssertionError):
-        TagChecker().feed("<p><b></p></b>")
+        PageReader("<p><b></p></b>")
+
+
+def test_headings_are_in_order(demo_page: str) -> None:
+    levels = PageReader(demo_page).levels
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(levels))
+
+
+def test_a_reader_who_hears_the_page_is_told_what_stands_where(demo_page: str) -> None:
+    attributes = PageReader(demo_page).attributes
+    regions = [values for tag, values in attributes if tag == "div" and values.get("class") == "scroll"]
+    assert all(values.get("aria-label") and values.get("tabindex") == "0" for values in regions)
+    assert demo_page.count("<table") == demo_page.count("<caption>")
+    assert all(values.get("scope") for tag, values in attributes if tag == "th")
+    assert all(values.get("aria-label") for tag, values in attributes if tag == "svg")
+    assert 'lang="en"' in demo_page
+    assert '<a class="skip" href="#content">' in demo_page
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """Return WCAG 2's ratio of contrast: https://www.w3.org/TR/WCAG21/#dfn-contrast-ratio."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_is_that_of_the_definition() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+
+
+def colours_of(style: str) -> dict[str, str]:
+    found = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,6})", style))
+    return {name: "#" + "".join(letter * 2 for letter in value[1:]) if len(value) == 4 else value
+            for name, value in found.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_has_contrast(demo_page: str, theme: str) -> None:
+    light, _, rest = demo_page.partition("@media (prefers-color-scheme: dark)")
+    colours = colours_of(light if theme == "light" else rest.partition("}")[0])
+    for ground in ("paper", "raised", "ours", "warn-ground"):
+        for text in ("ink", "soft", "accent", "warn"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (theme, text, ground)
+
+
+def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(demo_site: Site, demo_page: str) -> None:
+    for table in tables_of(demo_site, so_far=False):
+        part = render_html_part(table, Popovers())
+        cells = re.findall(r'<td class="ours ours"[^>]*>(.*?)</td>', part)  # a column of ours, and a number in it
+        bare = [text for text in cells if text and "popovertarget" not in text]
+        is_of_no_run = table.name in (*COUNTED, "runs")
+        assert is_of_no_run or table.name == "baselines" or bare == [], table.name
+    targets = set(re.findall(r'popovertarget="([^"]+)"', demo_page))
+    assert targets
+    assert targets <= set(PageReader(demo_page).ids)
+    findings = gather_findings(
+        demo_site.scale, demo_site.results_folder, so_far=False, config_folder=demo_site.config_folder
+    )
+    train = findings.train_by_key["demo_en_de", "base", 1]
+    opened = re.findall(r'<div popover id="[^"]+".*?</div>', demo_page, flags=re.DOTALL)
+    of_bleu = [one for one in opened if "<b>bleu_tok_compound_split of base, demo_en_de, demo_test, last5</b>" in one]
+    assert len(of_bleu) == 1
+    assert f'<a href="#run-{train.run}">' in of_bleu[0]
+    for told in ("seed 1", train.provenance.commit[:12], "thread(s)", "case:mixed|of:bleu_tok_compound_split"):
+        assert told in of_bleu[0]
+
+
+def test_what_was_not_run_takes_a_line_and_no_table(demo_page: str) -> None:
+    assert "<tbody>\n\n</tbody>" not in demo_page
+    assert "NOT COMPARABLE" not in demo_page
+    for name in ("variants", "architectures", "replications", "verdicts"):
+        part = demo_page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
+        assert "<table" not in part, name
+        assert 'class="aside"' in part, name
+    claims = demo_page.partition('<section id="claims">')[2].partition("</section>")[0]
+    assert re.search(r'<details class="folded">\n<summary>[0-9]+ statements: ', claims)
+
+
+def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
+    rows = (SMALL.rows[0], replace(SMALL.rows[1], aside=Aside("c|d", "Not run here")))
+    part = render_html_part(replace(SMALL, rows=rows), Popovers())
+    assert "Not run here: c|d." in part
+    assert part.count("<tr") == 3  # two of headings
+    assert "failed" not in part
+
+
+def test_long_flat_tables_sort_and_others_do_not(demo_site: Site) -> None:
+    tables = {table.name: table for table in tables_of(demo_site, so_far=False)}
+    assert is_sortable(tables["runs"])
+    assert is_sortable(tables["claims"])
+    assert not is_sortable(tables["table3"])  # ours stands below its printed row
+    assert not is_sortable(tables["table2"])  # a cost spans two columns
+    assert not is_sortable(replace(tables["runs"], rows=tables["runs"].rows[:7]))
+
+
+def test_without_the_extra_the_page_has_tables_alone_and_says_how_to_get_pictures(demo_site: Site) -> None:
+    page = page_of(demo_site, so_far=False, figures=None)
+    assert page.count(INSTALL_COMMAND.replace("'", "&#x27;")) == 1
+    assert "<figure" not in page
+    assert "<table" in page
+
+
+def test_ids_within_figures_are_their_own(demo_site: Site) -> None:
+    two = [FIGURE, FIGURE._replace(name="forest_perplexity")]
+    page = page_of(demo_site, so_far=False, figures=two)
+    reader = PageReader(page)
+    assert len(reader.ids) == len(set(reader.ids))
+    assert "url(#forest_bleu-clip0)" in page
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_sentence(demo_site: Site) -> None:
+    page = page_of(demo_site, so_far=False, figures=[FIGURE._replace(svg="", reason="No BLEU yet <here>.")])
+    assert "No BLEU yet &lt;here&gt;." in page
+    assert "<figure" not in page
+
+
+def test_figures_that_would_make_the_page_too_large_are_named(demo_site: Site) -> None:
+    large = FIGURE._replace(name="attention_heads_a", svg=f"<svg>{'<g/>' * 400_000}</svg>")
+    page = page_of(demo_site, so_far=False, figures=[FIGURE, large, large._replace(name="attention_heads_b")])
+    assert len(page) < 3_000_000
+    assert "figures/attention_heads_b.svg" in page
+    assert 'id="figure-forest_bleu"' in page
+    assert 'id="figure-attention_heads_a"' in page
+
+
+def test_drawn_figures_are_read_from_their_folder(tmp_path: Path) -> None:
+    assert read_drawn(tmp_path) is None
+    header = "name\ttitle\tcaption\talternative_text\treason\n"
+    (tmp_path / "figures.tsv").write_text(f"{header}a\tA\tOne\tText\t\nb\tB\tTwo\t\tNo runs.\n", encoding="utf-8")
+    (tmp_path / "a.svg").write_text("<svg/>", encoding="utf-8")
+    drawn = read_drawn(tmp_path)
+    assert drawn is not None
+    assert [(one.name, one.svg, one.reason) for one in drawn] == [("a", "<svg/>", ""), ("b", "", "No runs.")]
+
+
+def test_a_page_without_anything_to_open_has_no_script() -> None:
+    assert "<script" not in wrap_page("T", "<p>x</p>")
 
 
 def test_the_demo_says_that_it_is_no_reproduction(demo_page: str) -> None:
     assert "None reproduces a number of the paper&#x27;s; the mark \u2020 stands in each row that has one." in demo_page
     assert "12 trainings finished" not in demo_page  # 9 are asked for
     assert "9 of 9 trainings finished" in demo_page
+    assert "Not comparable with the paper" in demo_page
+    assert "Nothing that was asked" in demo_page
 
 
 def test_a_page_of_the_papers_scale_has_no_such_banner(tmp_path: Path) -> None:
-    site = make_site(tmp_path, "paper", has_baselines=False)
+    site = make_site(tmp_path, "paper", has_baselines=False, seeds=[1, 2, 3])
     write_everything(site, base_bleu=27, hardware=EIGHT_P100)
-    assert 'class="banner"' not in page_of(site, so_far=False)
+    page = page_of(site, so_far=False)
+    assert 'class="banner"' not in page
+    assert re.search(r"<dt>Verdict</dt><dd><strong[^>]*>[0-9]+ (not )?reproduced", page)
+    assert "NOT REPRODUCED" in page  # its table has rows
 
 
 def test_a_page_without_any_run_is_whole_and_says_so(tmp_path: Path) -> None:
     page = page_of(make_site(tmp_path), so_far=True)
     assert "0 of 9 trainings finished" in page
-    assert "9 missing" in page
+    assert "9 missing: demo_en_de base seed 1, " in page
+    assert "No BLEU of a test set yet" in page
     assert "what is there so far" in page
 
 
@@ -103,7 +317,8 @@ def test_a_failed_run_is_named_with_its_reason(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_attempt(site, "demo_en_fr", "big_enfr", 2, update=42, outcome="failed")
     page = page_of(site, so_far=True)
-    assert '<li class="bad">1 failed</li>' in page
+    assert '<strong class="bad">9 trainings</strong>' in page
+    assert re.search(r'1 failed: <a href="#run-demo_en_fr-big_enfr-seed2-[^"]*">demo_en_fr big_enfr seed 2 at up', page)
     assert "demo_en_fr big_enfr seed 2: failed at update 42 of 3,000; out of memory." in page
 
 

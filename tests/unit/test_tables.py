@@ -57,7 +57,7 @@ FIGURE_FILES = {
         "positions",
         "schedules",
     )
-    for suffix in ("svg", "pdf", "tsv")
+    for suffix in ("svg", "pdf", "tex", "tsv")
 } | {"figures/figures.tsv"}
 ALL_FILES = TABLE_FILES | FIGURE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
 
