@@ -59,6 +59,7 @@ def render_latex(table: Table) -> str:
         r"\centering",
         rf"\caption{{{escape_latex(caption)}}}",
         rf"\label{{tab:{table.name}}}",
+        r"\par\medskip",
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{'l' if has_labels else ''}{sides}}}",
         *heading,

@@ -69,7 +69,7 @@ td.ours, thead th.ours, tr.ours th, tr.ours td { background: var(--ours); }
 td.state { color: var(--warn); font-style: italic; }
 td[colspan] { text-align: center; }
 tbody tr:last-child > * { border-bottom: 0; }
-tbody tr.begins > * { border-top: 1px solid var(--soft); }
+tbody tr.begins > * { border-top: 1px solid color-mix(in srgb, var(--soft) 65%, var(--paper)); }
 tbody tr:target > * { box-shadow: inset 0 2px var(--accent), inset 0 -2px var(--accent); }
 th > button { all: unset; cursor: pointer; } th > button::after { content: " \\2195"; opacity: .45; }
 th[aria-sort=ascending] > button::after { content: " \\2191"; opacity: 1; }

@@ -206,7 +206,9 @@ def test_everything_is_written_and_said_in_files_for_machines(tmp_path: Path) ->
         f"tables/{name}.{suffix}" for name in ("table2", "table3", "logs") for suffix in ("md", "tex", "csv", "html")
     }
     written = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
-    figures = {f"figures/curves_by_{x}.{suffix}" for x in ("update", "hours") for suffix in ("tsv", "svg", "pdf")}
+    figures = {
+        f"figures/curves_by_{x}.{suffix}" for x in ("update", "hours") for suffix in ("tsv", "tex", "svg", "pdf")
+    }
     names |= figures | {"figures/figures.tsv"}
     assert written == names | {"report.html", "trainings.tsv", "findings.tsv"}
     findings = (output / "findings.tsv").read_text(encoding="utf-8").split("\n")

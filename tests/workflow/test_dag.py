@@ -131,6 +131,15 @@ def test_it_runs_in_another_directory_and_with_blanks_in_every_path(tmp_path: Pa
     assert spaced.planned(*ONE_SEED, "runs_folder=my runs", "mirror=file:///my mirror") == set()
 
 
+def test_snakemakes_own_report_has_page_and_numbers_with_captions(finished_demo: Pipeline) -> None:
+    outcome = finished_demo.run("--report", "snakemake.html")
+    assert outcome.returncode == 0, outcome.stdout
+    text = (finished_demo.working_folder / "snakemake.html").read_text(encoding="utf-8")
+    for name in ("report.html", "summary.tsv", "verdicts.tsv"):
+        assert f"demo/{name}" in text
+    assert "ours beside them, and where each of ours comes from" in " ".join(text.replace("\\n", " ").split())
+
+
 def test_every_command_of_a_rule_parses_with_its_verbs_own_parser(finished_demo: Pipeline) -> None:
     lines = (finished_demo.fake_folder / "calls.jsonl").read_text(encoding="utf-8").splitlines()
     calls = [json.loads(line) for line in lines]
