@@ -17,6 +17,7 @@ from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
     NAME_BY_PAIR,
+    Aside,
     Cell,
     CellKind,
     CellProvenance,
@@ -41,6 +42,7 @@ SYMBOL_BY_COLUMN = {
     "P_drop": "p_drop", "eps_ls": "eps_ls",
 }  # fmt: skip
 DEFINITION = "definition"
+NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 DEFINITION_NOTES = (
     "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds unsplit; on text that was "
     "tokenised otherwise it is another number. fairseq's length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha.",
@@ -113,7 +115,9 @@ def _table2_row(line: AveragedLine, hardware: HardwareSpec) -> Row:
     cells += [blank_cell()] * len(NAME_BY_PAIR)
     for pair in NAME_BY_PAIR:
         cells.append(_cost_cell(line, hardware) if pair == line.language_pair else blank_cell())
-    return Row(tuple(cells), "ours")
+    is_empty = all(cell.kind != "ours" for cell in cells)
+    name = f"{cells[0].parts[0].text}, {line.language_pair}"
+    return Row(tuple(cells), "ours", aside=Aside(name, NOTHING_OF_TABLE_2) if is_empty else None)
 
 
 def _marks(line: AveragedLine) -> tuple[str, ...]:

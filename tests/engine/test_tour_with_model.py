@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
@@ -19,7 +20,8 @@ def test_the_tour_translates_and_shows_attention_and_the_curve(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    write_results(tmp_path / "results", finished, data, segmented)
+    records = (msgspec.structs.replace(one, corpus="demo_en_de") for one in (finished, data, segmented))
+    write_results(tmp_path / "results", *records)
     monkeypatch.chdir(tmp_path)
     names, values = run_notebook(TOUR)
     printed = capsys.readouterr().out
