@@ -1,4 +1,4 @@
-"""Lays out what is printed only (Tables 1 and 4) and what the paper lacks: baselines, and how each run stands."""
+"""Lays out what is printed only (Table 4) and what the paper lacks: baselines, and how each run stands."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,22 +36,17 @@ from paper_tables.layout_table2 import METRIC_BY_PAIR, shown_metrics
 from paper_tables.published import COLUMNS_BY_TABLE, evaluations_of, read_table
 
 BASELINE_SYSTEM = "base"
-CAPTION_BY_TABLE = {
-    1: "Complexity per layer, sequential operations and maximum path length, as printed: n is the length of the "
-    "sequence, d the width, k the size of a convolution's kernel, r that of a neighbourhood.",
-    4: "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv edition only).",
-}
+CAPTION_OF_TABLE_4 = (
+    "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv edition only)."
+)
 KIND_BY_COLUMN_KIND: dict[str, CellKind] = {"symbolic": "formula", "label": "label", "measured": "printed"}
-NOTE_BY_TABLE = {
-    1: "Ours: not run. These are formulas; nothing is measured.",
-    4: "Ours: not run. Parsing is not part of this benchmark.",
-}
+NOTE_OF_TABLE_4 = "Ours: not run. Parsing is not part of this benchmark."
 
 
-def lay_out_printed(number: int) -> Table:
-    """Return Table 1 or 4: printed values only."""
-    columns = COLUMNS_BY_TABLE[number]
-    printed = read_table(number)
+def lay_out_table4() -> Table:
+    """Return Table 4: printed values only."""
+    columns = COLUMNS_BY_TABLE[4]
+    printed = read_table(4)
     rows = []
     for row in dict.fromkeys(cell.row for cell in printed):
         value_by_column = {cell.column: cell.value for cell in printed if cell.row == row}
@@ -63,16 +58,16 @@ def lay_out_printed(number: int) -> Table:
             )
         rows.append(Row(tuple(cells)))
     return Table(
-        name=f"table{number}",
-        title=f"Table {number}",
-        caption=CAPTION_BY_TABLE[number],
+        name="table4",
+        title="Table 4",
+        caption=CAPTION_OF_TABLE_4,
         columns=tuple(
             Column(column.name, column.heading, side="label" if column.kind == "label" else "printed")
             for column in columns
         ),
         rows=tuple(rows),
-        notes=(Note("", NOTE_BY_TABLE[number]),),
-        summary=f"As printed. {NOTE_BY_TABLE[number]}",
+        notes=(Note("", NOTE_OF_TABLE_4),),
+        summary=f"As printed. {NOTE_OF_TABLE_4}",
     )
 
 

@@ -19,12 +19,13 @@ from paper_tables.layout_conclusions import lay_out_conclusions
 from paper_tables.layout_expectations import lay_out_expectations
 from paper_tables.layout_further import (
     lay_out_baselines,
-    lay_out_printed,
     lay_out_runs,
 )
+    lay_out_table4,
 from paper_tables.layout_parameters import lay_out_parameters
 from paper_tables.layout_reference import lay_out_reference
 from paper_tables.layout_table2 import lay_out_table2
+from paper_tables.layout_table1 import lay_out_table1
 from paper_tables.layout_table3 import lay_out_table3
 from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
 from paper_tables.layout_variants import lay_out_variants
@@ -155,8 +156,8 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
         lay_out_verdicts(findings, judged),
         lay_out_claims(findings, judged),
         lay_out_runs(findings),
-        lay_out_printed(1),
-        lay_out_printed(4),
+        lay_out_table1(findings.measured.layers if findings.measured else None),
+        lay_out_table4(),
         lay_out_reference(findings),
     ]
     return [compact(table) for table in tables]

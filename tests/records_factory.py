@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from aiayn.layer_cost import VARIABLES_BY_TYPE, LayerSize, layer_flops
 from aiayn.paths import (
     Evaluation,
     baselines_record,
@@ -22,6 +23,7 @@ from aiayn.records import (
     BinarizedCorpus,
     Hardware,
     Hypotheses,
+    LayerTiming,
     Measurement,
     MeasureRecord,
     PerplexityRecord,
@@ -30,6 +32,7 @@ from aiayn.records import (
     ScoreRecord,
     ScoreRecords,
     TextPair,
+    TimedLayers,
     TrainRecord,
     read_record,
     write_record,
@@ -213,8 +216,26 @@ def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
         Measurement(name=name, value=value, unit="1", standard_error=error, signature=f"draws:100|of:{name}")
         for name, (value, error) in estimate_by_name.items()
     ]
-    record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements)
+    record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements, layers=timed_layers())
     write_record(record, measure_record(site.results_folder, site.scale.scale))
+
+
+def timed_layers() -> TimedLayers:
+    """Return timings in which seconds are operations at 1e10 a second, but for every second size, 10 % slower."""
+    timings = []
+    for layer, variables in VARIABLES_BY_TYPE.items():
+        base = LayerSize(n=64, d=64, k=5 if "k" in variables else 1, r=8 if "r" in variables else 1)
+        sizes = [base, *(base._replace(**{name: getattr(base, name) * 2**power})
+                         for name in variables for power in (1, 2, 3))]  # fmt: skip
+        for index, size in enumerate(sizes):
+            flops = layer_flops(layer, size)
+            seconds = flops / 1e10 * (1.1 if index % 2 else 1.0)
+            timing = LayerTiming(layer=layer, **size._asdict(), flops=flops, seconds=seconds, median_seconds=seconds)
+            timings.append(timing)
+    return TimedLayers(
+        device="cpu", device_name="a CPU", dtype="float32", num_threads=1, clock="CPU seconds of the process",
+        num_rounds=7, torch_version="2.0", timings=timings,
+    )  # fmt: skip
 
 
 def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:

@@ -1,9 +1,12 @@
 """What this machine can do, found out without torch: its GPUs by name, and what one CPU core sustains."""
 
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +26,15 @@ def gpu_names() -> list[str]:
     if visible is None:
         return list(name_by_index.values())
     return [name_by_index[index] for index in visible.split(",") if index in name_by_index]
+
+
+def cpu_name() -> str:
+    """Return the product name of this machine's CPU, as its kernel tells it."""
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def cpu_flops_per_second_per_core() -> float:

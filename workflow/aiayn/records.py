@@ -7,6 +7,7 @@ be moved together. In a record that was read they are as the reader can open the
 """
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
@@ -14,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from aiayn.errors import CorpusError, RecordError
+from aiayn.layer_cost import LayerType
 from aiayn.provenance import Provenance, replace_on_success
 from aiayn.text.learning_watch import Learning
 
@@ -144,6 +146,18 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     threads_per_rank: int
 
 
+class Energy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What GPUs drew while a training ran, by their own counters: `joules` over the `gpu_seconds` that were metered.
+
+    Without a counter `joules` is None, and `reason` says why; of several attempts or nodes, why of the first that had
+    none.
+    """
+
+    joules: float | None
+    gpu_seconds: float = 0.0
+    reason: str = ""
+
+
 class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model-only checkpoint kept by a training."""
 
@@ -156,7 +170,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
     `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without padding, over the
     whole training. `models` are the model-only checkpoints kept, oldest first. `tensors_sha256` is the digest
-    of the last model's sorted tensors.
+    of the last model's sorted tensors. `energy` is None without a GPU, and in records of version 0.3 and before.
     """
 
     run: str
@@ -175,6 +189,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     models: list[SavedModel]
     tensors_sha256: str
     training_json: str
+    energy: Energy | None = None
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
@@ -259,11 +274,62 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     signature: str
 
 
+class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One layer of Table 1 at one size: operations as counted by torch, seconds forward, the least of all rounds.
+
+    `n`, `d`, `k` and `r` are Table 1's; what a type of layer does not have is 1.
+    """
+
+    layer: LayerType
+    n: int
+    d: int
+    k: int
+    r: int
+    flops: int
+    seconds: float
+    median_seconds: float
+
+
+class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Layers of Table 1 timed on one device; `clock` says what the seconds are of."""
+
+    device: str
+    device_name: str
+    dtype: str
+    num_threads: int
+    clock: str
+    num_rounds: int
+    torch_version: str
+    timings: list[LayerTiming]
+
+    @property
+    def signature(self) -> str:
+        """All that could change the seconds."""
+        return (
+            f"device:{self.device}|{self.device_name}|dtype:{self.dtype}|threads:{self.num_threads}|batch:1|"
+            f"pass:forward|clock:{self.clock}|rounds:{self.num_rounds}|torch:{self.torch_version}"
+        )
+
+
 class MeasureRecord(Record, frozen=True, kw_only=True, tag="MeasureRecord"):
-    """All measurements of one seed, each name once."""
+    """All measurements of one seed, each name once; and the layers of Table 1, unless an earlier version wrote it."""
 
     seed: int
     measurements: list[Measurement]
+    layers: TimedLayers | None = None
+
+
+def total_energy(energies: Iterable[Energy | None]) -> Energy | None:
+    """Return the sum over nodes or attempts; None counts for nothing, and is the sum of nothing else."""
+    metered = [energy for energy in energies if energy is not None]
+    if not metered:
+        return None
+    joules = [energy.joules for energy in metered if energy.joules is not None]
+    return Energy(
+        joules=sum(joules) if joules else None,
+        gpu_seconds=sum(energy.gpu_seconds for energy in metered if energy.joules is not None),
+        reason=next((energy.reason for energy in metered if energy.reason), ""),
+    )
 
 
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)

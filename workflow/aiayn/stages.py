@@ -16,6 +16,6 @@ STAGE_VERSIONS = {
     "perplexity": 1,
     "score": 2,
     "baselines": 2,
-    "measure": 1,
-    "tables": 3,
+    "measure": 2,
+    "tables": 4,
 }

@@ -1,4 +1,4 @@
-"""What readers claim of attention and layers, measured without a training.
+"""What readers claim of attention and layers, and Table 1, measured without a training.
 
 reads: nothing
 writes: results/<scale>/measure/record.json
@@ -6,7 +6,7 @@ writes: results/<scale>/measure/record.json
 
 
 rule measure:
-    """Measure dot products, gradients, entropies, norms and initial weights on random vectors."""
+    """Measure dot products, gradients, entropies, norms and initial weights on random vectors; time the layers of Table 1."""
     output:
         record=STAGE / "measure/record.json",
     params:

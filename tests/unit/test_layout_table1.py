@@ -1,0 +1,63 @@
+"""Table 1 shows what was measured of its layers, says what was derived, and why an exponent is missing."""
+
+import msgspec
+import pytest
+
+from aiayn.records import TimedLayers
+from paper_tables.layout import Table, compact
+from paper_tables.layout_table1 import lay_out_table1
+from paper_tables.render import plain_text
+from tests.records_factory import timed_layers
+
+
+def rows_of(table: Table) -> list[dict[str, str]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
+
+
+def test_exponents_stand_beside_the_printed_complexity() -> None:
+    attention, recurrent, convolution, restricted = rows_of(lay_out_table1(timed_layers()))
+    assert attention["complexity_per_layer"] == "O(n^2 * d)"
+    assert (attention["flops_exponent_of_n"], attention["flops_exponent_of_d"]) == ("2.00", "1.00")
+    assert (recurrent["flops_exponent_of_n"], recurrent["flops_exponent_of_d"]) == ("1.00", "2.00")
+    assert convolution["flops_exponent_of_k_or_r"] == restricted["flops_exponent_of_k_or_r"] == "1.00"
+    assert attention["flops_exponent_of_k_or_r"] == ""
+    value, half_width = map(float, attention["seconds_exponent_of_n"].split(" \u00b1 "))
+    assert value == pytest.approx(2.0, abs=0.1)
+    assert half_width > 0.01  # every second size is 10 % slower
+
+
+def test_what_was_derived_says_so_and_what_was_measured_where() -> None:
+    table = lay_out_table1(timed_layers())
+    assert [row["sequential_operations_derived"] for row in rows_of(table)] == ["1", "512", "1", "1"]
+    assert any("Derived, not measured" in note.text for note in table.notes)
+    ((_, _, signature),) = table.signatures
+    for words in ("device:cpu", "a CPU", "dtype:float32", "threads:1", "torch:2.0"):
+        assert words in signature
+
+
+def test_without_measurements_the_columns_of_exponents_are_left_out_and_the_command_is_named() -> None:
+    table = compact(lay_out_table1(None))
+    assert not [column for column in table.columns if "exponent" in column.name]
+    assert "aiayn measure" in table.notes[0].text
+    assert table.signatures == ()
+
+
+@pytest.mark.parametrize("seconds", [0.0, float("nan"), -1.0])
+def test_seconds_that_cannot_be_give_a_dash_and_a_reason(seconds: float) -> None:
+    layers = timed_layers()
+    broken = [msgspec.structs.replace(layers.timings[0], seconds=seconds), *layers.timings[1:]]
+    table = lay_out_table1(msgspec.structs.replace(layers, timings=broken))
+    assert rows_of(table)[0]["seconds_exponent_of_n"] == "\u2013"
+    assert rows_of(table)[1]["seconds_exponent_of_n"] != "\u2013"
+    assert any(note.text.startswith("self_attention, seconds: no exponents:") for note in table.notes)
+
+
+def test_a_type_of_layer_that_was_not_timed_is_blank() -> None:
+    layers = timed_layers()
+    some: TimedLayers = msgspec.structs.replace(
+        layers, timings=[one for one in layers.timings if one.layer != "recurrent"]
+    )
+    row = rows_of(lay_out_table1(some))[1]
+    assert (row["flops_exponent_of_n"], row["seconds_exponent_of_n"]) == ("", "")
+    assert row["complexity_per_layer"] == "O(n * d^2)"
