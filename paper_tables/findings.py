@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from aiayn.cost import SentenceLengths
 from aiayn.errors import TableError
 from aiayn.hardware import HardwareSpec, read_hardware
 from aiayn.paths import Evaluation, baselines_record, corpus_record, measure_record
@@ -23,6 +24,8 @@ from paper_tables.evaluations import (
     shown_evaluations,
 )
 from paper_tables.translations import Translations, read_translations
+
+TRAIN_SPLIT = "train"  # of a data-bin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class Findings:
     baselines: list[BaselineRecords]
     vocabulary_size_by_corpus: dict[str, dict[str, int]]  # each by language
     hardware: HardwareSpec
+    lengths_by_corpus: dict[str, SentenceLengths] = field(default_factory=dict)  # of training sentences
     translations: dict[Evaluation, Translations] = field(default_factory=dict)  # of those shown sentence by sentence
     measured: MeasureRecord | None = None  # without a training, for the table of claims
 
@@ -111,6 +115,7 @@ def gather_findings(
         baselines=read_baselines(scale, corpora, results_folder, so_far=so_far),
         vocabulary_size_by_corpus=read_vocabulary_sizes(scale, corpora, results_folder),
         hardware=read_hardware(),
+        lengths_by_corpus=read_sentence_lengths(scale, corpora, results_folder),
         translations=read_translations(
             shown_evaluations(evaluations), train_by_key, results_folder, scale.scale, so_far=so_far
         ),
@@ -159,3 +164,19 @@ def read_vocabulary_sizes(
         for name, path in path_by_corpus.items()
         if path.exists()
     }
+
+
+def read_sentence_lengths(
+    scale: ScaleSpec, corpora: dict[str, CorpusSpec], results_folder: Path
+) -> dict[str, SentenceLengths]:
+    """Return the mean lengths of the sentences that were trained on; a corpus not binarized, or empty, has none."""
+    lengths_by_corpus = {}
+    for name in corpora:
+        path = corpus_record(results_folder, scale.scale, "binarize", name)
+        record = read_record(path, BinarizedCorpus) if path.exists() else None
+        num_pairs = record.num_pairs_by_split.get(TRAIN_SPLIT, 0) if record else 0
+        if record and num_pairs:
+            num_tokens = record.num_tokens_by_split_by_language[TRAIN_SPLIT]
+            source, target = (num_tokens[language] for language in (record.source_language, record.target_language))
+            lengths_by_corpus[name] = SentenceLengths(source / num_pairs, target / num_pairs)
+    return lengths_by_corpus

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aiayn.cost import training_flops
 from aiayn.paths import Evaluation
 from aiayn.records import TrainRecord
 from paper_tables.conditions import PAPER_PRECISION
@@ -36,9 +35,14 @@ from paper_tables.layout_ours import (
     state_notes,
 )
 from paper_tables.published import CellJoin, PublishedCell, read_cells, read_table
+from paper_tables.run_costs import estimate_of, model_flops_of
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
+MODEL_FLOPS_NOTE = (
+    "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`. Footnote 5's "
+    "estimate is another quantity: what the GPUs could have done in the time. `costs` has the ratio of the two."
+)
 METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
 
 
@@ -65,6 +69,10 @@ def _columns() -> tuple[Column, ...]:
     ]
     columns += [
         Column(f"{_column('flops', pair)}_ours", f"ours {name}", group, "ours", "lower")
+        for pair, name in NAME_BY_PAIR.items()
+    ]
+    columns += [
+        Column(f"{_column('model_flops', pair)}_ours", f"model FLOPs, ours {name}", group, "ours")
         for pair, name in NAME_BY_PAIR.items()
     ]
     return tuple(columns)
@@ -117,7 +125,9 @@ def _row(
         judged_here = [cell for cell in judged_of_row if cell.column == column]
         cells += _our_bleu_cells(findings, join_by_column.get(column), judged_here)
     cells += _printed_costs(printed, row)
-    cells += [_our_cost_cell(findings, join_by_column.get(_column("flops", pair))) for pair in NAME_BY_PAIR]
+    flops_joins = [join_by_column.get(_column("flops", pair)) for pair in NAME_BY_PAIR]
+    cells += [_our_cost_cell(findings, join) for join in flops_joins]
+    cells += [_model_flops_cell(findings, join) for join in flops_joins]
     return Row(tuple(cells), group=group_of(row))
 
 
@@ -181,7 +191,7 @@ def _our_cost_cell(findings: Findings, join: CellJoin | None) -> Cell:
     if evaluation is None:
         return text_cell("not run", "state")
     trains = trainings_of(findings, evaluation)
-    cost_by_seed = {seed: cost for seed, train in trains.items() if (cost := cost_of(findings, train)) is not None}
+    cost_by_seed = {seed: cost for seed, train in trains.items() if (cost := estimate_of(findings, train)) is not None}
     if trains and not cost_by_seed:
         reason_mark = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains.values()) else NO_GPU_MARK
         return text_cell(DASH, "state", *mark_of(findings, evaluation), reason_mark)
@@ -194,10 +204,16 @@ def trainings_of(findings: Findings, evaluation: Evaluation) -> dict[int, TrainR
     return {key[2]: train for key, train in sorted(findings.train_by_key.items()) if key[:2] == wanted}
 
 
-def cost_of(findings: Findings, train: TrainRecord) -> float | None:
-    """Return a training's cost by footnote 5; None without a GPU whose sustained rate is known."""
-    gpu = findings.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
-    return None if gpu is None else training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value)
+def _model_flops_cell(findings: Findings, join: CellJoin | None) -> Cell:
+    """Return what the model's products of matrices came to, which needs no GPU; a dash without the corpus's lengths."""
+    evaluation = None if join is None else _evaluation(findings, join)
+    if join is None or evaluation is None:
+        return blank_cell()
+    trains = trainings_of(findings, evaluation)
+    flops_by_seed = {seed: f for seed, train in trains.items() if (f := model_flops_of(findings, train)) is not None}
+    if trains and not flops_by_seed:
+        return text_cell(DASH, "state", *mark_of(findings, evaluation))
+    return seeds_cell(findings, evaluation, flops_by_seed, "training_flops")
 
 
 def _notes(findings: Findings, used_marks: set[str]) -> list[Note]:
@@ -209,6 +225,8 @@ def _notes(findings: Findings, used_marks: set[str]) -> list[Note]:
         UNKNOWN_GPU_MARK: "The GPU is not in hardware.yaml; add its sustained rate there.",
     }
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
+    if findings.train_by_key:
+        notes.append(Note("", MODEL_FLOPS_NOTE))
     products = sorted({train.hardware.gpu for train in findings.train_by_key.values() if train.hardware.num_gpus})
     has_other = any(one.training.precision != PAPER_PRECISION for one in findings.system_by_name.values())
     for product in products:

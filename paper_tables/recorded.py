@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 import pandas as pd
 
+from aiayn.cost import SentenceLengths
 from aiayn.errors import RecordError
 from aiayn.hardware import read_hardware
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
@@ -31,7 +32,7 @@ from paper_tables.evaluations import (
     read_corpora,
     shown_evaluations,
 )
-from paper_tables.findings import Findings, read_baselines, read_measured, read_vocabulary_sizes
+from paper_tables.findings import Findings, read_baselines, read_measured, read_sentence_lengths, read_vocabulary_sizes
 from paper_tables.published import is_asked_for, read_cells, read_replications, read_sentences
 from paper_tables.translations import Translations, read_translations
 
@@ -82,8 +83,10 @@ def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: 
     scores, translations, text_faults = _read_evaluations(scale, evaluations, train_by_key, folder_by_key)
     corpora = read_corpora(asked, config_folder)
     vocabulary_sizes: dict[str, dict[str, int]] = {}
+    lengths: dict[str, SentenceLengths] = {}
     for folder in reversed(results_folders):
         vocabulary_sizes |= read_vocabulary_sizes(asked, corpora, folder)
+        lengths |= read_sentence_lengths(asked, corpora, folder)
     findings = Findings(
         scale=asked,
         corpora=corpora,
@@ -95,6 +98,7 @@ def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: 
         baselines=[one for folder in results_folders for one in read_baselines(asked, corpora, folder, so_far=True)],
         vocabulary_size_by_corpus={name: vocabulary_sizes[name] for name in corpora if name in vocabulary_sizes},
         hardware=read_hardware(config_folder / "hardware.yaml"),
+        lengths_by_corpus=lengths,
         translations=translations,
         measured=next(filter(None, (read_measured(measure_record(folder, scale)) for folder in results_folders)), None),
     )

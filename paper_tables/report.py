@@ -64,10 +64,10 @@ CHAPTERS = (
             ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
     Chapter("variations", "Variations on the model", ("forest",),
             ("table3", "expectations", "variants", "architectures")),
-    Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("runs", "logs")),
-    Chapter("model", "The model", ("architecture", "attention", "positions", "schedules"), ("parameters",)),
+    Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
+    Chapter("model", "The model", ("architecture", "attention", "positions", "schedules"), ("table1", "parameters")),
     Chapter("claims_of_others", "What others say", (), ("claims", "reference_replications")),
-    Chapter("printed", "Printed alone", (), ("table1", "table4")),
+    Chapter("printed", "Printed alone", (), ("table4",)),
 )  # fmt: skip
 FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names
 

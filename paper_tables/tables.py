@@ -16,16 +16,17 @@ from paper_tables.layout import Table, compact
 from paper_tables.layout_architectures import lay_out_architectures
 from paper_tables.layout_claims import lay_out_claims
 from paper_tables.layout_conclusions import lay_out_conclusions
+from paper_tables.layout_costs import lay_out_costs
 from paper_tables.layout_expectations import lay_out_expectations
 from paper_tables.layout_further import (
     lay_out_baselines,
     lay_out_runs,
-)
     lay_out_table4,
+)
 from paper_tables.layout_parameters import lay_out_parameters
 from paper_tables.layout_reference import lay_out_reference
-from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table1 import lay_out_table1
+from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import lay_out_table3
 from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
 from paper_tables.layout_variants import lay_out_variants
@@ -45,6 +46,7 @@ WRITTEN_TABLES = (
     "table2",
     "table3",
     "table4",
+    "costs",
     "conclusions",
     "variants",
     "architectures",
@@ -145,6 +147,7 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
     tables = [
         lay_out_table2(findings, judged),
         lay_out_table3(findings, judged),
+        lay_out_costs(findings),
         lay_out_conclusions(findings),
         lay_out_variants(findings),
         lay_out_architectures(findings),

@@ -244,8 +244,8 @@ def write_binarized(site: Site, corpus: str, target_language: str = "de", size: 
     record = BinarizedCorpus(
         provenance=PROVENANCE, corpus=corpus, folder=Path("x"), source_language="en", target_language=target_language,
         dictionary_sha256_by_language=dict.fromkeys(languages, "d"), digest="x",
-        vocabulary_size_by_language=dict.fromkeys(languages, size), num_pairs_by_split={},
-        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+        vocabulary_size_by_language=dict.fromkeys(languages, size), num_pairs_by_split={"train": 100},
+        num_tokens_by_split_by_language={"train": {"en": 1100, target_language: 1000}}, fairseq_split_by_testset={},
     )  # fmt: skip
     write_record(record, corpus_record(site.results_folder, site.scale.scale, "binarize", corpus))
 

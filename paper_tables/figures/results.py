@@ -13,7 +13,7 @@ import altair as alt
 import msgspec
 import pandas as pd
 
-from aiayn.cost import flops_per_token, predicted_training_seconds
+from aiayn.cost import predicted_training_seconds
 from aiayn.hardware import find_utilisation
 from aiayn.paths import Evaluation
 from aiayn.records import TrainRecord
@@ -35,9 +35,10 @@ from paper_tables.figures.figure import (
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.layout_table2 import METRIC_BY_PAIR, cost_of, trainings_of
+from paper_tables.layout_table2 import METRIC_BY_PAIR, trainings_of
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC, SETTINGS, dev_evaluation, group_of
 from paper_tables.published import CellJoin, PublishedCell, find_printed, printed_number, read_cells, read_table
+from paper_tables.run_costs import estimate_of, model_flops_of
 
 ROW_HEIGHT = 17
 LABEL_WIDTH = 128  # of the names left of a plot
@@ -185,7 +186,7 @@ def cost_frame(findings: Findings) -> pd.DataFrame:
     """Return Table 2's systems with BLEU and training cost, a panel for each language pair, and ours.
 
     Ours stand among the printed where they are of the paper's scale and trained on a GPU whose rate is known, so that
-    both numbers are of the printed kind; otherwise in panels of their own, their cost by `aiayn.cost.flops_per_token`.
+    both numbers are of the printed kind; otherwise in panels of their own, their cost by `aiayn.cost.model_flops`.
     """
     printed, joins = read_table(2), [join for join in read_cells() if join.table == 2 and is_bleu(join.metric)]
     names = {cell.row: cell.value for cell in printed if cell.column == "model"}
@@ -213,15 +214,14 @@ def _cost_of_ours(findings: Findings, join: CellJoin) -> list[tuple[object, ...]
     if evaluation is None or not values:
         return []
     trains = trainings_of(findings, evaluation)
-    measured = [cost for train in trains.values() if (cost := cost_of(findings, train)) is not None]
-    size = findings.vocabulary_size_by_corpus.get(corpus, {}).get(findings.corpora[corpus].target_language)
+    measured = [cost for train in trains.values() if (cost := estimate_of(findings, train)) is not None]
+    counted = [flops for train in trains.values() if (flops := model_flops_of(findings, train)) is not None]
     title = NAME_BY_PAIR[join.language_pair]
     is_paper = findings.scale.scale == PAPER_SCALE
     if measured and is_paper:
         panel, costs, kind = f"{title}, printed", measured, BY_FOOTNOTE
-    elif size is not None and trains:
-        rate = flops_per_token(findings.system_by_name[join.system].training, size)
-        costs, kind = [rate * train.tokens for train in trains.values()], BY_FORMULA
+    elif counted:
+        costs, kind = counted, BY_FORMULA
         panel = f"{title}, ours at scale {findings.scale.scale} (another axis)"
     else:
         return []

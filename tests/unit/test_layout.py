@@ -16,6 +16,7 @@ from paper_tables.layout import (
     format_significant,
     format_value,
 )
+from paper_tables.layout_costs import lay_out_costs
 from paper_tables.layout_further import lay_out_baselines, lay_out_runs, lay_out_table4
 from paper_tables.layout_table1 import lay_out_table1
 from paper_tables.layout_table2 import METRIC_BY_PAIR, lay_out_table2
@@ -51,6 +52,7 @@ def tables_of(findings: Findings) -> list[Table]:
         lay_out_verdicts(findings, judged),
         lay_out_runs(findings),
         lay_out_table1(timed_layers()),
+        lay_out_costs(findings),
         lay_out_table4(),
     ]
 

@@ -87,7 +87,7 @@ def test_columns_of_ours_that_hold_nothing_take_no_room(demo_tables: dict[str, T
     columns = [column.name for column in demo_tables["table2"].columns]
     assert columns == [
         "model", "bleu_en_de", "bleu_en_de_ours", "bleu_en_de_ours_sacre", "bleu_en_fr", "bleu_en_fr_ours",
-        "bleu_en_fr_ours_sacre", "flops_en_de", "flops_en_fr",
+        "bleu_en_fr_ours_sacre", "flops_en_de", "flops_en_fr", "model_flops_en_de_ours", "model_flops_en_fr_ours",
     ]  # fmt: skip
     assert "difference" not in [column.name for column in demo_tables["table3"].columns]
     notes = demo_tables["table2"].notes

@@ -32,6 +32,7 @@ TABLE_FILES = {
         "table2",
         "table3",
         "table4",
+        "costs",
         "conclusions",
         "variants",
         "architectures",

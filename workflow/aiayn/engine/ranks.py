@@ -23,6 +23,7 @@ from aiayn.launch.job import StopFlag
 # For rank 0 to say where to begin: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
 # gigabytes, from a file system that may be slow; twice, if the newest is torn.
 START_SECONDS = 600.0
+GATHER_SECONDS = 30.0
 _HEARD_SECONDS = 5.0
 
 
@@ -70,6 +71,22 @@ class StartLine:
         if self._store is not None and not start.is_needed:
             part_from_others(self._store, key, self._rank.index, self._rank.num_ranks, within_seconds=_HEARD_SECONDS)
         return start
+
+    def gather(self, text: str) -> list[str]:
+        """Return on rank 0 what every rank gives, in their order; less that of ranks that are gone, or late.
+
+        For what is told after training, when a rank may end as it likes: nothing waits longer than GATHER_SECONDS.
+        """
+        if self._store is None:
+            return [text]
+        keys = [f"aiayn/gathered/{index}" for index in range(self._rank.num_ranks)]
+        with contextlib.suppress(RuntimeError):
+            self._store.set(keys[self._rank.index], text)
+            if self._rank.index == 0:
+                self._store.wait(keys, datetime.timedelta(seconds=GATHER_SECONDS))
+        if self._rank.index:
+            return []
+        return [self._store.get(key).decode() for key in keys if self._store.check([key])]
 
     def _heard(self, key: str) -> Start:
         assert self._store is not None, "rank 0 alone gives a start, and is never without one"

@@ -20,6 +20,7 @@ from aiayn.engine.checkpoints import (
     update_of,
 )
 from aiayn.engine.device import available_device, require_precision, require_promised_gpus, resolve_device
+from aiayn.engine.energy import EnergyTally, metered
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import check_node
@@ -79,7 +80,7 @@ def _follow(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLin
     _check_node(request, rank)
     start = line.agree(None)
     if start.is_needed:
-        with contextlib.suppress(StopTraining):
+        with contextlib.suppress(StopTraining), metered(EnergyTally(), request, rank, line):
             _train_with_fairseq(request, rank, stop, start)
 
 
@@ -124,6 +125,7 @@ def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLi
     """Run one attempt on rank 0 and note its end, whichever it is."""
     run_folder = Path(request.run_folder)
     folder = run_folder / "checkpoints"
+    tally = EnergyTally()
     try:
         with _log_added(run_folder / attempts.LOG_NAME):
             for torn_path in begin.torn_paths:
@@ -131,19 +133,23 @@ def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLi
             _require_another_job(request, rank)
             _check_node(request, rank)
             _require_same_machine(request, run_folder, begin.started)
-            _train_from(request, rank, stop, line, begin.full_path)
+            _train_from(request, rank, stop, line, begin.full_path, tally)
         ended = utc_now()
         hashes = begin.input_sha256_by_path
-        record = make_record(request, begin.started, num_ranks=rank.num_ranks, until=ended, sha256_by_path=hashes)
+        record = make_record(
+            request, begin.started, num_ranks=rank.num_ranks, until=ended, sha256_by_path=hashes, energy=tally.energy
+        )
     except StopTraining:
         reason = f"asked by {stop.agreed.name if stop.agreed else 'nobody'}"
-        attempts.end_attempt(run_folder, update=_newest_update(folder), outcome="stopped", reason=reason)
+        update = _newest_update(folder)
+        attempts.end_attempt(run_folder, update=update, outcome="stopped", reason=reason, energy=tally.energy)
         return
     except BaseException as error:
         outcome, reason = _blame(run_folder, error)
-        attempts.end_attempt(run_folder, update=_newest_update(folder), outcome=outcome, reason=reason[:2000])
+        update, reason = _newest_update(folder), reason[:2000]
+        attempts.end_attempt(run_folder, update=update, outcome=outcome, reason=reason, energy=tally.energy)
         raise
-    attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended)
+    attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
     write_record(record, run_folder / attempts.DONE_NAME)
 
 
@@ -227,7 +233,14 @@ def _log_added(path: Path) -> Iterator[None]:
         handler.close()
 
 
-def _train_from(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine, full_path: Path | None) -> None:
+def _train_from(
+    request: TrainingRequest,
+    rank: Rank,
+    stop: StopFlag,
+    line: StartLine,
+    full_path: Path | None,
+    tally: EnergyTally,
+) -> None:
     """Train from a full checkpoint, or from nothing, unless it is the last one; tell the other ranks."""
     stop.agreed = stop.signal_number
     is_stopping = stop.agreed is not None
@@ -236,7 +249,8 @@ def _train_from(request: TrainingRequest, rank: Rank, stop: StopFlag, line: Star
     if is_stopping:
         raise StopTraining
     if start.is_needed:
-        _train_with_fairseq(request, rank, stop, start)
+        with metered(tally, request, rank, line):
+            _train_with_fairseq(request, rank, stop, start)
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:

@@ -1,7 +1,6 @@
 """The record of a training that has made its last update."""
 
 import platform
-import sys
 from pathlib import Path, PurePath
 
 import msgspec
@@ -18,8 +17,9 @@ from aiayn.engine.checkpoints import (
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.launch.job import TrainingRequest
+from aiayn.machine import cpu_name
 from aiayn.provenance import file_sha256, gather_provenance
-from aiayn.records import Hardware, SavedModel, TrainRecord
+from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
 from aiayn.runs import attempts
 
 
@@ -46,8 +46,9 @@ def make_record(
     num_ranks: int,
     until: str,
     sha256_by_path: dict[PurePath, str],
+    energy: Energy | None,
 ) -> TrainRecord:
-    """Return the record of a training whose newest attempt `started` and is over at `until` (UTC).
+    """Return the record of a training whose newest attempt `started`, is over at `until` (UTC) and drew `energy`.
 
     Raises:
         CheckpointError: if its last checkpoints are not there.
@@ -73,7 +74,7 @@ def make_record(
         gpu_seconds=summary.gpu_seconds,
         hardware=Hardware(
             device=started.device,
-            cpu=_cpu_name(),
+            cpu=cpu_name(),
             gpu=torch.cuda.get_device_name(0) if started.device == "cuda" else "",
             num_gpus=started.num_gpus,
             num_ranks=num_ranks,
@@ -87,12 +88,5 @@ def make_record(
         models=[SavedModel(update=update_of(path), path=path) for path in models],
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
+        energy=total_energy([summary.energy, energy]),
     )
-
-
-def _cpu_name() -> str:
-    if sys.platform == "linux":
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()

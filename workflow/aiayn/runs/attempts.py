@@ -15,6 +15,7 @@ import msgspec
 from aiayn.errors import RecordError
 from aiayn.json_lines import append_json_line, read_json_lines
 from aiayn.provenance import utc_now
+from aiayn.records import Energy, total_energy
 
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
@@ -43,7 +44,10 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="ended", tag_field="event"):
-    """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt resumes from."""
+    """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt resumes from.
+
+    `energy` is None on a CPU, and of an attempt that was killed.
+    """
 
     attempt: int
     time: str
@@ -51,6 +55,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     outcome: Outcome
     reason: str
     log_tail: list[str]
+    energy: Energy | None = None
 
 
 Event = Started | Ended
@@ -62,6 +67,7 @@ class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
     num_attempts: int
     wall_seconds: float
     gpu_seconds: float
+    energy: Energy | None = None
 
 
 def read_events(run_folder: Path) -> list[Event]:
@@ -120,8 +126,16 @@ def close_lost_attempt(run_folder: Path, *, update: int) -> None:
     )
 
 
-def end_attempt(run_folder: Path, *, update: int, outcome: Outcome, reason: str, time: str | None = None) -> None:
-    """End the open attempt at `time` (UTC), by default now."""
+def end_attempt(
+    run_folder: Path,
+    *,
+    update: int,
+    outcome: Outcome,
+    reason: str,
+    time: str | None = None,
+    energy: Energy | None = None,
+) -> None:
+    """End the open attempt at `time` (UTC), by default now; `energy` is what its GPUs drew."""
     started = open_attempt(read_events(run_folder))
     if started is None:
         raise RecordError(f"{run_folder / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
@@ -135,6 +149,7 @@ def end_attempt(run_folder: Path, *, update: int, outcome: Outcome, reason: str,
             outcome=outcome,
             reason=reason,
             log_tail=tail,
+            energy=energy,
         ),
     )
 
@@ -169,6 +184,7 @@ def summarise_attempts(events: list[Event], *, until: str | None = None) -> Atte
     """Sum seconds over all attempts; an open one counts until `until` (UTC), or not at all."""
     wall_seconds = gpu_seconds = 0.0
     num_attempts = 0
+    energy = total_energy(event.energy for event in events if isinstance(event, Ended))
     started: Started | None = None
     for event in events:
         if isinstance(event, Started):
@@ -180,7 +196,7 @@ def summarise_attempts(events: list[Event], *, until: str | None = None) -> Atte
     if started is not None and until is not None:
         seconds = seconds_between(started.time, until)
         wall_seconds, gpu_seconds = wall_seconds + seconds, gpu_seconds + seconds * started.num_gpus
-    return AttemptSummary(num_attempts=num_attempts, wall_seconds=wall_seconds, gpu_seconds=gpu_seconds)
+    return AttemptSummary(num_attempts=num_attempts, wall_seconds=wall_seconds, gpu_seconds=gpu_seconds, energy=energy)
 
 
 def seconds_between(begin: str, end: str) -> float:

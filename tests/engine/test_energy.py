@@ -1,0 +1,150 @@
+"""Energy is the difference of the GPUs' own counters, summed over nodes and attempts; without a counter, why."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from msgspec.structs import replace
+
+from aiayn.engine import energy
+from aiayn.engine.energy import NOT_INSTALLED, EnergyMeter
+from aiayn.records import BinarizedCorpus, Energy, TrainRecord, read_record, total_energy
+from aiayn.runs import attempts
+from tests.engine.hooked_job import Signal
+from tests.engine.tiny_training import make_request, train, train_ranks
+
+
+class FakeNvml(SimpleNamespace):
+    """NVML of GPUs that draw 500 J between two readings each; `fault` is raised when a counter is read."""
+
+    class NVMLError(Exception):
+        """What pynvml raises."""
+
+    def __init__(self) -> None:
+        super().__init__(millijoules={"GPU-a": 7_000_000, "GPU-b": 9_000_000}, num_open=0, fault="", step=500_000)
+
+    def nvmlInit(self) -> None:
+        self.num_open += 1
+
+    def nvmlShutdown(self) -> None:
+        self.num_open -= 1
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid not in self.millijoules:
+            raise self.NVMLError("Not Found")
+        return uuid
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
+        assert self.num_open == 1
+        if self.fault:
+            raise self.NVMLError(self.fault)
+        self.millijoules[handle] += self.step
+        return int(self.millijoules[handle])
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake
+
+
+def test_two_gpus_of_a_node_are_added_up(nvml: FakeNvml) -> None:
+    meter = EnergyMeter(["GPU-a", "GPU-b"])
+    drawn = meter.stop()
+    assert drawn.joules == 2 * 500.0
+    assert drawn.reason == ""
+    assert nvml.num_open == 0
+
+
+def test_gpu_seconds_are_of_each_gpu(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter((100.0, 130.0))
+    monkeypatch.setattr(energy.time, "monotonic", lambda: next(now))
+    assert EnergyMeter(["GPU-a", "GPU-b"]).stop().gpu_seconds == 60.0
+
+
+def test_a_gpu_without_a_counter_has_no_energy_but_a_reason(nvml: FakeNvml) -> None:
+    nvml.fault = "Not Supported"  # what NVML says of a P100
+    assert EnergyMeter(["GPU-a"]).stop() == Energy(joules=None, reason="NVML: Not Supported")
+    assert nvml.num_open == 0
+
+
+def test_a_gpu_that_nvml_does_not_know_has_a_reason(nvml: FakeNvml) -> None:
+    assert EnergyMeter(["MIG-x"]).stop() == Energy(joules=None, reason="NVML: Not Found")
+
+
+def test_a_counter_that_began_anew_is_not_believed(nvml: FakeNvml) -> None:
+    nvml.step = -1
+    drawn = EnergyMeter(["GPU-a"]).stop()
+    assert drawn.joules is None
+    assert "driver" in drawn.reason
+
+
+def test_without_the_package_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert EnergyMeter(["GPU-a"]).stop() == Energy(joules=None, reason=NOT_INSTALLED)
+
+
+def test_nodes_and_attempts_are_added_and_one_without_a_counter_is_told() -> None:
+    one = Energy(joules=10.0, gpu_seconds=4.0)
+    other = Energy(joules=None, reason="NVML: Not Supported")
+    assert total_energy([one, None, one]) == Energy(joules=20.0, gpu_seconds=8.0)
+    assert total_energy([one, other]) == Energy(joules=10.0, gpu_seconds=4.0, reason="NVML: Not Supported")
+    assert total_energy([other, other]) == other
+    assert total_energy([None]) is None
+
+
+def test_a_training_records_what_its_gpus_drew(
+    data: BinarizedCorpus, run_folder: Path, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(energy, "gpu_uuids", lambda request: ["GPU-a", "GPU-b"])
+    record = train(make_request(run_folder, data, updates=10))
+    assert record.energy is not None
+    assert record.energy.joules == 1000.0
+    ended = attempts.read_events(run_folder)[-1]
+    assert isinstance(ended, attempts.Ended)
+    assert ended.energy == record.energy
+
+
+def test_the_energy_of_a_stopped_attempt_is_kept(
+    data: BinarizedCorpus, run_folder: Path, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(energy, "gpu_uuids", lambda request: ["GPU-a"])
+    assert train_ranks(make_request(run_folder, data, updates=20), {0: Signal(update=12)}) == [0]
+    first = attempts.summarise_attempts(attempts.read_events(run_folder)).energy
+    assert first is not None
+    assert first.joules == 500.0
+    record = train(make_request(run_folder, data, updates=20))
+    assert record.energy is not None
+    assert record.energy.joules == 1000.0
+
+
+def test_the_first_rank_hears_what_other_nodes_drew(
+    data: BinarizedCorpus, run_folder: Path, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ranks, each taken for the first of its node: two meters of 500 J."""
+    metered = energy.metered
+
+    def of_its_own_node(tally: object, request: object, rank: object, line: object) -> object:
+        return metered(tally, request, replace(rank, local_index=0), line)  # type: ignore[arg-type, type-var]
+
+    monkeypatch.setattr(energy, "gpu_uuids", lambda request: ["GPU-a"])
+    monkeypatch.setattr("aiayn.engine.train.metered", of_its_own_node)
+    assert train_ranks(make_request(run_folder, data, updates=10, num_ranks=2)) == [0, 0]
+    record = read_record(run_folder / attempts.DONE_NAME, TrainRecord)
+    assert record.energy is not None
+    assert record.energy.joules == 1000.0
+
+
+def test_a_training_on_a_cpu_has_no_energy(finished: TrainRecord) -> None:
+    assert finished.energy is None
+
+
+def test_a_record_of_an_earlier_version_is_read(finished: TrainRecord, tmp_path: Path) -> None:
+    values = json.loads((finished.run_folder / attempts.DONE_NAME).read_text(encoding="utf-8"))
+    del values["energy"]
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    assert read_record(path, TrainRecord).energy is None

@@ -1,0 +1,198 @@
+"""What each training cost, worked out by hand from its record; what is not known is a dash that says why."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiayn.cost import SentenceLengths, model_flops
+from aiayn.paths import corpus_record, train_record
+from aiayn.records import Energy, Hardware, write_record
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.judged import judge_cells
+from paper_tables.layout import Table, compact
+from paper_tables.layout_costs import lay_out_costs
+from paper_tables.layout_table2 import lay_out_table2
+from paper_tables.render import plain_text
+from tests.records_factory import (
+    BASE_TRAINING,
+    CPU,
+    EIGHT_P100,
+    Site,
+    make_site,
+    write_binarized,
+    write_training,
+)
+
+DASH = "\u2013"
+# write_binarized: 100 sentences of 1,100 source and 1,000 target tokens, 504 symbols; write_training: 1,000,000 tokens.
+FLOPS = model_flops(
+    BASE_TRAINING, 504, source_tokens=1.1e6, target_tokens=1.0e6, lengths=SentenceLengths(source=11.0, target=10.0)
+)
+
+
+def site_of(folder: Path, hardware: Hardware, seeds: list[int] | None = None, **changes: Any) -> Site:
+    """Return a site of the paper's scale with trainings of base, `changes` to their records."""
+    seeds = seeds or [1]
+    site = make_site(folder, "paper", en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=seeds)
+    write_binarized(site, "wmt14_en_de")
+    for seed in seeds:
+        train = write_training(site, "wmt14_en_de", "base", seed, hardware=hardware, wall_seconds=100.0)
+        path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", seed)
+        write_record(msgspec.structs.replace(train, **changes), path)
+    return site
+
+
+def gather(site: Site) -> Findings:
+    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+
+
+def row_of(table: Table) -> dict[str, str]:
+    (row,) = table.rows
+    return dict(zip((column.name for column in table.columns), map(plain_text, row.cells), strict=True))
+
+
+def notes_of(table: Table) -> str:
+    return "\n".join(f"[{note.mark}] {note.text}" for note in table.notes)
+
+
+def test_operations_by_hand() -> None:
+    """One layer of width 2 and one head, sentences of 5 and 7 tokens, 10 symbols."""
+    tiny = msgspec.structs.replace(BASE_TRAINING, num_layers=1, d_model=2, d_ff=3, num_heads=1, d_k=2, d_v=2)
+    # each matrix of an attention is 2 x 2; a token is compared with a sentence's others and weights them, 2 + 2 each
+    source = 4 * 4 + 5 * (2 + 2) + 2 * (2 * 3) + 2 * 4  # the last: keys and values for the decoder
+    target = 4 * 4 + 7 * (2 + 2) + 2 * 4 + 5 * (2 + 2) + 2 * (2 * 3) + 2 * 10
+    lengths = SentenceLengths(source=5, target=7)
+    found = model_flops(tiny, 10, source_tokens=1, target_tokens=1, lengths=lengths)
+    assert found == 6 * (source + target)
+
+
+def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 GPU-seconds
+    energy = Energy(joules=180_000.0, gpu_seconds=796.0)
+    table = lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000)))
+    row = row_of(table)
+    assert row["target_tokens"] == "1,000,000,000"
+    assert row["source_tokens"] == "1,100,000,000"
+    assert float(row["model_flops"]) == pytest.approx(1000 * FLOPS, rel=0.05)
+    assert row["estimated_flops"] == "7.6e15"  # 800 x 9.5e12
+    assert row["printed_flops"] == "3.3e18"
+    assert float(row["utilisation_percent"]) == pytest.approx(100 * 1000 * FLOPS / 7.6e15, abs=0.05)
+    assert (row["wall_hours"], row["gpu_hours"]) == ("0.03", "0.22")
+    assert row["kilowatt_hours"] == "0.0500"  # 180 kJ
+    assert row["dollars"] == "0.32"  # 0.222 h at $1.46
+    assert "$1.46 an hour (assumption" in notes_of(table)
+
+
+def test_tensor_cores_are_held_against_their_own_peak(tmp_path: Path) -> None:
+    hardware = msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA A100-SXM4-80GB")
+    training = msgspec.structs.replace(BASE_TRAINING, precision="bf16")
+    json_text = msgspec.json.encode(training, order="deterministic").decode()
+    site = site_of(tmp_path, hardware, training_json=json_text, tokens=10**11)
+    site = with_scale(site, precision="bf16")
+    row = row_of(lay_out_costs(gather(site)))
+    assert float(row["utilisation_percent"]) == pytest.approx(100 * 1e5 * FLOPS / (800 * 3.12e14), abs=0.05)
+
+
+def with_scale(site: Site, **changes: Any) -> Site:
+    """Return the site with another scale config."""
+    return Site(msgspec.structs.replace(site.scale, **changes), site.config_folder, site.results_folder)
+
+
+def test_without_a_gpu_model_flops_stand_and_the_rest_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+    table = lay_out_costs(gather(site_of(tmp_path, CPU)))
+    row = row_of(table)
+    assert float(row["model_flops"]) == pytest.approx(FLOPS, rel=0.05)
+    for name in ("estimated_flops", "utilisation_percent", "gpu_hours", "kilowatt_hours", "dollars"):
+        assert row[name].startswith(DASH), name
+        assert "[a]" in row[name]
+    assert "[a] Trained without a GPU" in notes_of(table)
+    kept = {column.name for column in compact(table).columns}
+    assert {"model_flops", "wall_hours"} <= kept
+    assert "gpu_hours" not in kept
+
+
+@pytest.mark.parametrize(
+    ("energy", "words"),
+    [
+        (None, "trained by version 0.3 or before"),
+        (Energy(joules=None, reason="NVML: Not Supported"), "NVML: Not Supported"),
+    ],
+)
+def test_energy_that_was_not_metered_is_a_dash_and_why(tmp_path: Path, energy: Energy | None, words: str) -> None:
+    table = lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, energy=energy)))
+    assert row_of(table)["kilowatt_hours"] == f"{DASH} [d]"
+    assert f"[d] Not metered: {words}." in notes_of(table)
+
+
+def test_energy_of_a_part_of_the_gpu_seconds_says_of_how_much(tmp_path: Path) -> None:
+    energy = Energy(joules=90_000.0, gpu_seconds=400.0, reason="NVML: Unknown Error")
+    table = lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, energy=energy)))
+    assert row_of(table)["kilowatt_hours"] == "0.0250 [e]"
+    assert "[e] Of 50% of the GPU-seconds" in notes_of(table)
+
+
+def test_a_gpu_that_is_not_known_leaves_what_needs_its_rate_a_dash(tmp_path: Path) -> None:
+    hardware = msgspec.structs.replace(EIGHT_P100, gpu="Voodoo 2")
+    table = lay_out_costs(gather(site_of(tmp_path, hardware)))
+    row = row_of(table)
+    assert row["estimated_flops"] == row["utilisation_percent"] == row["dollars"] == f"{DASH} [b]"
+    assert row["gpu_hours"] == "0.22"
+
+
+def test_without_a_record_of_the_data_bin_there_are_no_model_flops(tmp_path: Path) -> None:
+    site = site_of(tmp_path, EIGHT_P100)
+    corpus_record(site.results_folder, "paper", "binarize", "wmt14_en_de").unlink()
+    row = row_of(lay_out_costs(gather(site)))
+    assert row["model_flops"] == row["source_tokens"] == row["utilisation_percent"] == f"{DASH} [f]"
+    assert row["estimated_flops"] == "7.6e15"
+
+
+def test_three_seeds_are_a_mean_with_its_interval_and_two_are_shown_each(tmp_path: Path) -> None:
+    site = site_of(tmp_path, EIGHT_P100, seeds=[1, 2, 3])
+    for seed, tokens in ((1, 900_000), (2, 1_000_000), (3, 1_100_000)):
+        path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", seed)
+        values = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(values | {"tokens": tokens}), encoding="utf-8")
+    assert row_of(lay_out_costs(gather(site)))["target_tokens"] == "1,000,000 \u00b1 248,414"  # 4.303 sd / sqrt(3)
+    train_record(site.results_folder, "paper", "wmt14_en_de", "base", 3).unlink()
+    row = row_of(lay_out_costs(gather(site)))
+    assert row["target_tokens"] == "900,000, 1,000,000"
+    assert row["seeds"] == "2 of 3"
+
+
+def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    table = lay_out_costs(gather(site))
+    assert table.rows == ()
+    assert [note.text.split(":")[0] for note in table.notes] == ["Not finished"]
+    assert table.signatures == ()
+
+
+def test_a_training_of_no_seconds_has_no_utilisation(tmp_path: Path) -> None:
+    row = row_of(lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, gpu_seconds=0.0, wall_seconds=0.0))))
+    assert row["utilisation_percent"].startswith(DASH)
+
+
+def test_table_2_has_model_flops_beside_the_estimate(tmp_path: Path) -> None:
+    findings = gather(site_of(tmp_path, EIGHT_P100))
+    table = lay_out_table2(findings, judge_cells(findings))
+    names, width = [column.name for column in table.columns], 0
+    texts: dict[str, str] = {}
+    (base,) = [row for row in table.rows if plain_text(row.cells[0]).startswith("Transformer (base")]
+    for cell in base.cells:
+        texts[names[width]] = plain_text(cell)
+        width += cell.num_columns
+    assert texts["flops_en_de_ours"].startswith("7.6e15")
+    assert float(texts["model_flops_en_de_ours"].split(" ")[0]) == pytest.approx(FLOPS, rel=0.05)
+
+
+def test_a_record_of_an_earlier_version_is_shown(tmp_path: Path) -> None:
+    """A record without the field of energy, as version 0.3 wrote it, is read and shown."""
+    site = site_of(tmp_path, EIGHT_P100)
+    path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", 1)
+    values = json.loads(path.read_text(encoding="utf-8"))
+    del values["energy"]
+    path.write_text(json.dumps(values), encoding="utf-8")
+    assert row_of(lay_out_costs(gather(site)))["estimated_flops"] == "7.6e15"
