@@ -266,7 +266,8 @@ def _came_out(findings: Findings, judged: Sequence[JudgedCell], popovers: Popove
 
 
 def _verdict(findings: Findings, judged: Sequence[JudgedCell]) -> str:
-    outcomes = Counter(cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE)
+    comparable = [cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE]
+    outcomes: Counter[Outcome] = Counter(comparable)
     items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
     strong = ", ".join(f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome])
     if not outcomes:
