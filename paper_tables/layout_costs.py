@@ -1,6 +1,7 @@
 """Lays out what each training cost: what was counted and metered, beside the estimate that the paper made (Table 2)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from aiayn.paths import Evaluation
 from aiayn.records import TrainRecord
@@ -11,6 +12,7 @@ from paper_tables.layout import (
     DASH,
     PLUS_MINUS,
     Cell,
+    CellProvenance,
     Column,
     Note,
     Row,
@@ -20,7 +22,7 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, mark_of
+from paper_tables.layout_ours import mark_note, mark_of, source_of
 from paper_tables.published import find_printed, read_cells, read_table
 from paper_tables.run_costs import (
     SECONDS_PER_HOUR,
@@ -118,9 +120,11 @@ def _row(
     no_rate = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains) else NO_GPU_MARK
 
     def cell(value_of: Callable[[TrainRecord], float | None], show: Callable[[float], str], why: str) -> Cell:
-        values = [value for train in trains if (value := value_of(train)) is not None]
-        if values:
-            return text_cell(_over_seeds(values, show), "ours", *marks)
+        found = [(train, value) for train in trains if (value := value_of(train)) is not None]
+        if found:
+            sources = tuple(source_of(train, show(value)) for train, value in found)
+            shown = text_cell(_over_seeds([value for _, value in found], show), "ours", *marks)
+            return replace(shown, provenance=CellProvenance(f"cost of {system}, {corpus}", sources))
         notes_by_mark.setdefault(why, TEXT_BY_MARK[why])
         return text_cell(DASH, "state", *marks, why)
 
