@@ -84,7 +84,7 @@ golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 
 bench: install
-	for benchmark in tests/benchmarks/bench_*.py; do $(BIN)/python $$benchmark; done
+	for benchmark in tests/benchmarks/bench_*.py; do $(BIN)/python -m $$(echo $${benchmark%.py} | tr / .); done
 
 # Trains base of the demo with each planted fault, keeps the fixtures that tests/doctor reads, and writes its table.
 doctor-faults: install

@@ -11,9 +11,8 @@ import torch
 from fairseq.search import BeamSearch, Sampling
 from fairseq.sequence_generator import SequenceGenerator
 
+from aiayn.engine.beam_search import LENGTH_PENALTY_FORMS, SEARCH_STOPS
 from aiayn.engine.generator import (
-    LENGTH_PENALTY_FORMS,
-    SEARCH_STOPS,
     EndingsFirst,
     GnmtPenalty,
     Tensor2TensorGenerator,

@@ -1,6 +1,5 @@
 """Beam search of a test set (section 6.1): one hypothesis a source line, whatever is in it."""
 
-import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +9,16 @@ import msgspec
 import torch
 from tqdm import tqdm
 
+from aiayn.engine.beam_search import Found, SearchOptions, make_options, search_batch
+from aiayn.engine.decoder_steps import steps_of
 from aiayn.engine.fairseq_args import MAX_POSITIONS
-from aiayn.engine.generator import make_generator
 from aiayn.engine.model import load_model
+from aiayn.errors import CheckpointError
 from aiayn.spec import DecodingSpec
 
-TOKENS_PER_BATCH = 4000
+# Of source and of longest target together; times the beam size they bound the memory of a batch.
+TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
+TOKENS_PER_BATCH_ELSEWHERE = 32_768
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +42,8 @@ class Translator:
 
     def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
         self.model, self.task = load_model(checkpoint_path, data_folder, device=device)
-        self.device = device
+        self.checkpoint_path, self.device = checkpoint_path, device
+        self.steps = steps_of(self.model)
         self.search_as(decoding)
 
     def search_as(self, decoding: DecodingSpec) -> None:
@@ -48,16 +52,7 @@ class Translator:
         Raises:
             ConfigError: if the beam is too large for the vocabulary.
         """
-        self.generator = make_generator(
-            [self.model],
-            self.task.target_dictionary,
-            length_penalty_form=decoding.length_penalty_form,
-            search_stop=decoding.stop,
-            beam_size=decoding.beam_size,
-            len_penalty=decoding.length_penalty_alpha,
-            max_len_a=decoding.max_length_per_source_token,
-            max_len_b=decoding.max_extra_tokens,
-        )
+        self.options = make_options(decoding, num_symbols=len(self.task.target_dictionary))
 
     def number(self, pieces: str) -> torch.Tensor:
         """Return the ids of a line of pieces, end of sentence included."""
@@ -68,29 +63,49 @@ class Translator:
         """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut.
 
         Progress, in lines, is shown by `bar`, or by one of its own.
+
+        Raises:
+            CheckpointError: if the model's outputs for a line are not numbers.
         """
         if bar is None:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
                 return self.translate(sources, own_bar)
-        hypotheses: list[Hypothesis | None] = [None] * len(sources)
-        for line_indices in _batches([_fit(source) for source in sources]):
-            found = self._translate_batch([_fit(sources[index]) for index in line_indices])
-            for index, hypothesis in zip(line_indices, found, strict=True):
-                hypotheses[index] = hypothesis
-            bar.update(len(line_indices))
-        return [hypothesis for hypothesis in hypotheses if hypothesis is not None]
+        return [self._hypothesis(one, index) for index, one in enumerate(self.search(sources, bar))]
 
-    def _translate_batch(self, sources: list[torch.Tensor]) -> list[Hypothesis]:
-        lengths = torch.tensor([len(source) for source in sources])
-        dataset = self.task.build_dataset_for_inference(sources, lengths)
-        sample = dataset.collater([dataset[index] for index in range(len(sources))])
-        net_input = {key: value.to(self.device) for key, value in sample["net_input"].items() if value is not None}
-        with torch.no_grad():
-            found = self.generator.generate([self.model], {"net_input": net_input})
-        hypotheses: list[Hypothesis] = [_best(beam, self.task.target_dictionary) for beam in found]
-        # fairseq sorts a batch by length; `id` tells where each line stood.
-        by_line = dict(zip(sample["id"].tolist(), hypotheses, strict=True))
-        return [by_line[index] for index in range(len(sources))]
+    def search(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[Found | None]:
+        """Return what is found for each line; None where the model's outputs are not numbers."""
+        sources = [_fit(source) for source in sources]
+        found: dict[int, Found | None] = {}
+        tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
+        for line_indices in _batches(list(map(len, sources)), self.options, tokens_per_batch):
+            batch = [sources[index] for index in line_indices]
+            found |= zip(line_indices, self._search_batch(batch), strict=True)
+            if bar is not None:
+                bar.update(len(line_indices))
+        return [found[index] for index in range(len(sources))]
+
+    def _search_batch(self, sources: list[torch.Tensor]) -> list[Found | None]:
+        dictionary = self.task.source_dictionary
+        source_BS = torch.nn.utils.rnn.pad_sequence(
+            sources, batch_first=True, padding_value=dictionary.pad(), padding_side="left"
+        )
+        return search_batch(
+            self.steps, source_BS.to(self.device), list(map(len, sources)), self.options,
+            padding=self.task.target_dictionary.pad(), end=self.task.target_dictionary.eos(),
+        )  # fmt: skip
+
+    def _hypothesis(self, found: Found | None, line_index: int) -> Hypothesis:
+        if found is None:
+            raise CheckpointError(
+                f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers; the training has "
+                "diverged: decode an earlier checkpoint, or lower the learning rate and train anew"
+            )
+        symbols = self.task.target_dictionary.symbols
+        return Hypothesis(
+            pieces=[symbols[symbol] for symbol in found.symbols],
+            log_probability_nats=found.log_probability_nats,
+            score=found.score,
+        )
 
 
 def _fit(source: torch.Tensor) -> torch.Tensor:
@@ -99,28 +114,15 @@ def _fit(source: torch.Tensor) -> torch.Tensor:
     return torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
 
 
-def _batches(sources: list[torch.Tensor]) -> Iterator[list[int]]:
-    """Yield line indices in batches of at most TOKENS_PER_BATCH tokens, all lines of a batch of the same length.
-
-    fairseq limits a hypothesis by the length of its batch's longest line; so it is that of its own.
-    """
-    longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
-    for length, indices in itertools.groupby(longest_first, key=lambda index: len(sources[index])):
-        left = list(indices)
-        lines_per_batch = max(1, TOKENS_PER_BATCH // length)
-        while left:
-            yield left[:lines_per_batch]
-            left = left[lines_per_batch:]
-
-
-def _best(beam: list[dict[str, Any]], dictionary: Any) -> Hypothesis:
-    best = beam[0]
-    pieces = [dictionary[int(token)] for token in best["tokens"] if int(token) != dictionary.eos()]
-    return Hypothesis(
-        pieces=pieces,
-        log_probability_nats=float(best["positional_scores"].sum()),
-        score=float(best["score"]),
-    )
+def _batches(lengths: list[int], options: SearchOptions, tokens_per_batch: int) -> Iterator[list[int]]:
+    """Yield line indices, longest first, in batches of at most so many tokens, padding and longest targets counted."""
+    longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    begin = 0
+    while begin < len(longest_first):
+        length = lengths[longest_first[begin]]
+        num_lines = max(1, tokens_per_batch // (length + options.max_length(length) + 1))
+        yield longest_first[begin : begin + num_lines]
+        begin += num_lines
 
 
 def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:

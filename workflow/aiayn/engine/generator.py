@@ -1,5 +1,7 @@
 """The two beam searches that a translation can be found with (section 6.1): fairseq's, and tensor2tensor's.
 
+As plugins of `fairseq-generate`, and what the tests hold `engine/beam_search.py` to, by which we decode.
+
 The paper was made with tensor2tensor; "early when possible" is its stop. The two prune alike, on log-probability, and
 differ in what may end, what is kept of it, and when a sentence is done:
 
@@ -25,10 +27,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from aiayn.errors import ConfigError
-
-LENGTH_PENALTY_FORMS = ("len", "gnmt")
-SEARCH_STOPS = ("fairseq", "tensor2tensor")
+from aiayn.engine.beam_search import check_flag, check_search, gnmt_penalty
 
 
 class GnmtPenalty:
@@ -38,10 +37,10 @@ class GnmtPenalty:
     """
 
     def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
+        self.alpha, self.penalty = alpha, gnmt_penalty(alpha)
 
-    def __rpow__(self, num_tokens: float) -> float:
-        return float(((5 + num_tokens) / 6) ** self.alpha)
+    def __rpow__(self, num_tokens: int) -> float:
+        return self.penalty(num_tokens)
 
 
 class EndingsFirst(BeamSearch):  # type: ignore[misc]
@@ -183,14 +182,9 @@ def make_generator(
         ConfigError: for a form or stop that does not exist, a beam too large for the vocabulary, and whatever
             tensor2tensor's stop cannot be exact with: rewards for length, sampling, constraints.
     """
-    _check("--length-penalty-form", length_penalty_form in LENGTH_PENALTY_FORMS, length_penalty_form, "len or gnmt")
-    _check("--search-stop", search_stop in SEARCH_STOPS, search_stop, "fairseq or tensor2tensor")
-    # fairseq would cut the beam in silence, or go on with hypotheses that have ended.
-    largest_beam = (len(dictionary) - 1) // 2
-    expected = f"1 to {largest_beam}, as 2 candidates a beam are drawn from this vocabulary of {len(dictionary)}"
-    _check("--beam", 1 <= beam_size <= largest_beam, beam_size, expected)
+    check_search(length_penalty_form, search_stop, beam_size, len_penalty, num_symbols=len(dictionary))
     if search_stop == "tensor2tensor":
-        _check_tensor2tensor(len_penalty, min_len, keywords)
+        _check_tensor2tensor(min_len, keywords)
         min_len = 0
     is_stock = search_stop == "fairseq" or beam_size == 1
     return (SequenceGenerator if is_stock else Tensor2TensorGenerator)(
@@ -203,20 +197,12 @@ def make_generator(
     )
 
 
-def _check_tensor2tensor(len_penalty: float, min_len: int, keywords: dict[str, Any]) -> None:
+def _check_tensor2tensor(min_len: int, keywords: dict[str, Any]) -> None:
     """Refuse what could raise a score later on, as the stop would come too early, and searches of other kinds."""
     with_stop = "with --search-stop tensor2tensor"
     unk_penalty = keywords.get("unk_penalty", 0.0)
     strategy = keywords.get("search_strategy")
     is_plain = strategy is None or type(strategy) is BeamSearch
-    _check("--lenpen", len_penalty >= 0, len_penalty, f"0 or more {with_stop}")
-    _check("--unkpen", unk_penalty >= 0, unk_penalty, f"0 or more {with_stop}")
-    _check("--min-len", min_len <= 1, min_len, f"none {with_stop}, which allows any length")
-    _check("search strategy", is_plain, type(strategy).__name__, f"plain beam search {with_stop}")
-
-
-def _check(flag: str, is_right: bool, value: object, expected: str) -> None:
-    if not is_right:
-        raise ConfigError(
-            f"{flag} is {value!r}; expected {expected}; correct the command line, or `decoding` in the system's file"
-        )
+    check_flag("--unkpen", unk_penalty >= 0, unk_penalty, f"0 or more {with_stop}")
+    check_flag("--min-len", min_len <= 1, min_len, f"none {with_stop}, which allows any length")
+    check_flag("search strategy", is_plain, type(strategy).__name__, f"plain beam search {with_stop}")

@@ -1,0 +1,401 @@
+"""Our beam search finds what the generators find, whatever the model, the batch and the device's way of asking."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from fairseq import tasks
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import aiayn.engine.beam_search as beam_search
+import aiayn.engine.decoder_steps as decoder_steps
+from aiayn.engine import compat
+from aiayn.engine.beam_search import LENGTH_PENALTY_FORMS, SEARCH_STOPS, Found, make_options, search_batch
+from aiayn.engine.decode import Translator
+from aiayn.engine.decoder_steps import FairseqSteps, TransformerSteps, steps_of
+from aiayn.engine.fairseq_args import train_flags
+from aiayn.errors import CheckpointError, ConfigError
+from aiayn.records import BinarizedCorpus
+from aiayn.spec import DecodingSpec
+from tests.engine.models import make_dictionary, make_model, make_task, randomise
+from tests.engine.reference_search import search_by_generator, unequal
+from tests.engine.table_model import END, WORDS, NextSymbol, Prefix, everything_said, search_in_lists
+from tests.engine.test_generator import PENALTY_BY_FORM, endless, random_table, silent, slow_starter
+from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
+from tests.engine.tiny_spec import DECODING
+
+DICTIONARY = make_dictionary()
+# The empty sentence, of its end alone; short ones, several of a length; and one far longer than the others.
+LENGTHS = (1, 2, 2, 3, 5, 5, 5, 8, 13, 30)
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "pre_norm": {"norm_order": "pre"},
+    "narrow_keys": {"d_k": 3, "d_v": 5, "num_heads": 3, "attention_biases": False},
+    "one_layer": {"num_layers": 1, "num_heads": 1, "d_k": 8, "d_v": 8},
+    "additive": {"attention": "additive"},
+    "temperature": {"attention": "temperature", "positions": "learned"},
+    "unscaled": {"attention": "unscaled", "positions": "sinusoidal_halves", "position_offset": 2},
+    "sqrt_d_model": {"attention": "sqrt_d_model", "norm": "layer_std", "norm_order": "pre"},
+    "batch_norm": {"norm": "batch", "share_embeddings": "decoder"},
+    "untied": {"share_embeddings": "none"},
+}
+every_form = pytest.mark.parametrize("form", LENGTH_PENALTY_FORMS)
+every_stop = pytest.mark.parametrize("stop", SEARCH_STOPS)
+
+
+def make_sources(lengths: Sequence[int] = LENGTHS, num_symbols: int = len(DICTIONARY), seed: int = 1) -> list[Tensor]:
+    """Return random sentences of these lengths, their ends counted."""
+    rng = torch.Generator().manual_seed(seed)
+    end = torch.tensor([DICTIONARY.eos()])
+    return [torch.cat([torch.randint(4, num_symbols, (length - 1,), generator=rng), end]) for length in lengths]
+
+
+def search(
+    model: Any, sources: Sequence[Tensor], decoding: DecodingSpec, num_symbols: int = len(DICTIONARY)
+) -> list[Any]:
+    """Return what is found for each source, all in one batch, longest first as `Translator` has them."""
+    options = make_options(decoding, num_symbols=num_symbols)
+    order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+    batch = [sources[index] for index in order]
+    source_BS = torch.nn.utils.rnn.pad_sequence(
+        batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
+    )
+    steps = model if hasattr(model, "num_symbols") else steps_of(model)
+    found = search_batch(
+        steps, source_BS, list(map(len, batch)), options, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
+    )
+    by_index = dict(zip(order, found, strict=True))
+    return [by_index[index] for index in range(len(sources))]
+
+
+def searched_as(**changes: Any) -> DecodingSpec:
+    """Return the tests' decoding with changes."""
+    return msgspec.structs.replace(DECODING, **changes)
+
+
+def random_model(seed: int, **shape: Any) -> Any:
+    """Return a small model whose sentences end now and then."""
+    return randomise(make_model(seed, max_positions=260, **shape), seed)
+
+
+@every_stop
+@every_form
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_of_our_transformer_decodes_as_with_the_generators(name: str, form: str, stop: str) -> None:
+    lengths = set()
+    for seed, beam_size in enumerate((1, 2, 4, 8)):
+        model = random_model(seed, **SHAPES[name])
+        decoding = searched_as(length_penalty_form=form, stop=stop, beam_size=beam_size)
+        sources = make_sources(seed=seed)
+        assert type(steps_of(model)) is TransformerSteps
+        found = search(model, sources, decoding)
+        assert unequal(found, search_by_generator(model, DICTIONARY, decoding, sources)) == []
+        lengths |= {len(one.symbols) for one in found}
+    assert len(lengths) > 1
+
+
+@every_stop
+@pytest.mark.parametrize("beam_size", range(1, 9))
+def test_every_beam_size_finds_what_the_generators_find(beam_size: int, stop: str) -> None:
+    """A vocabulary of more than one block of symbols, and not of whole ones; 100 sentences."""
+    dictionary = make_dictionary(150)
+    task = make_task(dictionary)
+    for seed in range(2):
+        model = random_model(seed, task=task, d_model=16)
+        decoding = searched_as(stop=stop, beam_size=beam_size, length_penalty_form="gnmt")
+        sources = make_sources([2 + index % 9 for index in range(50)], len(dictionary), seed)
+        found = search(model, sources, decoding, len(dictionary))
+        assert unequal(found, search_by_generator(model, dictionary, decoding, sources)) == []
+
+
+def build(name: str, folder: Path) -> Any:
+    """Return a model of one of fairseq's architectures, with noise on its parameters, and its dictionary."""
+    training = msgspec.structs.replace(TINY, **CHANGES[name])
+    flags = train_flags(
+        training, write_dictionaries(folder, is_joint=True), seed=1, save_folder=str(folder), device="cpu"
+    )
+    cfg = compat.training_config(flags)
+    torch.manual_seed(1)
+    task = tasks.setup_task(cfg.task)
+    return randomise(task.build_model(cfg.model)).eval(), task.target_dictionary
+
+
+@every_stop
+@pytest.mark.parametrize("name", ["fairseq_transformer", "fairseq_transformer_pre_norm", "lstm", "fconv"])
+def test_every_architecture_of_fairseqs_decodes_as_with_the_generators(name: str, stop: str, tmp_path: Path) -> None:
+    model, dictionary = build(name, tmp_path)
+    sources = make_sources(num_symbols=len(dictionary))
+    assert type(steps_of(model)) is FairseqSteps
+    for beam_size in (1, 4):
+        decoding = searched_as(stop=stop, beam_size=beam_size, length_penalty_form="gnmt")
+        found = search(model, sources, decoding, len(dictionary))
+        assert unequal(found, search_by_generator(model, dictionary, decoding, sources)) == []
+
+
+@every_stop
+def test_sentences_of_one_and_of_200_tokens_decode_together_as_with_the_generators(stop: str) -> None:
+    model, decoding = random_model(1), searched_as(stop=stop)
+    sources = make_sources((200, 1, 3, 190))
+    found = search(model, sources, decoding)
+    assert unequal(found, search_by_generator(model, DICTIONARY, decoding, sources)) == []
+    assert max(len(one.symbols) for one in found) > 200
+
+
+def test_a_difference_between_the_two_searches_is_noticed() -> None:
+    model, sources = random_model(1), make_sources()
+    references = search_by_generator(model, DICTIONARY, searched_as(beam_size=4), sources)
+    assert unequal(search(model, sources, searched_as(beam_size=1)), references) != []
+    worse = [Found(one.symbols, one.log_probability_nats, one.score - 1e-3) for one in references]
+    assert len(unequal(worse, references)) == len(sources)
+
+
+@every_stop
+@pytest.mark.parametrize("name", ["base", "fairseq_transformer", "lstm", "fconv"])
+def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str, tmp_path: Path) -> None:
+    model, dictionary = build(name, tmp_path)
+    sources, decoding = make_sources((1, 3, 7, 12, 40), len(dictionary)), searched_as(stop=stop)
+    together = search(model, sources, decoding, len(dictionary))
+    for source, found in zip(sources, together, strict=True):
+        (alone,) = search(model, [source], decoding, len(dictionary))
+        assert alone.symbols == found.symbols
+        assert alone.score == pytest.approx(found.score, abs=1e-5)
+
+
+@every_stop
+def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
+    stop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step, as on a CPU; every third step, as on a GPU; and with caches that must grow."""
+    model, sources = random_model(3), make_sources()
+    found = search(model, sources, searched_as(stop=stop))
+    for steps_between_looks, leaving_fraction, capacity in ((3, 1 / 16, 32), (1, 0.0, 2), (1, 1.0, 1), (1000, 1.0, 8)):
+        monkeypatch.setattr(beam_search, "STEPS_BETWEEN_LOOKS", {"cpu": steps_between_looks})
+        monkeypatch.setattr(beam_search, "LEAVING_FRACTION", leaving_fraction)
+        monkeypatch.setattr(decoder_steps, "FIRST_CAPACITY", capacity)
+        assert unequal(search(model, sources, searched_as(stop=stop)), found) == []
+
+
+class WaitingOperators(TorchDispatchMode):
+    """Counts the operators that wait for what a GPU computes."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_waits = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count one, and call it."""
+        self.num_waits += func.__name__.partition(".")[0] in self.WAITING
+        return func(*args, **kwargs or {})
+
+
+@every_stop
+def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the translations: only whether there is padding is asked, once a batch."""
+    monkeypatch.setattr(beam_search, "STEPS_BETWEEN_LOOKS", {"cpu": 1000})
+    num_waits = []
+    for max_extra_tokens in (1, 30):
+        with WaitingOperators() as waiting:
+            search(random_model(1), make_sources((3, 5)), searched_as(stop=stop, max_extra_tokens=max_extra_tokens))
+        num_waits.append(waiting.num_waits)
+    assert num_waits == [1, 1]
+    with WaitingOperators() as waiting:
+        float(torch.ones(1))
+    assert waiting.num_waits == 1
+
+
+class TableSteps:
+    """A table of next symbols as a model; see `tests/engine/table_model.py`."""
+
+    max_tokens = 1024
+
+    def __init__(self, next_symbol: NextSymbol) -> None:
+        self.next_symbol, self.num_symbols = next_symbol, 300
+        self.symbols = ["<s>", "<pad>", END, "<unk>", *WORDS]
+
+    def start(self, source_BS: Tensor) -> None:
+        """Take the first symbol of each source for its table."""
+        self.rows: list[tuple[str, Prefix]] = [
+            (self.symbols[next(symbol for symbol in row if symbol != DICTIONARY.pad())], ())
+            for row in source_BS.tolist()
+        ]
+        self.num_steps = 0
+
+    def logits(self, token_N: Tensor) -> Tensor:
+        """Look each row up."""
+        if self.num_steps:
+            self.rows = [
+                (table, (*prefix, self.symbols[token] if token < len(self.symbols) else "unsaid"))
+                for (table, prefix), token in zip(self.rows, token_N.tolist(), strict=True)
+            ]
+        self.num_steps += 1
+        logits_NV = torch.zeros(len(self.rows), self.num_symbols)
+        for row, (table, prefix) in enumerate(self.rows):
+            is_possible = set(prefix) <= set(WORDS)
+            for symbol, probability in (self.next_symbol(table, prefix) if is_possible else {END: 1.0}).items():
+                logits_NV[row, self.symbols.index(symbol)] = probability
+        return logits_NV.log()
+
+    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
+        """Reorder the prefixes."""
+        self.rows = [self.rows[row] for row in row_N.tolist()]
+
+
+def search_table(next_symbol: NextSymbol, tables: str = "a", length: int = 2, **changes: Any) -> list[Any]:
+    """Return (words, score) of the best of each source; at most 3 words unless `max_extra_tokens` says otherwise."""
+    steps = TableSteps(next_symbol)
+    sources = [torch.tensor([steps.symbols.index(word)] * (length - 1) + [DICTIONARY.eos()]) for word in tables]
+    decoding = searched_as(**{"max_length_per_source_token": 0.0, "max_extra_tokens": 3} | changes)
+    return [
+        (tuple(steps.symbols[symbol] for symbol in one.symbols), one.score)
+        for one in search(steps, sources, decoding, steps.num_symbols)
+    ]
+
+
+@every_form
+@every_stop
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_that_covers_everything_finds_the_best_that_can_be_said(form: str, stop: str, seed: int) -> None:
+    table = random_table(seed)
+    expected, *_ = everything_said(
+        table, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=0 if stop == "tensor2tensor" else 1
+    )
+    ((words, score),) = search_table(table, length_penalty_form=form, stop=stop, beam_size=125)
+    assert (words, score) == (expected[0], pytest.approx(expected[1], abs=1e-5))
+
+
+@every_form
+@pytest.mark.parametrize("beam_size", [2, 3, 4])
+def test_tensor2tensors_search_finds_what_it_finds_in_lists(form: str, beam_size: int) -> None:
+    """On 24 models, four in a batch, which end at different steps."""
+    for seed in range(6):
+        table = random_table(seed)
+        found = search_table(table, "abcd", length_penalty_form=form, stop="tensor2tensor", beam_size=beam_size,
+                             max_extra_tokens=7)  # fmt: skip
+        for source, (words, score) in zip("abcd", found, strict=True):
+            expected = search_in_lists(table, source, beam_size=beam_size, max_length=7, penalty=PENALTY_BY_FORM[form])
+            assert (words, score) == (expected[0], pytest.approx(expected[1], abs=1e-5))
+
+
+@every_stop
+def test_a_sentence_that_never_ends_is_ended_at_its_own_maximal_length(stop: str) -> None:
+    """The price of the end is paid: 5 words of probability 1/2 and an end of 1/1000."""
+    ((words, score),) = search_table(endless, stop=stop, max_extra_tokens=5, length_penalty_alpha=3.0)
+    assert words == ("a",) * 5
+    assert score == pytest.approx((5 * math.log(0.5) + math.log(0.001)) / 6**3, abs=1e-5)
+
+
+def late_winner(source: str, prefix: Prefix) -> Mapping[str, float]:
+    """Says `b` with probability 0.36, a step before `a a` with 0.6."""
+    return {
+        (): {"a": 0.6, "b": 0.4},
+        ("b",): {END: 0.9, "b": 0.1},
+        ("a",): {"a": 1.0},
+    }.get(prefix, {END: 1.0})
+
+
+def test_fairseqs_search_ends_with_as_many_hypotheses_as_beams_and_no_sooner() -> None:
+    """Beam 2: of `b` and `a a` the second ends last and is best; the best of `slow_starter` ends third, unseen."""
+    keywords: dict[str, Any] = {"stop": "fairseq", "beam_size": 2, "length_penalty_alpha": 1.0, "max_extra_tokens": 5}
+    assert search_table(late_winner, **keywords) == [(("a", "a"), pytest.approx(math.log(0.6) / 3, abs=1e-5))]
+    assert search_table(slow_starter, **keywords) == [(("b",), pytest.approx(math.log(0.4) / 2, abs=1e-5))]
+    by_tensor2tensor = search_table(slow_starter, **keywords | {"stop": "tensor2tensor"})
+    assert by_tensor2tensor == [(("a", "a", "a"), pytest.approx(math.log(0.288) / 4, abs=1e-5))]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_only_tensor2tensors_search_may_say_nothing(beam_size: int) -> None:
+    assert search_table(silent, stop="tensor2tensor", beam_size=beam_size)[0][0] == ()
+    assert search_table(silent, stop="fairseq", beam_size=beam_size)[0][0] == ("a",)
+
+
+def padded(source: str, prefix: Prefix) -> Mapping[str, float]:
+    """Holds padding for likeliest."""
+    return {"<pad>": 0.6, "a": 0.3, END: 0.1}
+
+
+@every_stop
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_padding_is_never_chosen_and_counts_in_the_probabilities(stop: str, beam_size: int) -> None:
+    ((words, score),) = search_table(
+        padded, stop=stop, beam_size=beam_size, length_penalty_alpha=0.0, max_extra_tokens=1
+    )
+    expected = {(1, "fairseq"): ("a",), (4, "fairseq"): ("a",), (1, "tensor2tensor"): ("a",), (4, "tensor2tensor"): ()}
+    assert words == expected[beam_size, stop]
+    assert score == pytest.approx(math.log(0.1) + len(words) * math.log(0.3), abs=1e-5)
+
+
+def undecided(source: str, prefix: Prefix) -> Mapping[str, float]:
+    """Says each of three words, or ends, with the same probability."""
+    return {"a": 0.25, "b": 0.25, "c": 0.25, END: 0.25}
+
+
+@every_stop
+@every_form
+def test_among_ties_one_of_the_best_is_found(stop: str, form: str) -> None:
+    expected = everything_said(
+        undecided, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=0 if stop == "tensor2tensor" else 1
+    )
+    ((words, score),) = search_table(undecided, stop=stop, length_penalty_form=form, beam_size=60)
+    assert score == pytest.approx(expected[0][1], abs=1e-5)
+    assert (words, pytest.approx(score, abs=1e-5)) in expected
+
+
+@every_stop
+def test_a_beam_of_which_two_candidates_each_are_not_in_the_vocabulary_is_refused(stop: str) -> None:
+    """Of 23 symbols one is padding: 22 candidates are two each for 11 beams."""
+    decoding = searched_as(stop=stop, beam_size=11)
+    model, sources = random_model(1), make_sources((2, 4))
+    assert unequal(search(model, sources, decoding), search_by_generator(model, DICTIONARY, decoding, sources)) == []
+    with pytest.raises(ConfigError, match=r"--beam is 12; expected 1 to 11, .* vocabulary of 23"):
+        make_options(searched_as(stop=stop, beam_size=12), num_symbols=23)
+
+
+def test_what_no_search_can_do_is_refused() -> None:
+    for changes, message in (
+        ({"length_penalty_form": "gmnt"}, "--length-penalty-form is 'gmnt'; expected len or gnmt"),
+        ({"stop": "t2t"}, "--search-stop is 't2t'"),
+        ({"stop": "tensor2tensor", "length_penalty_alpha": -0.1}, r"--lenpen is -0\.1; expected 0 or more"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            make_options(searched_as(**changes), num_symbols=23)
+    none = searched_as(max_length_per_source_token=0.0, max_extra_tokens=0)
+    with pytest.raises(ConfigError, match="longest translation is 0; expected 1 token or more"):
+        search(random_model(1), make_sources((2,)), none)
+    assert (
+        search(random_model(1), make_sources((2,)), msgspec.structs.replace(none, stop="tensor2tensor"))[0].symbols
+        == []
+    )
+
+
+@every_stop
+def test_a_model_of_which_nothing_is_a_number_is_named(stop: str, data: BinarizedCorpus, tmp_path: Path) -> None:
+    model = random_model(1)
+    with torch.no_grad():
+        model.decoder.layers[0].fc1.weight.fill_(math.nan)
+    found = search(model, make_sources((2, 4)), searched_as(stop=stop))
+    assert found == [None, None]
+    translator = SimpleNamespace(checkpoint_path=tmp_path / "last5.pt")
+    with pytest.raises(CheckpointError, match=r"last5\.pt: its outputs for line 3 are not numbers"):
+        Translator._hypothesis(translator, None, 2)  # type: ignore[arg-type]
+
+
+def test_a_batch_holds_no_more_tokens_than_it_may_whatever_the_lengths() -> None:
+    from aiayn.engine.decode import _batches
+
+    options = make_options(searched_as(max_extra_tokens=50), num_symbols=23)
+    lengths = [1 + index * index % 97 for index in range(300)] + [900]
+    batches = list(_batches(lengths, options, 2_000))
+    assert sorted(index for batch in batches for index in batch) == list(range(301))
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * (2 * longest + 51) <= 2_000
+    ordered = [lengths[index] for batch in batches for index in batch]
+    assert ordered == sorted(lengths, reverse=True)
