@@ -50,7 +50,7 @@ def run(
 ) -> FinishedRun:
     """Return that training's last two models, averaged."""
     checkpoint = average_checkpoints(learnt, last=2, into=tmp_path_factory.mktemp("average") / "last2.pt")
-    return FinishedRun(checkpoint=checkpoint, data=data, segmented=segmented, decoding=DECODING)
+    return FinishedRun(scale="demo", checkpoint=checkpoint, data=data, segmented=segmented, decoding=DECODING)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def untrained_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -
         averaged_updates=[0],
         tensors_sha256=tensors_sha256(tensors),
     )
-    return FinishedRun(checkpoint=checkpoint, data=data, segmented=None, decoding=DECODING)
+    return FinishedRun(scale="demo", checkpoint=checkpoint, data=data, segmented=None, decoding=DECODING)
 
 
 # --- safetensors
