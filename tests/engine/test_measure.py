@@ -184,9 +184,11 @@ def test_the_verb_writes_the_record_and_prints_each_number(tmp_path: Path, capsy
     assert main(["measure", "--seed", "2", "--record", str(path)]) == 0
     record = read_record(path, MeasureRecord)
     assert record.seed == json.loads(path.read_bytes())["seed"] == 2
-    printed = [line.split(" = ")[0] for line in capsys.readouterr().out.splitlines()]
+    measured, _, table = capsys.readouterr().out.partition("\n## Table 1\n")
+    printed = [line.split(" = ")[0] for line in measured.splitlines()]
     assert printed == [one.name for one in record.measurements]
     assert "seed:2" in record.measurements[0].signature
+    assert "| Self-Attention |" in table
 
 
 def test_every_measurement_that_a_claim_names_is_made(measured: dict[str, Measurement]) -> None:
