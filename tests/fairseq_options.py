@@ -1,12 +1,14 @@
 """Makes analysis/doctor/fairseq_options.csv and fairseq_architectures.csv from the installed fairseq.
 
-`python -m tests.fairseq_options` writes them anew; a test keeps them agreed.
+`python -m tests.fairseq_options [FOLDER]` writes them anew, there or in their place; a test keeps them agreed. It needs
+a process of its own, with all of fairseq and nothing of ours in fairseq's registries.
 """
 
 import argparse
 import contextlib
 import csv
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,5 +96,5 @@ def write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    write(OPTIONS_PATH, options_csv())
-    write(ARCHITECTURES_PATH, architectures_csv())
+    for path, text in ((OPTIONS_PATH, options_csv()), (ARCHITECTURES_PATH, architectures_csv())):
+        write(Path(sys.argv[1]) / path.name if sys.argv[1:] else path, text)
