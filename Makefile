@@ -48,8 +48,9 @@ demo: $(DEMO_STAMP)
 	snakemake --profile profiles/local --configfile workflow/config/demo.yaml --cores $(CORES)
 	@echo "demo: $$(( $$(date +%s) - $$(cat .demo-begin) )) s; look at results/demo/report.html"; rm -f .demo-begin
 
+# A file of tests stays in one process: its tests share what they have trained.
 test: install
-	$(BIN)/python -m pytest --ignore=tests/slurm
+	$(BIN)/python -m pytest --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
 
 # A Slurm on this machine, from Debian's packages (root): two nodes of 8 pretend GPUs. It prints the lines to eval.
 cluster: install
