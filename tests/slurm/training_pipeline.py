@@ -1,5 +1,6 @@
 """A pipeline whose trainings are real ones of a scene, by the rule's own drivers; all else that it calls is a fake."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -25,7 +26,11 @@ def make_training_pipeline(scene: Scene) -> Pipeline:
     scene.runs_folder = pipeline.checkout / "runs"
     ready_path = pipeline.fake_folder / "ready" / BINARIZED
     ready_path.parent.mkdir(parents=True)
-    ready_path.write_bytes((Path(scene.data.folder).parent / "record.json").read_bytes())
+    record = json.loads((Path(scene.data.folder).parent / "record.json").read_bytes())
+    record["folder"] = str(
+        Path(scene.data.folder).absolute()
+    )  # the fake copies the record, and not what lies beside it
+    ready_path.write_text(json.dumps(record), encoding="utf-8")
     python, fake = shlex.quote(sys.executable), shlex.quote(str(FAKE_AIAYN))
     path = shlex.quote(os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)]))
     (pipeline.fake_folder / "bin" / "aiayn").write_text(
