@@ -17,18 +17,18 @@ import pytest
 import torch
 
 from aiayn.engine import node_check
-from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import all_reduced, check_node, layer_step
-from aiayn.engine.ranks import Rank, joined_ranks
+from aiayn.engine.ranks import Rank, RankGroup, joined_ranks
+from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.errors import LaunchError
 from aiayn.provenance import partial_path_of
 
-ALONE = Rank(index=0, num_ranks=1, job="7", local_index=0)
 HOST = platform.node()
+ALONE = RankGroup(Rank(index=0, num_ranks=1, job="7", local_index=0), [HOST], None)
 
 
 def say_from_ranks(
-    folder: Path, work: Callable[[Rank], None], num_ranks: int = 2, killed: int | None = None
+    folder: Path, work: Callable[[RankGroup], None], num_ranks: int = 2, killed: int | None = None
 ) -> list[str]:
     """Return each rank's LaunchError, '' for none, of work done by forks of this process that joined by gloo.
 
@@ -46,9 +46,9 @@ def say_from_ranks(
                 torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
                 os.environ["MASTER_PORT"] = str(port)
                 rank = Rank(index=index, num_ranks=num_ranks, job="7", local_index=index)
-                with joined_ranks(rank, "cpu"):
+                with joined_ranks(rank, "cpu") as group:
                     try:
-                        work(rank)
+                        work(group)
                         said = ""
                     except LaunchError as error:
                         said = str(error)
@@ -138,17 +138,17 @@ def test_a_disk_that_gives_back_other_bytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_sound_ranks_pass_twice(tmp_path: Path) -> None:
-    def work(rank: Rank) -> None:
-        check_node(rank, "cpu", tmp_path / "checkpoints")
-        check_node(rank, "cpu", tmp_path / "checkpoints")
+    def work(group: RankGroup) -> None:
+        check_node(group, "cpu", tmp_path / "checkpoints")
+        check_node(group, "cpu", tmp_path / "checkpoints")
 
     assert say_from_ranks(tmp_path, work) == ["", ""]
 
 
 def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
-    def work(rank: Rank) -> None:
-        with planted(rank.index == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5):
-            check_node(rank, "cpu", tmp_path)
+    def work(group: RankGroup) -> None:
+        with planted(group.rank.index == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5):
+            check_node(group, "cpu", tmp_path)
 
     said = say_from_ranks(tmp_path, work)
     assert said[0] == said[1]
@@ -158,16 +158,16 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_bad_device_of_one_rank_is_told_by_all(tmp_path: Path) -> None:
-    def work(rank: Rank) -> None:
-        with planted(rank.index == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
-            check_node(rank, "cpu", tmp_path)
+    def work(group: RankGroup) -> None:
+        with planted(group.rank.index == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
+            check_node(group, "cpu", tmp_path)
 
     for text in say_from_ranks(tmp_path, work):
         assert f"rank 1 of 2 on {HOST} (cpu): a forward and backward step of a small layer: no such device" in text
 
 
 def test_only_rank_0_writes_and_all_hear_that_it_cannot(tmp_path: Path) -> None:
-    for text in say_from_ranks(tmp_path, lambda rank: check_node(rank, "cpu", Path("/proc/checkpoints"))):
+    for text in say_from_ranks(tmp_path, lambda group: check_node(group, "cpu", Path("/proc/checkpoints"))):
         assert "rank 0 of 2" in text
         assert "rank 1 of 2" not in text
 
@@ -175,33 +175,43 @@ def test_only_rank_0_writes_and_all_hear_that_it_cannot(tmp_path: Path) -> None:
 def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
     """Rank 1 reports a sound device and never enters the all-reduce; rank 0 leaves it after the time-out."""
 
-    def work(rank: Rank) -> None:
+    def work(group: RankGroup) -> None:
         hang = mock.Mock(side_effect=lambda *_: time.sleep(1.5))
-        with planted(rank.index == 1, "_check_sum", hang):
-            check_node(rank, "cpu", tmp_path, timeout_seconds=0.6)
+        with planted(group.rank.index == 1, "_check_sum", hang):
+            check_node(group, "cpu", tmp_path, timeout_seconds=0.6)
 
     said = say_from_ranks(tmp_path, work)
     assert f"rank 0 of 2 on {HOST} (cpu): an all-reduce: not done within 0.4 s" in said[0]
-    assert f"rank 1 of 2 on {HOST} (cpu): no word of it within 0.6 s" in said[0]
+    assert f"rank 1 of 2 on {HOST}: no report within " in said[0]
 
 
 @pytest.mark.parametrize(("device", "seconds"), [("cpu", 60.0), ("cuda", 120.0)])
 def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(
     tmp_path: Path, device: str, seconds: float
 ) -> None:
-    with planted(True, "_check_layer", mock.Mock()), planted(True, "_Ranks", mock.Mock()) as ranks:
+    with planted(True, "_check_layer", mock.Mock()), mock.patch.object(ALONE, "gather", return_value=[""]) as gather:
         check_node(ALONE, device, tmp_path)
-    assert ranks.call_args.args == (ALONE, device, seconds)
+    assert gather.call_args.kwargs == {"within_seconds": seconds}
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_rank_that_is_killed_before_its_report_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int) -> None:
+    def work(group: RankGroup) -> None:
+        kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        with planted(group.rank.index == killed, "_check_layer", kill):
+            check_node(group, "cpu", tmp_path)
+
+    assert say_from_ranks(tmp_path, work, killed=killed) == ["lost: True"]
 
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int) -> None:
     """The next job may do better: no error is to be noted that would end the run."""
 
-    def work(rank: Rank) -> None:
+    def work(group: RankGroup) -> None:
         kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        with planted(rank.index == killed, "_check_sum", kill):
-            check_node(rank, "cpu", tmp_path)
+        with planted(group.rank.index == killed, "_check_sum", kill):
+            check_node(group, "cpu", tmp_path)
 
     began = time.monotonic()
     said = say_from_ranks(tmp_path, work, killed=killed)
@@ -210,10 +220,10 @@ def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: 
 
 
 def test_a_connection_that_breaks_between_living_ranks_is_a_bad_node(tmp_path: Path) -> None:
-    def work(rank: Rank) -> None:
+    def work(group: RankGroup) -> None:
         broken = mock.Mock(side_effect=RuntimeError("Connection reset by peer"))
         with planted(True, "all_reduced", broken):
-            check_node(rank, "cpu", tmp_path)
+            check_node(group, "cpu", tmp_path)
 
     for text in say_from_ranks(tmp_path, work):
         assert f"rank 1 of 2 on {HOST} (cpu): an all-reduce: Connection reset by peer; leave that node out" in text

@@ -12,10 +12,11 @@ import msgspec
 import torch
 
 from aiayn.engine.device import available_device
-from aiayn.engine.ranks import Rank, StartLine
+from aiayn.engine.ranks import Rank, RankGroup
 from aiayn.launch.job import TrainingRequest
 from aiayn.records import Energy, total_energy
 
+GATHER_SECONDS = 30.0
 NOT_INSTALLED = "nvidia-ml-py is not installed, a part of the extra [train]"
 
 
@@ -76,7 +77,7 @@ def gpu_uuids(request: TrainingRequest) -> list[str]:
 
 
 @contextlib.contextmanager
-def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, line: StartLine) -> Iterator[None]:
+def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup) -> Iterator[None]:
     """Meter the block; at its end rank 0 has in `tally` what all nodes drew.
 
     After an error, which other ranks may have met too, it has its own node alone. Being asked to stop is none.
@@ -89,12 +90,14 @@ def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, line: Star
         tally.energy = meter.stop() if meter else None
         raise
     except BaseException:
-        tally.energy = _gathered(meter, line)
+        tally.energy = _gathered(meter, group)
         raise
-    tally.energy = _gathered(meter, line)
+    tally.energy = _gathered(meter, group)
 
 
-def _gathered(meter: EnergyMeter | None, line: StartLine) -> Energy | None:
+def _gathered(meter: EnergyMeter | None, group: RankGroup) -> Energy | None:
     own = meter.stop() if meter else None
-    told = line.gather(msgspec.json.encode(own).decode())
+    told = [msgspec.json.encode(own).decode()]
+    with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
+        told = group.gather(told[0], within_seconds=GATHER_SECONDS)
     return total_energy(msgspec.json.decode(text, type=Energy | None) for text in told)

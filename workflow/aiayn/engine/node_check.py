@@ -4,24 +4,20 @@ A bad node is found here within seconds and by its name, not after hours by a lo
 draws a random number, so that a training after it is the same bit for bit.
 """
 
-import datetime
-import itertools
 import math
 import os
-import platform
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-import msgspec
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from aiayn.engine.meeting import is_peer_loss, part_from_others
-from aiayn.engine.ranks import Rank
+from aiayn.engine.ranks import Rank, RankGroup, SilentRankError
+from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.errors import LaunchError
 from aiayn.provenance import replace_on_success
 
@@ -29,34 +25,23 @@ from aiayn.provenance import replace_on_success
 # check that fails takes about so long at most, for the first half of a sound one is over at once.
 TIMEOUT_SECONDS = 60.0
 CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
-SUM_SHARE = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
-PARTING_SECONDS = 5.0
+SUM_FRACTION = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
 LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
+# By which rank 0, which names all that are silent, is ahead of the others, which do not know who is.
+_LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
 NUM_FILE_BYTES = 1 << 20
 TOLERANCE = 2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
 NODE_ADVICE = "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the training again"
 DISK_ADVICE = "make room there, or name another disk (`--config runs_folder=...`)"
-_NUM_CALLS = itertools.count()  # every rank calls equally often: two calls' reports never meet in the store
+_Value = TypeVar("_Value")
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank tells the others: where it is, and what is wrong there, '' if nothing.
-
-    `is_silent` is said of a rank that told nothing in time.
-    """
-
-    host: str
-    device: str
-    problem: str
-    is_silent: bool = False
-
-
-def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float | None = None) -> None:
-    """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`; all joined before.
+def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: float | None = None) -> None:
+    """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`.
 
     `timeout_seconds` are by default the device's. Each rank reports to all others after either half, so that every
-    rank's error names every bad one.
+    rank's error names every bad one; one that is silent is named by rank 0.
 
     Raises:
         LaunchError: naming host, rank and device of each that is bad or silent, what was found, what was expected, and
@@ -65,111 +50,47 @@ def check_node(rank: Rank, device: str, folder: Path, *, timeout_seconds: float 
     """
     if timeout_seconds is None:
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
-    ranks = _Ranks(rank, device, timeout_seconds)
     step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
     problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
-    if rank.index == 0:
+    if group.rank.index == 0:
         problems.append(_problem_of(lambda: _check_file(folder), file, DISK_ADVICE))
-    ranks.require_sound("local", "; ".join(filter(None, problems)), within_seconds=timeout_seconds)
-    if rank.num_ranks > 1:
-        _check_sum_of_all(ranks, rank, device, timeout_seconds)
+    _require_sound(group, device, "; ".join(filter(None, problems)), within_seconds=timeout_seconds)
+    if group.rank.num_ranks > 1:
+        _check_sum_of_all(group, device, timeout_seconds)
 
 
-def _check_sum_of_all(ranks: "_Ranks", rank: Rank, device: str, timeout_seconds: float) -> None:
+def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> None:
     """Do the second half of the check."""
-    what, sum_seconds = "an all-reduce", timeout_seconds * SUM_SHARE
+    what, sum_seconds = "an all-reduce", timeout_seconds * SUM_FRACTION
     began = time.monotonic()
     try:
-        problem = _problem_of(lambda: _check_sum(rank, device, sum_seconds), what, NODE_ADVICE)
-    except RuntimeError as error:  # a loss
-        problem = f"{what}: {error}; {NODE_ADVICE}"
-        ranks.require_sound("sum", problem, within_seconds=LOSS_SECONDS, loss=error)
+        problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), what, NODE_ADVICE)
+    except RuntimeError as loss:  # of another rank, unless all are there to report
+        problem = f"{what}: {loss}; {NODE_ADVICE}"
+        try:
+            _require_sound(group, device, problem, within_seconds=LOSS_SECONDS, names_silent=False)
+        except RuntimeError:
+            raise loss from None
     else:
-        ranks.require_sound("sum", problem, within_seconds=began + timeout_seconds - time.monotonic())
+        _require_sound(group, device, problem, within_seconds=began + timeout_seconds - time.monotonic())
 
 
-class _Ranks:
-    """The ranks' reports to each other, through the store by which they joined: it needs no device that works."""
-
-    def __init__(self, rank: Rank, device: str, timeout_seconds: float) -> None:
-        self._rank = rank
-        self._own = Report(
-            host=platform.node(), device=device if device == "cpu" else f"{device}:{rank.local_index}", problem=""
-        )
-        self._timeout_seconds = timeout_seconds
-        self._prefix = f"aiayn_node_check/{next(_NUM_CALLS)}"
-        self._store = None if rank.num_ranks == 1 else self._connected()
-
-    def require_sound(
-        self, part: str, problem: str, *, within_seconds: float, loss: RuntimeError | None = None
-    ) -> None:
-        """Tell the others what was found here, hear what was found there, and raise if anything is wrong anywhere.
-
-        If the problem is the `loss` of another rank, that itself is raised, unless all ranks are there to report.
-        """
-        own = msgspec.structs.replace(self._own, problem=problem)
-        report_by_index = {self._rank.index: own}
-        if self._store is not None:
-            deadline = time.monotonic() + within_seconds
-            self._tell(self._store, f"{self._prefix}/{part}/{self._rank.index}", own)
-            others = (index for index in range(self._rank.num_ranks) if index != self._rank.index)
-            report_by_index |= {index: self._heard(self._store, part, index, deadline) for index in others}
-            if loss is not None and any(report.is_silent for report in report_by_index.values()):
-                raise loss
-            seconds = min(PARTING_SECONDS, self._timeout_seconds)
-            key = f"{self._prefix}/{part}"
-            part_from_others(self._store, key, self._rank.index, self._rank.num_ranks, within_seconds=seconds)
-        if any(report.problem for report in report_by_index.values()):
-            raise LaunchError(self._message(report_by_index))
-
-    def _connected(self) -> TCPStore:
-        try:
-            store = TCPStore(
-                os.environ["MASTER_ADDR"],
-                int(os.environ["MASTER_PORT"]),
-                is_master=False,
-                timeout=datetime.timedelta(seconds=self._timeout_seconds),
-            )
-            store.set(self._host_key(self._rank.index), self._own.host)  # before anything may hang
-        except RuntimeError as error:
-            if is_peer_loss(error):
-                raise
-            problem = f"rank 0 does not answer at {os.environ['MASTER_ADDR']}: {error}; {NODE_ADVICE}"
-            own = msgspec.structs.replace(self._own, problem=problem)
-            raise LaunchError(self._message({self._rank.index: own})) from error
-        return store
-
-    def _host_key(self, index: int) -> str:
-        return f"{self._prefix}/host/{index}"
-
-    def _tell(self, store: TCPStore, key: str, report: Report) -> None:
-        try:
-            store.set(key, msgspec.json.encode(report).decode())
-        except RuntimeError as error:
-            if is_peer_loss(error):
-                raise  # rank 0 is gone with the store; of one that does not answer the others' reports are silent, too
-
-    def _heard(self, store: TCPStore, part: str, index: int, deadline: float) -> Report:
-        """Return a rank's report, or one that it is silent; a RuntimeError of `is_peer_loss` if rank 0 is gone."""
-        host, key = "an unknown host", f"{self._prefix}/{part}/{index}"
-        try:
-            if store.check([self._host_key(index)]):
-                host = store.get(self._host_key(index)).decode()
-            store.wait([key], datetime.timedelta(seconds=max(0.01, deadline - time.monotonic())))
-            return msgspec.json.decode(store.get(key), type=Report)
-        except RuntimeError as error:
-            if is_peer_loss(error):
-                raise
-            problem = f"no word of it within {self._timeout_seconds:g} s; {NODE_ADVICE}"
-        return Report(host=host, device=self._own.device.partition(":")[0], problem=problem, is_silent=True)
-
-    def _message(self, report_by_index: dict[int, Report]) -> str:
-        bad = [
-            f"rank {index} of {self._rank.num_ranks} on {report.host} ({report.device}): {report.problem}"
-            for index, report in sorted(report_by_index.items())
-            if report.problem
-        ]
-        return f"job {self._rank.job} cannot train: " + "\n  ".join(bad)
+def _require_sound(
+    group: RankGroup, device: str, problem: str, *, within_seconds: float, names_silent: bool = True
+) -> None:
+    """Report what was found here, gather what was found elsewhere, and raise if anything is wrong anywhere."""
+    rank = group.rank
+    where = device if device == "cpu" else f"{device}:{rank.local_index}"
+    own = f"{group.name(rank.index)} ({where}): {problem}" if problem else ""
+    try:
+        problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
+    except RuntimeError as error:
+        if not names_silent or is_peer_loss(error):
+            raise
+        silent = error.silent if isinstance(error, SilentRankError) else [group.name(0)]
+        problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in silent)]
+    if any(problems):
+        raise LaunchError(f"job {rank.job} cannot train: " + "\n  ".join(filter(None, problems)))
 
 
 def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
@@ -238,12 +159,12 @@ def all_reduced(summand_N: Tensor) -> Tensor:
     return summand_N.cpu()
 
 
-def _within(seconds: float, work: Callable[[], Tensor]) -> Tensor:
+def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
     """Return what `work` does, or raise RuntimeError when it takes longer.
 
     In a thread of its own: a collective that hangs does not come back, whatever time-out its process group has.
     """
-    results: list[Tensor] = []
+    results: list[_Value] = []
     errors: list[Exception] = []
 
     def run() -> None:
@@ -256,7 +177,7 @@ def _within(seconds: float, work: Callable[[], Tensor]) -> Tensor:
     thread.start()
     thread.join(seconds)
     if errors:
-        raise RuntimeError(str(errors[0])) from errors[0]
+        raise errors[0]
     if not results:
         raise RuntimeError(f"not done within {seconds:g} s: a rank or the network between the nodes hangs")
     return results[0]

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.ranks import Rank
+from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
 from aiayn.runs.life import SILENT_SECONDS, is_beating
@@ -40,7 +40,7 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
     """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see the lock itself.
 
     The lock alone does not decide between hosts: of a host that crashed an NFS server may keep it until that host is
-    back, and a lock of one host's own keeps nobody else out. There the heartbeat decides, within SILENT_SECONDS.
+    back, and a lock of one host's own keeps nobody else out. There the heartbeat decides, by its time-out.
 
     Raises:
         BusyRunError: if another process trains this run.
@@ -87,8 +87,8 @@ def _refuse_living(run_folder: Path, *, is_refused: bool) -> None:
             f"`aiayn cancel {run_folder.name}`"
         )
     logger.warning(
-        f"{run_folder}: the heartbeat of the training on {where} has stood still for {SILENT_SECONDS:.0f} s: going on "
-        f"as if it were dead{', though its lock is still held' if is_refused else ''}"
+        f"{run_folder}: the heartbeat of the training on {where} has stood still for {SILENT_SECONDS:.0f} "
+        f"s: going on as if it were dead{', though its lock is still held' if is_refused else ''}"
     )
 
 

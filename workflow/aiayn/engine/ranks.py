@@ -1,6 +1,6 @@
-"""The ranks of one job: who they are, how they agree on where to begin, and on when to stop.
+"""The ranks of one job: who they are, how they are joined, and how they agree on where to begin and when to stop.
 
-Rank 0 keeps the run's folder. The others do what it tells them: had each looked for itself, one could resume where
+Rank 0 keeps the run's folder and broadcasts where to begin: if each rank looked for itself, one could resume where
 another begins anew.
 """
 
@@ -8,23 +8,24 @@ import contextlib
 import datetime
 import os
 import platform
+import re
 import signal
+import time
 from collections.abc import Iterator
 
 import msgspec
 import torch
 import torch.distributed
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed import PrefixStore, ProcessGroup  # type: ignore[attr-defined]
 
-from aiayn.engine.meeting import init_process_group, is_peer_loss, meet, part_from_others
+from aiayn.engine.rendezvous import PeerLossError, is_peer_loss, join
 from aiayn.errors import LaunchError
 from aiayn.launch.job import StopFlag
 
-# For rank 0 to say where to begin: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
+# For rank 0's broadcast: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
 # gigabytes, from a file system that may be slow; twice, if the newest is torn.
 START_SECONDS = 600.0
-GATHER_SECONDS = 30.0
-_HEARD_SECONDS = 5.0
+_FINAL_BARRIER_SECONDS = 5.0
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,76 +45,102 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     full_path: str | None = None
 
 
-class StartLine:
-    """Where the other ranks wait for rank 0's word: the store by which they joined, which needs no device that works.
+class SilentRankError(RuntimeError):
+    """Ranks, as `rank 1 of 8 on n1`, that did not take part in a collective in time."""
 
-    So that a device, or what joins them, fails in the job's first check, and not before it.
+    def __init__(self, silent: list[str]) -> None:
+        super().__init__(", ".join(silent))
+        self.silent = silent
+
+
+class RankGroup:
+    """All ranks of a job, joined: `hosts` by rank, and a gloo group of its own for control, None for one rank alone.
+
+    The control group needs no device that works, and is whole when the group that trains is broken: a bad device is
+    reported over it.
     """
 
-    def __init__(self, rank: Rank, store: TCPStore | None) -> None:
-        self._rank = rank
-        self._store = store
-        self._num_calls = 0
+    def __init__(self, rank: Rank, hosts: list[str], control: ProcessGroup | None) -> None:
+        self.rank = rank
+        self.hosts = hosts
+        self._control = control
 
-    def agree(self, start: Start | None) -> Start:
+    def name(self, index: int) -> str:
+        """Return a rank with its host."""
+        return f"rank {index} of {self.rank.num_ranks} on {self.hosts[index]}"
+
+    def broadcast_start(self, start: Start | None = None) -> Start:
         """Return rank 0's `start` on every rank; the others give none. Every rank calls equally often.
 
         Raises:
-            LaunchError: if rank 0 says nothing within START_SECONDS.
+            LaunchError: if rank 0 gives none within START_SECONDS.
             RuntimeError: one of `is_peer_loss`, if rank 0's process is gone.
         """
-        self._num_calls += 1
-        key = f"aiayn/start/{self._num_calls}"
-        if start is None:
-            start = self._heard(key)
-        elif self._store is not None:
-            self._store.set(key, msgspec.json.encode(start).decode())
-        if self._store is not None and not start.is_needed:
-            part_from_others(self._store, key, self._rank.index, self._rank.num_ranks, within_seconds=_HEARD_SECONDS)
-        return start
-
-    def gather(self, text: str) -> list[str]:
-        """Return on rank 0 what every rank gives, in their order; less that of ranks that are gone, or late.
-
-        For what is told after training, when a rank may end as it likes: nothing waits longer than GATHER_SECONDS.
-        """
-        if self._store is None:
-            return [text]
-        keys = [f"aiayn/gathered/{index}" for index in range(self._rank.num_ranks)]
-        with contextlib.suppress(RuntimeError):
-            self._store.set(keys[self._rank.index], text)
-            if self._rank.index == 0:
-                self._store.wait(keys, datetime.timedelta(seconds=GATHER_SECONDS))
-        if self._rank.index:
-            return []
-        return [self._store.get(key).decode() for key in keys if self._store.check([key])]
-
-    def _heard(self, key: str) -> Start:
-        assert self._store is not None, "rank 0 alone gives a start, and is never without one"
+        if self._control is None:
+            assert start is not None, "rank 0 gives one"
+            return start
+        starts = [start]
         try:
-            self._store.wait([key], datetime.timedelta(seconds=START_SECONDS))
+            torch.distributed.broadcast_object_list(starts, src=0, group=self._control)
         except RuntimeError as error:
             if is_peer_loss(error):
                 raise
             raise LaunchError(
-                f"{platform.node()}: job {self._rank.job}: no word of rank 0 within {START_SECONDS:.0f} s: it hangs, "
-                "or the file system that it reads checkpoints from; look at its log in the run's folder `submitit`"
+                f"job {self.rank.job}: {self.name(self.rank.index)}: no broadcast by {self.name(0)} within "
+                f"{START_SECONDS:.0f} s; it hangs, or the file system that it reads checkpoints from; look at its log "
+                "in the run's folder `submitit`"
             ) from error
-        return msgspec.json.decode(self._store.get(key), type=Start)
+        assert starts[0] is not None, "rank 0 gives one"
+        if not starts[0].is_needed:  # rank 0, whose process holds the store, is not to end first
+            with contextlib.suppress(RuntimeError):
+                self._barrier(_FINAL_BARRIER_SECONDS)
+        return starts[0]
+
+    def gather(self, text: str, *, within_seconds: float) -> list[str]:
+        """Return every rank's `text`, in the order of ranks.
+
+        Raises:
+            SilentRankError: on rank 0, naming all that did not take part.
+            RuntimeError: one of `is_peer_loss`, if another rank's process is gone; on others than rank 0 also if its
+                barrier failed there.
+        """
+        if self._control is None:
+            return [text]
+        deadline = time.monotonic() + within_seconds
+        try:
+            self._barrier(within_seconds)
+        except RuntimeError as error:
+            missing = re.search(r"Ranks ([\d, ]+) failed to pass", str(error))
+            if missing is None:
+                raise
+            silent = [self.name(int(index)) for index in missing[1].split(",")]
+            if time.monotonic() < deadline:  # it does not wait for a rank whose connection is closed
+                raise PeerLossError(f"lost {', '.join(silent)}") from error
+            raise SilentRankError(silent) from error
+        texts = [""] * self.rank.num_ranks
+        torch.distributed.all_gather_object(texts, text, group=self._control)
+        return texts
+
+    def _barrier(self, seconds: float) -> None:
+        timeout = datetime.timedelta(seconds=max(0.01, seconds))
+        torch.distributed.monitored_barrier(self._control, timeout, wait_all_ranks=True)
 
 
 @contextlib.contextmanager
-def joined_ranks(rank: Rank, device: str) -> Iterator[StartLine]:
+def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     """Join the job's ranks in one process group; a rank that dies in the block ends the others."""
     if rank.num_ranks == 1:
-        yield StartLine(rank, None)
+        yield RankGroup(rank, [platform.node()], None)
         return
     os.environ.update(RANK=str(rank.index), WORLD_SIZE=str(rank.num_ranks), LOCAL_RANK=str(rank.local_index))
     if device == "cuda":
         torch.cuda.set_device(rank.local_index)
-    store = meet(rank.index, rank.num_ranks, rank.job)
-    init_process_group(_backend(device), store, rank.index, rank.num_ranks)
-    yield StartLine(rank, store)
+    store, hosts = join(rank.index, rank.num_ranks, rank.job)
+    torch.distributed.init_process_group(
+        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.index, world_size=rank.num_ranks
+    )
+    control = torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS))
+    yield RankGroup(rank, hosts, control)
     torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction
 
 

@@ -22,10 +22,10 @@ from aiayn.engine.checkpoints import (
 from aiayn.engine.device import available_device, require_precision, require_promised_gpus, resolve_device
 from aiayn.engine.energy import EnergyTally, metered
 from aiayn.engine.fairseq_args import train_flags
-from aiayn.engine.meeting import is_peer_loss
 from aiayn.engine.node_check import check_node
 from aiayn.engine.rank_notes import error_noted, rank_lock
-from aiayn.engine.ranks import Rank, Start, StartLine, StopVote, joined_ranks, rank_flags
+from aiayn.engine.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
+from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.engine.task import AiaynTranslationTask, forget_validations
 from aiayn.engine.training_record import hash_inputs, make_record
 from aiayn.errors import LaunchError
@@ -41,6 +41,26 @@ __all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is 
 
 class StopTraining(BaseException):
     """The training was asked to save and end; no `Exception`, so that fairseq's handlers let it pass."""
+
+
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What each part of a rank's training needs to know, derived once; `device` is `cpu` or `cuda`, as found here."""
+
+    request: TrainingRequest
+    rank: Rank
+    group: RankGroup
+    stop: StopFlag
+    device: str
+
+    @property
+    def run_folder(self) -> Path:
+        """The run's own folder."""
+        return Path(self.request.run_folder)
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        """The folder of its checkpoints."""
+        return self.run_folder / "checkpoints"
 
 
 class _Begin(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,100 +80,93 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         Exception: whatever ended fairseq, after it was noted in attempts.jsonl.
     """
     torch.set_num_threads(request.threads_per_rank)
-    run_folder = Path(request.run_folder)
+    run_folder, device = Path(request.run_folder), available_device(request.training.device)
     with contextlib.ExitStack() as stack:
         with error_noted(run_folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_index)
-            line = stack.enter_context(joined_ranks(rank, available_device(request.training.device)))
+            group = stack.enter_context(joined_ranks(rank, device))
+        run = RunContext(request=request, rank=rank, group=group, stop=stop, device=device)
         if rank.index == 0:
-            _lead(request, rank, stop, line)
+            _run_rank_zero(run)
         else:
             with error_noted(run_folder, rank):
-                _follow(request, rank, stop, line)
+                _run_worker(run)
 
 
-def _follow(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine) -> None:
+def _run_worker(run: RunContext) -> None:
     """Do the part of a rank that is not the first: check its node, and train from where rank 0 says."""
-    if not line.agree(None).is_needed:
+    if not run.group.broadcast_start().is_needed:
         return
-    _check_node(request, rank)
-    start = line.agree(None)
+    check_node(run.group, run.device, run.checkpoint_folder)
+    start = run.group.broadcast_start()
     if start.is_needed:
-        with contextlib.suppress(StopTraining), metered(EnergyTally(), request, rank, line):
-            _train_with_fairseq(request, rank, stop, start)
+        with contextlib.suppress(StopTraining), metered(EnergyTally(), run.request, run.rank, run.group):
+            _train_with_fairseq(run, start)
 
 
-def _check_node(request: TrainingRequest, rank: Rank) -> None:
-    check_node(rank, available_device(request.training.device), Path(request.run_folder) / "checkpoints")
-
-
-def _lead(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine) -> None:
+def _run_rank_zero(run: RunContext) -> None:
     """Do rank 0's part: train if the run is not done, under its lock.
 
-    Whatever may take minutes comes before the first word to the others: the check's time-outs run from there.
+    Whatever may take minutes comes before the first broadcast: the check's time-outs run from there.
     """
-    run_folder = Path(request.run_folder)
     with contextlib.ExitStack() as stack:
-        with error_noted(run_folder, rank):
-            stack.enter_context(rank_lock(run_folder))
-            is_done = attempts.is_done(run_folder)
-            begin = None if is_done else _begin(request, rank, run_folder)
-            line.agree(Start(is_needed=begin is not None))
+        with error_noted(run.run_folder, run.rank):
+            stack.enter_context(rank_lock(run.run_folder))
+            begin = None if attempts.is_done(run.run_folder) else _begin(run)
+            run.group.broadcast_start(Start(is_needed=begin is not None))
         if begin is not None:
-            _attempt(request, rank, stop, line, begin)
+            _attempt(run, begin)
 
 
-def _begin(request: TrainingRequest, rank: Rank, run_folder: Path) -> _Begin:
+def _begin(run: RunContext) -> _Begin:
     """Look at what earlier attempts and the stages before have left, and note that one begins."""
-    folder = run_folder / "checkpoints"
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(run_folder)
-    remove_partial_files(folder)
-    forget_noted_errors(run_folder)
-    input_sha256_by_path = hash_inputs(request)
-    full_path, torn_paths = newest_whole_full(folder)
+    run.checkpoint_folder.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(run.run_folder)
+    remove_partial_files(run.checkpoint_folder)
+    forget_noted_errors(run.run_folder)
+    input_sha256_by_path = hash_inputs(run.request)
+    full_path, torn_paths = newest_whole_full(run.checkpoint_folder)
     update = update_of(full_path) if full_path else 0
-    attempts.close_lost_attempt(run_folder, update=update)
-    started = _note_start(request, rank, run_folder, update)
+    attempts.close_lost_attempt(run.run_folder, update=update)
+    started = _note_start(run, update)
     return _Begin(
         started=started, full_path=full_path, torn_paths=torn_paths, input_sha256_by_path=input_sha256_by_path
     )
 
 
-def _attempt(request: TrainingRequest, rank: Rank, stop: StopFlag, line: StartLine, begin: _Begin) -> None:
+def _attempt(run: RunContext, begin: _Begin) -> None:
     """Run one attempt on rank 0 and note its end, whichever it is."""
-    run_folder = Path(request.run_folder)
-    folder = run_folder / "checkpoints"
+    request, run_folder = run.request, run.run_folder
     tally = EnergyTally()
     try:
         with _log_added(run_folder / attempts.LOG_NAME):
             for torn_path in begin.torn_paths:
                 logger.warning(f"{torn_path}: torn, resuming from update {begin.started.update} instead")
-            _require_another_job(request, rank)
-            _check_node(request, rank)
-            _require_same_machine(request, run_folder, begin.started)
-            _train_from(request, rank, stop, line, begin.full_path, tally)
-        ended = utc_now()
-        hashes = begin.input_sha256_by_path
+            _require_another_job(run)
+            check_node(run.group, run.device, run.checkpoint_folder)
+            _require_same_machine(run, begin.started)
+            _train_from(run, begin.full_path, tally)
+        ended, hashes = utc_now(), begin.input_sha256_by_path
         record = make_record(
-            request, begin.started, num_ranks=rank.num_ranks, until=ended, sha256_by_path=hashes, energy=tally.energy
-        )
+            request, begin.started, num_ranks=run.rank.num_ranks, until=ended, sha256_by_path=hashes,
+            energy=tally.energy,
+        )  # fmt: skip
     except StopTraining:
-        reason = f"asked by {stop.agreed.name if stop.agreed else 'nobody'}"
-        update = _newest_update(folder)
+        reason = f"asked by {run.stop.agreed.name if run.stop.agreed else 'nobody'}"
+        update = _newest_update(run)
         attempts.end_attempt(run_folder, update=update, outcome="stopped", reason=reason, energy=tally.energy)
         return
     except BaseException as error:
-        outcome, reason = _blame(run_folder, error)
-        update, reason = _newest_update(folder), reason[:2000]
+        outcome, reason = _classify_failure(run_folder, error)
+        update, reason = _newest_update(run), reason[:2000]
         attempts.end_attempt(run_folder, update=update, outcome=outcome, reason=reason, energy=tally.energy)
         raise
     attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
     write_record(record, run_folder / attempts.DONE_NAME)
 
 
-def _blame(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, str]:
+def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, str]:
     """Return outcome and reason of an attempt that an error ended on rank 0.
 
     That another rank's process is gone is its symptom alone: the attempt failed if that rank has noted an error of its
@@ -166,30 +179,30 @@ def _blame(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, st
     return ("failed", others[0]) if others else ("lost", lost)
 
 
-def _newest_update(folder: Path) -> int:
-    full = list_checkpoints(folder, "full")
+def _newest_update(run: RunContext) -> int:
+    full = list_checkpoints(run.checkpoint_folder, "full")
     return update_of(full[-1]) if full else 0
 
 
-def _note_start(request: TrainingRequest, rank: Rank, run_folder: Path, update: int) -> attempts.Started:
-    device = available_device(request.training.device)
+def _note_start(run: RunContext, update: int) -> attempts.Started:
     started = attempts.Started(
-        attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run_folder)),
+        attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run.run_folder)),
         time=utc_now(),
-        job=rank.job,
+        job=run.rank.job,
         host=platform.node(),
-        device=device,
-        num_gpus=rank.num_ranks if device == "cuda" else 0,
-        threads_per_rank=request.threads_per_rank,
-        commit=request.commit,
+        device=run.device,
+        num_gpus=run.rank.num_ranks if run.device == "cuda" else 0,
+        threads_per_rank=run.request.threads_per_rank,
+        commit=run.request.commit,
         update=update,
     )
-    attempts.append_event(run_folder, started)
+    attempts.append_event(run.run_folder, started)
     return started
 
 
-def _require_another_job(request: TrainingRequest, rank: Rank) -> None:
+def _require_another_job(run: RunContext) -> None:
     """Refuse to begin if Slurm has started this training more often than is allowed."""
+    request, rank = run.request, run.rank
     if request.max_num_jobs is not None and rank.job_number > request.max_num_jobs:
         raise LaunchError(
             f"{request.run}: Slurm started it {rank.job_number} times, {request.max_num_jobs} are allowed; the same "
@@ -197,15 +210,15 @@ def _require_another_job(request: TrainingRequest, rank: Rank) -> None:
         )
 
 
-def _require_same_machine(request: TrainingRequest, run_folder: Path, started: attempts.Started) -> None:
+def _require_same_machine(run: RunContext, started: attempts.Started) -> None:
     """Refuse to go on with a run on another kind of device than the attempt that its checkpoint is of."""
-    resolve_device(request.training.device)
-    *earlier, _ = [event for event in attempts.read_events(run_folder) if isinstance(event, attempts.Started)]
+    resolve_device(run.request.training.device)
+    *earlier, _ = [event for event in attempts.read_events(run.run_folder) if isinstance(event, attempts.Started)]
     if not started.update or not earlier:
         return
     if earlier[0].device != started.device:
         raise LaunchError(
-            f"{request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it began, "
+            f"{run.request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it began, "
             "or begin anew with `aiayn train --fresh`"
         )
     if earlier[-1].threads_per_rank != started.threads_per_rank:
@@ -233,24 +246,17 @@ def _log_added(path: Path) -> Iterator[None]:
         handler.close()
 
 
-def _train_from(
-    request: TrainingRequest,
-    rank: Rank,
-    stop: StopFlag,
-    line: StartLine,
-    full_path: Path | None,
-    tally: EnergyTally,
-) -> None:
+def _train_from(run: RunContext, full_path: Path | None, tally: EnergyTally) -> None:
     """Train from a full checkpoint, or from nothing, unless it is the last one; tell the other ranks."""
-    stop.agreed = stop.signal_number
-    is_stopping = stop.agreed is not None
-    is_needed = not is_stopping and not _is_finished(full_path, request)
-    start = line.agree(Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
+    run.stop.agreed = run.stop.signal_number
+    is_stopping = run.stop.agreed is not None
+    is_needed = not is_stopping and not _is_finished(full_path, run.request)
+    start = run.group.broadcast_start(Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
     if is_stopping:
         raise StopTraining
     if start.is_needed:
-        with metered(tally, request, rank, line):
-            _train_with_fairseq(request, rank, stop, start)
+        with metered(tally, run.request, run.rank, run.group):
+            _train_with_fairseq(run, start)
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
@@ -265,31 +271,30 @@ def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
     return bool(state["num_validations_without_improvement"] >= request.training.patience_epochs)
 
 
-def _train_with_fairseq(request: TrainingRequest, rank: Rank, stop: StopFlag, start: Start) -> None:
+def _train_with_fairseq(run: RunContext, start: Start) -> None:
     import fairseq_cli.train
     from fairseq.distributed import utils as distributed_utils
 
+    request, training = run.request, run.request.training
     if request.vectors_path is not None and not Path(request.vectors_path).is_file():
         raise LaunchError(f"{request.vectors_path}: no such file of vectors; make it again with `aiayn vectors`")
-    folder = Path(request.run_folder) / "checkpoints"
     keeper = CheckpointKeeper(
-        folder,
+        run.checkpoint_folder,
         num_models=request.num_models,
-        updates=request.training.updates,
-        save_interval_updates=request.training.save_interval_updates,
+        updates=training.updates,
+        save_interval_updates=training.save_interval_updates,
     )
-    vote = StopVote(stop, rank)
+    vote = StopVote(run.stop, run.rank)
     compat.install_saving(keeper.save, is_due=keeper.is_due, stop_is_requested=vote.is_carried, stop=StopTraining)
     forget_validations()
-    device = resolve_device(request.training.device)
     flags = train_flags(
-        request.training,
+        training,
         request.data,
         seed=request.seed,
-        save_folder=str(folder),
-        device=device,
-        num_ranks=rank.num_ranks,
+        save_folder=str(run.checkpoint_folder),
+        device=run.device,
+        num_ranks=run.rank.num_ranks,
         vectors_path=request.vectors_path,
     )
-    flags += rank_flags(rank, device) + (["--restore-file", start.full_path] if start.full_path else [])
+    flags += rank_flags(run.rank, run.device) + (["--restore-file", start.full_path] if start.full_path else [])
     distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)

@@ -1,4 +1,4 @@
-"""How the ranks of a job find each other, and nobody else."""
+"""The ranks of a job register in its store and in no other's, and one rank 0 trains a run at a time."""
 
 import errno
 import fcntl
@@ -7,6 +7,7 @@ import platform
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 from unittest import mock
 
@@ -14,13 +15,13 @@ import msgspec
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-import aiayn.engine.meeting
 import aiayn.engine.rank_notes
 import aiayn.engine.ranks
+import aiayn.engine.rendezvous
 import aiayn.runs.life
-from aiayn.engine.meeting import NUM_PORTS_TRIED, is_peer_loss, meet, ports_of
 from aiayn.engine.rank_notes import BusyRunError, error_noted, rank_lock
-from aiayn.engine.ranks import Rank, Start, StartLine
+from aiayn.engine.ranks import Rank, RankGroup, Start, joined_ranks
+from aiayn.engine.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.engine.train import train_rank
 from aiayn.errors import LaunchError
 from aiayn.launch.job import StopFlag
@@ -32,7 +33,7 @@ from tests.unit.test_launch import make_request
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test's meeting leave no trace in the environment."""
+    """Let a test's rendezvous leave no trace in the environment."""
     for name in ("MASTER_ADDR", "MASTER_PORT", "SLURM_RESTART_COUNT", "SUBMITIT_FOLDER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -45,7 +46,7 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         ports = [one.getsockname()[1], other.getsockname()[1]]
-    monkeypatch.setattr(aiayn.engine.meeting, "ports_of", lambda job: ports)
+    monkeypatch.setattr(aiayn.engine.rendezvous, "ports_of", lambda job: ports)
     return ports
 
 
@@ -61,60 +62,65 @@ def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(monkeypatc
     assert ports_of("100") == [5]
 
 
-def meet_with_a_child() -> TCPStore:
-    """Be rank 0, let a child be rank 1, and return rank 0's store when the child is gone."""
+def join_with_a_child() -> tuple[TCPStore, list[str]]:
+    """Be rank 0, let a child be rank 1, and return what rank 0 has when the child is gone."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            meet(1, 2, "7").set("from rank 1", os.environ["MASTER_PORT"])
+            store, _ = join(1, 2, "7")
+            store.set("from rank 1", os.environ["MASTER_PORT"])
             status = 0
         finally:
             os._exit(status)
-    store = meet(0, 2, "7")
+    joined = join(0, 2, "7")
     assert os.waitpid(child, 0)[1] == 0
-    return store
+    return joined
 
 
-def test_ranks_meet_at_the_first_port_that_nobody_has(free_ports: list[int]) -> None:
-    with socket.socket() as stranger:
+def test_ranks_join_at_the_first_free_port_and_know_each_others_hosts(free_ports: list[int]) -> None:
+    with socket.socket() as stranger:  # it takes connections, and never answers
         stranger.bind(("0.0.0.0", free_ports[0]))
         stranger.listen()
-        assert meet_with_a_child().get("from rank 1") == str(free_ports[1]).encode()
+        store, hosts = join_with_a_child()
+        assert store.get("from rank 1") == str(free_ports[1]).encode()
+        assert hosts == [platform.node()] * 2
 
 
 def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> None:
     """Another cluster on the same machine has a job of the same number, whose rank 0 was first."""
     other = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
     other.set("aiayn/job", "7 0 /the/other/runs/submitit")
-    assert meet_with_a_child().get("from rank 1") == str(free_ports[1]).encode()
-    assert not other.check(["aiayn/here/1"])
+    store, _ = join_with_a_child()
+    assert store.get("from rank 1") == str(free_ports[1]).encode()
+    assert not other.check(["aiayn/host/1"])
 
 
 def test_a_rank_without_a_rank_0_gives_up(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
-    with pytest.raises(LaunchError, match=r"no rank 0 at 127.0.0.1, ports \[\d+, \d+\], within 0 s"):
-        meet(1, 2, "7")
+    monkeypatch.setattr(aiayn.engine.rendezvous, "JOIN_SECONDS", 0.3)
+    with pytest.raises(LaunchError) as raised:
+        join(1, 2, "7")
+    assert f"rank 0 has no store at 127.0.0.1, ports {free_ports}" in str(raised.value)
 
 
 def test_rank_0_names_the_ranks_that_are_missing(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
-    with pytest.raises(
-        LaunchError, match=r"job 7: not all 3 ranks met within 0 s; missing: 1, 2; here: 0 on \S+; look"
-    ):
-        meet(0, 3, "7")
+    monkeypatch.setattr(aiayn.engine.rendezvous, "JOIN_SECONDS", 0.3)
+    with pytest.raises(LaunchError) as raised:
+        join(0, 3, "7")
+    assert "missing ranks: 1, 2;" in str(raised.value)
+    assert f"registered: rank 0 on {platform.node()};" in str(raised.value)
 
 
 def test_a_rank_that_is_missing_is_noted_for_the_driver(
     tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any attempt has begun there is nobody else to tell it."""
-    monkeypatch.setattr(aiayn.engine.meeting, "JOIN_SECONDS", 0.3)
+    monkeypatch.setattr(aiayn.engine.rendezvous, "JOIN_SECONDS", 0.3)
     rank = Rank(index=0, num_ranks=2, job="7", local_index=0)
     with pytest.raises(LaunchError):
         train_rank(make_request(tmp_path, num_ranks=2), rank, StopFlag())
     (noted,) = noted_errors(tmp_path)
-    assert f"job 7: not all 2 ranks met within 0 s; missing: 1; here: 0 on {platform.node()}; look at" in noted
+    assert "missing ranks: 1;" in noted
 
 
 def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,31 +205,61 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, mo
         pass
 
 
-def test_ranks_hear_from_rank_0_where_to_begin_by_the_store_alone(free_ports: list[int]) -> None:
-    store = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
-    ranks = [Rank(index=index, num_ranks=2, job="7", local_index=index) for index in (0, 1)]
-    first, second = (StartLine(rank, store) for rank in ranks)
-    for start in (Start(is_needed=True), Start(is_needed=True, full_path="full_00000010.pt")):
-        assert first.agree(start) is start
-        assert second.agree(None) == start
+def start_in_child(starts: list[Start | None], late_seconds: float = 0.0) -> int:
+    """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError naming rank 0."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with joined_ranks(Rank(index=1, num_ranks=2, job="7", local_index=1), "cpu") as group:
+                time.sleep(late_seconds)
+                status = 0 if [group.broadcast_start() for _ in starts] == starts else 1
+        except LaunchError as error:
+            status = 2 if f"rank 0 of 2 on {platform.node()}" in str(error) else 1
+        finally:
+            os._exit(status)
+    return child
 
 
-def test_rank_0_holds_the_store_until_the_others_have_heard_that_nothing_is_left(free_ports: list[int]) -> None:
-    store = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
-    ranks = [Rank(index=index, num_ranks=2, job="7", local_index=index) for index in (0, 1)]
-    heard: list[Start] = []
-    late = threading.Timer(0.3, lambda: heard.append(StartLine(ranks[1], store).agree(None)))
-    late.start()
-    StartLine(ranks[0], store).agree(Start(is_needed=False))
-    late.join(1.0)
-    assert heard == [Start(is_needed=False)]
+def exit_code(child: int) -> int:
+    """Return a fork's exit code."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_a_rank_0_that_says_nothing_is_named(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.ranks, "START_SECONDS", 0.2)
-    store = TCPStore("127.0.0.1", free_ports[0], is_master=True, wait_for_workers=False)
-    with pytest.raises(LaunchError, match="job 7: no word of rank 0 within 0 s: it hangs"):
-        StartLine(Rank(index=1, num_ranks=2, job="7", local_index=1), store).agree(None)
+RANK_0 = Rank(index=0, num_ranks=2, job="7", local_index=0)
+
+
+@pytest.mark.usefixtures("free_ports")
+def test_all_ranks_get_rank_0s_start() -> None:
+    starts: list[Start | None] = [Start(is_needed=True), Start(is_needed=True, full_path="full_00000010.pt")]
+    child = start_in_child(starts)
+    with joined_ranks(RANK_0, "cpu") as group:
+        assert [group.broadcast_start(start) for start in starts] == starts
+        assert exit_code(child) == 0
+
+
+@pytest.mark.usefixtures("free_ports")
+def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left() -> None:
+    child = start_in_child([Start(is_needed=False)], late_seconds=0.5)
+    with joined_ranks(RANK_0, "cpu") as group:
+        began = time.monotonic()
+        group.broadcast_start(Start(is_needed=False))
+        assert time.monotonic() - began > 0.2
+        assert exit_code(child) == 0
+
+
+@pytest.mark.usefixtures("free_ports")
+def test_a_rank_0_that_broadcasts_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aiayn.engine.ranks, "START_SECONDS", 0.5)
+    child = start_in_child([None])
+    with joined_ranks(RANK_0, "cpu"):
+        assert exit_code(child) == 2
+
+
+def test_a_rank_that_is_alone_needs_no_group() -> None:
+    alone = RankGroup(Rank(index=0, num_ranks=1, job="7", local_index=0), [platform.node()], None)
+    assert alone.broadcast_start(Start(is_needed=True)) == Start(is_needed=True)
+    assert alone.gather("sound", within_seconds=1.0) == ["sound"]
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_tells_of_another() -> None:
