@@ -156,7 +156,7 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
     attempts.append_event(tmp_path, ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
-    monkeypatch.setattr(aiayn.engine.rank_notes, "SILENT_SECONDS", 0.4)
+    monkeypatch.setattr(aiayn.engine.rank_notes, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
     monkeypatch.setattr(aiayn.runs.life, "_POLL_SECONDS", 0.01)
     error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
     refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))

@@ -59,7 +59,6 @@ class FakeJob:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often."""
     monkeypatch.setattr(aiayn.launch.local_driver, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(aiayn.launch.driver, "LOCK_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture

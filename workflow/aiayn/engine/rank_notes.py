@@ -14,7 +14,7 @@ from aiayn.engine.ranks import Rank
 from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
-from aiayn.runs.life import SILENT_SECONDS, is_beating
+from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating
 from aiayn.runs.rank_errors import note_error
 
 logger = logging.getLogger(__name__)
@@ -81,13 +81,13 @@ def _refuse_living(run_folder: Path, *, is_refused: bool) -> None:
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
-    if is_here or is_beating(run_folder, SILENT_SECONDS):
+    if is_here or is_beating(run_folder, HEARTBEAT_TIMEOUT_SECONDS):
         raise BusyRunError(
             f"{run_folder}: another process is training this run ({where}); wait for it, or end it: "
             f"`aiayn cancel {run_folder.name}`"
         )
     logger.warning(
-        f"{run_folder}: the heartbeat of the training on {where} has stood still for {SILENT_SECONDS:.0f} "
+        f"{run_folder}: the heartbeat of the training on {where} has stood still for {HEARTBEAT_TIMEOUT_SECONDS:.0f} "
         f"s: going on as if it were dead{', though its lock is still held' if is_refused else ''}"
     )
 

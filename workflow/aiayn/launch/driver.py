@@ -8,13 +8,13 @@ import contextlib
 import errno
 import fcntl
 import logging
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.ends import Tries, describe_place, judge_local_end, judge_slurm_end
@@ -30,7 +30,6 @@ from aiayn.runs.jobs import read_jobs
 from aiayn.runs.life import is_being_trained
 
 logger = logging.getLogger(__name__)
-LOCK_POLL_SECONDS = 0.5
 
 
 def drive(
@@ -40,6 +39,7 @@ def drive(
     record_path: Path,
     fresh: bool = False,
     cluster: ClusterSpec | None = None,
+    clock: Clock = MACHINE_CLOCK,
 ) -> None:
     """Bring one run to its end and copy its record to `record_path`; the launcher `slurm` needs a `cluster`.
 
@@ -49,25 +49,29 @@ def drive(
     """
     run_folder = Path(request.run_folder)
     run_folder.mkdir(parents=True, exist_ok=True)
-    with Interruption().installed() as interruption, _driver_lock(request, interruption):
+    with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
             _refuse_living_slurm_job(request, "end it before `--fresh`")
             _set_aside(run_folder)
         if not attempts.is_done(run_folder):
             if launcher != "slurm":
                 _refuse_living_slurm_job(request, "wait for it there: `--launcher slurm`")
-            _train_to_the_end(request, launcher, cluster, interruption)
+            _train_to_the_end(request, launcher, cluster, interruption, clock)
     # Not copied byte by byte: what it names is named from where it lies.
     write_record(read_train_record(run_folder / attempts.DONE_NAME, run_folder.parent), record_path)
     logger.info(f"{request.run}: done, record {record_path}")
 
 
 def _train_to_the_end(
-    request: TrainingRequest, launcher: str, cluster: ClusterSpec | None, interruption: Interruption
+    request: TrainingRequest,
+    launcher: str,
+    cluster: ClusterSpec | None,
+    interruption: Interruption,
+    clock: Clock,
 ) -> None:
     """Let one job follow the other until the run is done, or must not go on."""
     run_folder = Path(request.run_folder)
-    slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption)
+    slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption, clock)
     code_folder = None
     if launcher == "local":
         code = choose_code(request)  # once a driver: later jobs run it, too
@@ -96,7 +100,7 @@ def _train_to_the_end(
 
 
 @contextlib.contextmanager
-def _driver_lock(request: TrainingRequest, interruption: Interruption) -> Iterator[None]:
+def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Clock) -> Iterator[None]:
     """Let one driver at a time look and submit; freed by the system when its owner dies."""
     with (Path(request.run_folder) / attempts.DRIVER_LOCK_NAME).open("w") as lock:
         has_said = False
@@ -105,7 +109,7 @@ def _driver_lock(request: TrainingRequest, interruption: Interruption) -> Iterat
                 logger.info(f"{request.run}: another driver is at work on this run; waiting for it")
                 has_said = True
             interruption.raise_if_any(f"{request.run}: another driver goes on with it")
-            time.sleep(LOCK_POLL_SECONDS)
+            clock.pause(STEP_SECONDS)
         yield
 
 

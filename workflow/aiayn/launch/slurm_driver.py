@@ -8,11 +8,11 @@ import contextlib
 import logging
 import math
 import platform
-import time
 from pathlib import Path
 
 import msgspec
 
+from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.ends import JobEnd, has_begun
@@ -22,11 +22,12 @@ from aiayn.launch.progress import ProgressLine
 from aiayn.launch.run_code import RunCode, choose_code
 from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, has_slurm, release_job
 from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
-from aiayn.launch.unseen import STEP_SECONDS, is_training_unseen
 from aiayn.launch.waiting import waiting_advice
 from aiayn.provenance import utc_now
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
+from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating
+from aiayn.runs.locks import is_held
 from aiayn.runs.rank_errors import forget_noted_errors
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,10 @@ REPEAT_SECONDS = 600.0  # between two lines that say the same
 class SlurmDriver:
     """The part of one training's driver that speaks with Slurm."""
 
-    def __init__(self, request: TrainingRequest, cluster: ClusterSpec, interruption: Interruption) -> None:
+    def __init__(
+        self, request: TrainingRequest, cluster: ClusterSpec, interruption: Interruption, clock: Clock = MACHINE_CLOCK
+    ) -> None:
+        self._clock = clock
         self._request = request
         self._cluster = cluster
         self._interruption = interruption
@@ -79,8 +83,8 @@ class SlurmDriver:
         living = self._living(self._ask_queue())
         if living:
             self._attach(living[-1])
-        elif self._is_training_unseen(GRACE_SECONDS if self._has_open_attempt() else 0.0):
-            self._wait_for_unseen()
+        elif self._is_alive_outside_queue(GRACE_SECONDS if self._has_open_attempt() else 0.0):
+            self._wait_outside_queue()
         else:
             if not self._has_its_record():
                 self._tell(f"it is done, but its {attempts.DONE_NAME} is gone: a job writes it anew")
@@ -92,12 +96,12 @@ class SlurmDriver:
 
     def _has_its_record(self) -> bool:
         """Return False if a run has told that it is done, and its record does not come; then it takes two minutes."""
-        deadline = time.monotonic() + RECORD_SECONDS
+        deadline = self._clock.now() + RECORD_SECONDS
         while not self._is_done():
             last = next(reversed(attempts.read_events(self._run_folder)), None)
             if not isinstance(last, attempts.Ended) or last.outcome != "done":
                 return True
-            if time.monotonic() >= deadline:
+            if self._clock.now() >= deadline:
                 return False
             self._pause(STEP_SECONDS)
         return True
@@ -197,13 +201,13 @@ class SlurmDriver:
             if ended:
                 self._settle(SETTLE_SECONDS)
                 return JobEnd(job=job, state=ended[-1].state)
-            if not self._is_training_unseen(self._grace_seconds(job)) and not self._living(self._ask_queue()):
+            if not self._is_alive_outside_queue(self._grace_seconds(job)) and not self._living(self._ask_queue()):
                 return JobEnd(job=job, state="")
 
     def _settle(self, seconds: float) -> None:
         """Give the file system time to show what the job wrote last."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and not self._is_done() and not self._has_told_its_end():
+        deadline = self._clock.now() + seconds
+        while self._clock.now() < deadline and not self._is_done() and not self._has_told_its_end():
             self._pause(STEP_SECONDS)
 
     def _has_told_its_end(self) -> bool:
@@ -222,12 +226,30 @@ class SlurmDriver:
             return seconds
         return 0.0
 
-    def _is_training_unseen(self, seconds: float) -> bool:
-        return is_training_unseen(self._run_folder, seconds, self._pause)
+    def _is_alive_outside_queue(self, seconds: float) -> bool:
+        """Return whether rank 0 of the run, which is not done, has a heartbeat; it takes so many seconds to say no.
 
-    def _wait_for_unseen(self) -> None:
+        The controller may have lost the job (killed while that was seconds old), slurmd may be out of its reach, or it
+        is no Slurm job at all. A lock that is held proves nothing, as on NFS 3 that of a machine that crashed stays
+        until it has booted again; but its owner's heartbeat is waited for longer.
+        """
+        lock_path = self._run_folder / attempts.RANK_LOCK_NAME
+        for timeout_seconds in (seconds, HEARTBEAT_TIMEOUT_SECONDS - seconds):
+            if self._is_done():
+                return False
+            if is_beating(self._run_folder, timeout_seconds, self._clock, self._end_if_interrupted):
+                return not self._is_done()
+            if not is_held(lock_path):
+                return False
+        logger.warning(
+            f"{lock_path}: locked, but not touched for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s; taken for the lock of a "
+            "machine that went down"
+        )
+        return False
+
+    def _wait_outside_queue(self) -> None:
         self._tell("a job trains this run of which squeue knows nothing; waiting for its end")
-        while not self._is_done() and self._is_training_unseen(GRACE_SECONDS):
+        while not self._is_done() and self._is_alive_outside_queue(GRACE_SECONDS):
             self._pause(self._cluster.poll_seconds)
 
     def _tend(self, queued: QueuedJob, living: list[QueuedJob]) -> None:
@@ -255,20 +277,17 @@ class SlurmDriver:
 
     def _tell(self, news: str) -> None:
         told, told_at = self._told
-        if news != told or time.monotonic() - told_at > REPEAT_SECONDS:
+        if news != told or self._clock.now() - told_at > REPEAT_SECONDS:
             logger.info(f"{self._request.run}: {news}")
-            self._told = (news, time.monotonic())
+            self._told = (news, self._clock.now())
 
     def _pause(self, seconds: float) -> None:
         """Wait, and end the driver as soon as it gets a signal; the job runs on."""
-        deadline = time.monotonic() + seconds
-        while True:
-            self._interruption.raise_if_any(
-                f"{self._request.run}: its Slurm job goes on without this driver; the same command attaches to it: "
-                f"`{self._request.command}`; to end it: `aiayn cancel {self._request.run}`, or "
-                f"`scancel --name={self._request.run}`"
-            )
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            time.sleep(min(left, STEP_SECONDS))
+        self._clock.pause(seconds, self._end_if_interrupted)
+
+    def _end_if_interrupted(self) -> None:
+        self._interruption.raise_if_any(
+            f"{self._request.run}: its Slurm job goes on without this driver; the same command attaches to it: "
+            f"`{self._request.command}`; to end it: `aiayn cancel {self._request.run}`, or "
+            f"`scancel --name={self._request.run}`"
+        )

@@ -1,16 +1,17 @@
 """Signs of life of a run's rank 0, as far as this machine sees them: its lock, its process number, its heartbeat."""
 
 import datetime
-import time
+from collections.abc import Callable
 from pathlib import Path
 
+from aiayn.clock import MACHINE_CLOCK, Clock
 from aiayn.runs.attempts import HEARTBEAT_SECONDS, RANK_LOCK_NAME, heartbeat
 from aiayn.runs.locks import is_held
 
 BEATS_SECONDS = 3 * HEARTBEAT_SECONDS  # after which one who lives has been seen
-# After so long a silence nobody lives who holds the lock, or whose lock does not tell: fifteen beats, so that neither a
-# slow file system nor a file's attributes out of a client's memory are taken for an end.
-SILENT_SECONDS = 60.0
+# Without a heartbeat for so long rank 0 is dead, even if its lock is held or cannot be seen: fifteen beats, so that
+# neither a slow file system nor file attributes in a client's cache are taken for an end.
+HEARTBEAT_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
@@ -40,12 +41,16 @@ def last_beat(run_folder: Path) -> str | None:
     return datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat(timespec="seconds")
 
 
-def is_beating(run_folder: Path, seconds: float) -> bool:
-    """Return whether rank 0 touches its lock within so many seconds; no clock of another machine matters for that."""
-    before = heartbeat(run_folder)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+def is_beating(
+    run_folder: Path, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
+) -> bool:
+    """Return whether rank 0 touches its lock within so many seconds; no clock of another machine matters for that.
+
+    `check` is called while waiting, and may raise to end it.
+    """
+    before, deadline = heartbeat(run_folder), clock.now() + seconds
+    while clock.now() < deadline:
+        clock.pause(_POLL_SECONDS, check)
         if heartbeat(run_folder) != before:
             return True
     return False

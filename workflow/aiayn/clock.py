@@ -1,0 +1,25 @@
+"""The time as code that waits sees it, so that a test can give one in which waiting takes none."""
+
+import time
+from collections.abc import Callable
+
+STEP_SECONDS = 0.5  # after which a pause looks whether it is to end
+
+
+class Clock:
+    """The machine's own time."""
+
+    def now(self) -> float:
+        """Return seconds that only grow."""
+        return time.monotonic()
+
+    def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
+        """Wait; `check` is called before, every STEP_SECONDS, and after, and may raise to end the pause."""
+        deadline = self.now() + seconds
+        check()
+        while (left := deadline - self.now()) > 0:
+            time.sleep(min(left, STEP_SECONDS))
+            check()
+
+
+MACHINE_CLOCK = Clock()
