@@ -13,22 +13,17 @@ import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from aiayn.errors import LaunchError
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
+from aiayn.launch.job import TrainingJob, TrainingRequest
 from aiayn.launch.prologue import prologue_lines
 from aiayn.machine import gpu_names
+from aiayn.runs.jobs import LAUNCHERS
 
-__all__ = [
-    "ALLOCATOR_ENVIRONMENT", "LAUNCHERS", "Launcher", "StopFlag", "SubmissionError", "TrainingJob", "TrainingRequest",
-    "sbatch_text", "submit", "submit_to_slurm",
-]  # fmt: skip
-Launcher = Literal["local", "debug", "slurm"]
-LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
 # glibc gives freed tensors back to the system and faults their pages in again at every update; what that costs on a CPU
 # tests/benchmarks/bench_allocator.py prints.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}

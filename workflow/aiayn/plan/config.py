@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from aiayn.errors import UsageError
-from aiayn.plan.machine import LAUNCHERS
+from aiayn.runs.jobs import LAUNCHERS
 from aiayn.spec import Overrides, ScaleSpec, convert_scale, read_scale, read_scale_document
 from aiayn.training_spec import PRECISIONS
 
@@ -73,7 +73,7 @@ def positive(text: str) -> int:
 def add_launcher_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the flag that says where trainings run, for whoever then asks `choose_launcher`."""
     parser.add_argument(
-        "--launcher", choices=LAUNCHERS,
+        "--launcher", choices=[name for name in LAUNCHERS if name != "debug"],
         help="where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a cluster "
         "is named; else local)",
     )  # fmt: skip

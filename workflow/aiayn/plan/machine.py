@@ -21,7 +21,6 @@ from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
 from aiayn.training_spec import Precision, TrainingSpec
 
-LAUNCHERS = ("slurm", "local")
 PRICE_FLAG = "--dollars-per-gpu-hour"
 
 

@@ -4,12 +4,15 @@ Only a driver writes it, under its lock; what the job itself did stands in attem
 """
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from aiayn.json_lines import append_json_line, read_json_lines
 
 JOBS_NAME = "jobs.jsonl"
+Launcher = Literal["local", "debug", "slurm"]
+LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
 
 
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,8 +27,8 @@ EXAMPLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn train`."""
-    from aiayn.launch.submit import LAUNCHERS
     from aiayn.plan.config import add_override_arguments, positive
+    from aiayn.runs.jobs import LAUNCHERS
 
     parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
     parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
