@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 from aiayn.records import TrainRecord
-from aiayn.runs.attempts import DONE_NAME, Event, Started, read_events, read_progress
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.log import read_log_tail
 from aiayn.spec import TrainingSpec
 
 Status = Literal["finished", "outdated", "running", "failed", "stopped", "lost", "missing"]
@@ -82,8 +83,8 @@ def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunSt
         reason = "its record is not there; run `snakemake`"
         return RunState(status="finished", run=folder.name, update=last.update, updates=updates, reason=reason)
     if isinstance(last, Started):
-        progress = read_progress(folder)
-        update = last.update if progress is None else max(last.update, progress.update)
+        log = read_log_tail(folder / LOG_NAME)
+        update = max(last.update, (log and log.update) or 0)
         reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end noted"
         return RunState(status="running", run=folder.name, update=update, updates=updates, reason=reason)
     status = STATUS_BY_OUTCOME.get(last.outcome, "lost")

@@ -5,7 +5,6 @@ checkpoint's digest is of its tensors, which take torch to read: it is told as r
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,7 +25,7 @@ from aiayn.records import (
     read_record,
     read_train_record,
 )
-from aiayn.runs.attempts import LOG_NAME, Event, Started, read_events
+from aiayn.runs.attempts import LOG_NAME, Ended, Started, pair_events, read_events
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
 from analysis.runs import find_run_state
 from paper_tables.evaluations import expand_trainings
@@ -118,7 +117,7 @@ def _trace_seed(
         run=state.run,
         value=value,
         signature=signature,
-        attempts=[] if run_folder is None else _attempts(read_events(run_folder)),
+        attempts=[] if run_folder is None else [_attempt(*pair) for pair in pair_events(read_events(run_folder))],
         log_line=None if log_path is None or not log_path.is_file() else last_update_line(log_path),
         hypotheses=_trace_hypotheses(records.get("decode")),
         checkpoint=_trace_checkpoint(records.get("average")),
@@ -191,22 +190,13 @@ def _trace_checkpoint(checkpoint: Record | None) -> CheckpointTrace | None:
     )
 
 
-def _attempts(events: Sequence[Event]) -> list[Attempt]:
-    attempts: list[Attempt] = []
-    for event in events:
-        if isinstance(event, Started):
-            attempts.append(
-                Attempt(
-                    attempt=event.attempt, started=event.time, ended="", host=event.host, device=event.device,
-                    job=event.job, commit=event.commit, first_update=event.update, last_update=None, outcome="",
-                    reason="",
-                )
-            )  # fmt: skip
-        elif attempts:
-            attempts[-1] = msgspec.structs.replace(
-                attempts[-1], ended=event.time, last_update=event.update, outcome=event.outcome, reason=event.reason
-            )
-    return attempts
+def _attempt(started: Started, ended: Ended | None) -> Attempt:
+    return Attempt(
+        attempt=started.attempt, started=started.time, ended=ended.time if ended else "", host=started.host,
+        device=started.device, job=started.job, commit=started.commit, first_update=started.update,
+        last_update=ended.update if ended else None, outcome=ended.outcome if ended else "",
+        reason=ended.reason if ended else "",
+    )  # fmt: skip
 
 
 def _step(verb: str, path: Path) -> Step:

@@ -4,7 +4,6 @@ import errno
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from aiayn.errors import RecordError
@@ -20,11 +19,9 @@ from aiayn.runs.attempts import (
     close_lost_attempt,
     end_attempt,
     is_done,
-    log_tail,
     newest_update,
     open_attempt,
     read_events,
-    read_progress,
     seconds_between,
     summarise_attempts,
 )
@@ -122,11 +119,6 @@ def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
     assert [last.log_tail[0], last.log_tail[-1], len(last.log_tail)] == ["line 61", "x" * 500, 40]
 
 
-def test_the_tail_of_a_huge_log_is_read_from_its_end(tmp_path: Path) -> None:
-    write_log(tmp_path, "\n".join(f"{number:09d}" for number in range(200_000)))
-    assert log_tail(tmp_path, 2) == ["000199998", "000199999"]
-
-
 def test_seconds_are_summed_over_attempts() -> None:
     """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for nothing."""
     events: list[Event] = [
@@ -169,21 +161,6 @@ def test_a_record_that_a_network_file_system_still_calls_absent_is_seen(
 
 def test_seconds_between_times() -> None:
     assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
-
-
-def statistics(update: int, loss: str) -> str:
-    """Return a line of statistics as fairseq writes it."""
-    return f'2026-01-01 12:00:00 | INFO | train_inner | {{"num_updates": "{update}", "loss": "{loss}", "ups": "2.5"}}\n'
-
-
-def test_progress_is_the_newest_whole_line_of_statistics(tmp_path: Path) -> None:
-    assert read_progress(tmp_path) is None
-    write_log(tmp_path, "no statistics\n")
-    assert read_progress(tmp_path) is None
-    write_log(tmp_path, statistics(10, "8.5") + statistics(20, "8.25") + "other\n" + statistics(30, "8")[:-20])
-    progress = read_progress(tmp_path)
-    assert progress is not None
-    assert msgspec.structs.astuple(progress) == (20, 8.25, 2.5, 0.0)
 
 
 def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import aiayn.runs.logs
 from aiayn.__main__ import main
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, append_event
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
-from aiayn.runs.logs import follow, in_words, last_lines, newest_log
+from aiayn.runs.log import last_lines, read_end
+from aiayn.runs.logs import follow, in_words, newest_log
 from tests.run_folders import (
     ended,
     job_output,
@@ -125,11 +126,14 @@ def test_a_line_of_thousands_of_characters_is_cut() -> None:
 def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("".join(f"{number} {'x' * 1000}\n" for number in range(500)) + "torn", encoding="utf-8")
-    lines, position = last_lines(path, 3)
-    assert [line.split(" ")[0] for line in lines] == ["497", "498", "499"]
-    assert path.read_bytes()[position:] == b"torn"
-    assert last_lines(path, 0)[0] == []
-    assert len(last_lines(path, 1000)[0]) == 500
+    end = read_end(path, 3)
+    assert [line.split(" ")[0] for line in end.lines] == ["497", "498", "499"]
+    assert path.read_bytes()[end.torn_at :] == b"torn"
+    assert end.torn == "torn"
+    assert read_end(path, 0).lines == []
+    assert len(read_end(path, 1000).lines) == 500
+    assert [line.split(" ")[0] for line in last_lines(path, 2)] == ["499", "torn"]
+    assert last_lines(tmp_path / "no such log", 2) == []
 
 
 def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,13 +14,13 @@ from aiayn.launch.prologue import prologue_failure
 from aiayn.runs import attempts
 from aiayn.runs.job_output import newest_output, output_path
 from aiayn.runs.jobs import read_jobs
+from aiayn.runs.log import last_lines
 from aiayn.runs.rank_errors import noted_errors
 
 logger = logging.getLogger(__name__)
 TRIES_WITHOUT_PROGRESS = 3
 TRIES_WITHOUT_BEGINNING = 2
 SHOWN_LINES = 15  # of a failed run's log
-_MOST_SHOWN_BYTES = 64 * 1024
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,8 +156,4 @@ def _job_output(run_folder: Path, job: str = "") -> list[str]:
     job = job or (jobs[-1].job if jobs else "")
     own_path = output_path(run_folder, job)
     path = own_path if own_path.exists() and own_path.stat().st_size else newest_output(run_folder)
-    if path is None:
-        return []
-    with path.open("rb") as output:
-        output.seek(max(0, path.stat().st_size - _MOST_SHOWN_BYTES))
-        return output.read().decode("utf-8", errors="replace").rstrip("\n").split("\n")
+    return [] if path is None else last_lines(path, SHOWN_LINES)

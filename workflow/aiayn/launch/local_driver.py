@@ -22,6 +22,7 @@ from aiayn.provenance import utc_now
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from aiayn.runs.life import is_being_trained
+from aiayn.runs.log import read_log_tail
 from aiayn.runs.rank_errors import forget_noted_errors
 
 logger = logging.getLogger(__name__)
@@ -73,9 +74,9 @@ def _wait(
                 logger.info(f"{request.run}: {interruption.name}; saving before the end")
             terminate()
             passed_on_at = time.monotonic()
-        line.show(attempts.read_progress(run_folder))
+        line.show(read_log_tail(run_folder / attempts.LOG_NAME))
         time.sleep(POLL_SECONDS)
-    line.finish(attempts.read_progress(run_folder))
+    line.show(read_log_tail(run_folder / attempts.LOG_NAME), is_last=True)
 
 
 def _terminate_local_job(job: Any) -> None:

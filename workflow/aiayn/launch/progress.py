@@ -1,54 +1,55 @@
-"""One line a training: where it is, how fast, how long it still takes; rewritten on a terminal, spaced out in a log."""
+"""How far a training is, by tqdm: one line that is rewritten on a terminal, a line every half minute in a log."""
 
 import contextlib
-import datetime
 import sys
-import time
 
-from aiayn.runs.attempts import Progress
+from tqdm import tqdm
+
+from aiayn.runs.log import LogTail
 
 SECONDS_BETWEEN_LINES = 30.0
+tqdm.monitor_interval = 0  # no thread in a driver, which forks
+
+
+class _Stream:
+    """Standard error as tqdm writes to it: whole lines in a log, and no error once its reader (`| tee`) is gone."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+
+    def write(self, text: str) -> None:
+        """Print a line, or what rewrites one."""
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text if self._is_terminal else f"{line}\n" if (line := text.strip()) else "")
+
+    def flush(self) -> None:
+        """Let it be seen."""
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
 
 
 class ProgressLine:
-    """Shows the progress of one run on standard error."""
+    """Shows the progress of one run on standard error; pace and time left are of this driver's own time."""
 
     def __init__(self, run: str, updates: int) -> None:
-        self.run = run
-        self.updates = updates
-        self._shown_at = 0.0
-        self._first: tuple[float, int] | None = None
-        self._is_terminal = sys.stderr.isatty()
+        self._run = run
+        self._updates = updates
+        self._bar: tqdm[object] | None = None
 
-    def show(self, progress: Progress | None) -> None:
-        """Show progress if it is time to."""
-        if progress is None:
+    def show(self, log: LogTail | None, *, is_last: bool = False) -> None:
+        """Show what a log's end tells if it is time to, or for the last time."""
+        if log is None or log.update is None:
             return
-        now = time.monotonic()
-        if self._first is None or progress.update < self._first[1]:  # a resumed run begins below where it was killed
-            self._first = (now, progress.update)
-        if now - self._shown_at >= (1.0 if self._is_terminal else SECONDS_BETWEEN_LINES):
-            self._shown_at = now
-            ending = "\r" if self._is_terminal else "\n"
-            _print(self.text(progress, now), ending)
-
-    def finish(self, progress: Progress | None) -> None:
-        """End the line."""
-        if progress is not None:
-            _print(self.text(progress, time.monotonic()), "\n")
-
-    def text(self, progress: Progress, now: float) -> str:
-        """Return the line; the time left is from this driver's own clock, from the first line it saw."""
-        first_time, first_update = self._first or (now, progress.update)
-        rate = (progress.update - first_update) / (now - first_time) if now > first_time else 0.0
-        rate = rate or progress.updates_per_second
-        left = datetime.timedelta(seconds=round((self.updates - progress.update) / rate)) if rate > 0 else "unknown"
-        return (
-            f"{self.run}: update {progress.update}/{self.updates}, loss {progress.loss_bits:.2f} bits, "
-            f"{rate:.2f} updates/s, {progress.target_tokens_per_second:.0f} target tokens/s, ETA {left}"
-        )
-
-
-def _print(text: str, ending: str) -> None:
-    with contextlib.suppress(OSError):  # Ctrl-C also ends the `tee` behind a driver, which must live to see its job end
-        print(text, end=ending, file=sys.stderr, flush=True)
+        if self._bar is not None and log.update < self._bar.n:  # resumed from before where it was killed
+            self._bar.close()
+            self._bar = None
+        if self._bar is None:
+            self._bar = tqdm(
+                total=self._updates, initial=log.update, desc=self._run, unit="update", file=_Stream(), ascii=True,
+                dynamic_ncols=sys.stderr.isatty(), mininterval=1.0 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
+            )  # fmt: skip
+        told = f"loss {log.loss_bits:.2f} bits, {log.target_tokens_per_second:.0f} target tokens/s"
+        self._bar.set_postfix_str(told, refresh=False)
+        self._bar.update(log.update - self._bar.n)
+        if is_last:
+            self._bar.close()

@@ -28,6 +28,7 @@ from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating
 from aiayn.runs.locks import is_held
+from aiayn.runs.log import read_log_tail
 from aiayn.runs.rank_errors import forget_noted_errors
 
 logger = logging.getLogger(__name__)
@@ -267,7 +268,7 @@ class SlurmDriver:
         """Say once what became of the job, which is among those of its name that live; of one that runs, how far."""
         if queued.state == "RUNNING":
             self._tell(f"job {queued.job} runs on {queued.node}")
-            self._line.show(attempts.read_progress(self._run_folder))
+            self._line.show(read_log_tail(self._run_folder / attempts.LOG_NAME))
             return
         reason = "" if queued.reason in ("", "None") else f" ({queued.reason})"
         advice = waiting_advice(queued, living)

@@ -5,8 +5,8 @@ is closed by the next attempt, outcome `lost`, at the time of the run's last log
 """
 
 import datetime
-import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from aiayn.errors import RecordError
 from aiayn.json_lines import append_json_line, read_json_lines
 from aiayn.provenance import utc_now
 from aiayn.records import Energy, total_energy
+from aiayn.runs.log import last_lines
 
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
@@ -121,7 +122,7 @@ def close_lost_attempt(run_folder: Path, *, update: int) -> None:
             update=update,
             outcome="lost",
             reason=reason,
-            log_tail=log_tail(run_folder),
+            log_tail=_log_tail(run_folder),
         ),
     )
 
@@ -139,7 +140,6 @@ def end_attempt(
     started = open_attempt(read_events(run_folder))
     if started is None:
         raise RecordError(f"{run_folder / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
-    tail = log_tail(run_folder)
     append_event(
         run_folder,
         Ended(
@@ -148,7 +148,7 @@ def end_attempt(
             update=update,
             outcome=outcome,
             reason=reason,
-            log_tail=tail,
+            log_tail=_log_tail(run_folder),
             energy=energy,
         ),
     )
@@ -169,63 +169,36 @@ def newest_update(run_folder: Path) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
-def log_tail(run_folder: Path, num_lines: int = LOG_TAIL_LINES) -> list[str]:
+def _log_tail(run_folder: Path) -> list[str]:
     """Return the last lines of the run's log, long ones cut."""
-    path = run_folder / LOG_NAME
-    if not path.exists():
-        return []
-    with path.open("rb") as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - 200 * 1024))
-        lines = log.read().decode("utf-8", errors="replace").split("\n")
-    return [line[:500] for line in lines if line][-num_lines:]
+    return [line[:500] for line in last_lines(run_folder / LOG_NAME, LOG_TAIL_LINES)]
 
 
-def summarise_attempts(events: list[Event], *, until: str | None = None) -> AttemptSummary:
-    """Sum seconds over all attempts; an open one counts until `until` (UTC), or not at all."""
-    wall_seconds = gpu_seconds = 0.0
-    num_attempts = 0
-    energy = total_energy(event.energy for event in events if isinstance(event, Ended))
-    started: Started | None = None
+def pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:
+    """Return each attempt as its start and its end, None for an open one."""
+    attempts: list[tuple[Started, Ended | None]] = []
     for event in events:
         if isinstance(event, Started):
-            started, num_attempts = event, num_attempts + 1
-        elif started is not None:
-            seconds = seconds_between(started.time, event.time)
-            wall_seconds, gpu_seconds = wall_seconds + seconds, gpu_seconds + seconds * started.num_gpus
-            started = None
-    if started is not None and until is not None:
-        seconds = seconds_between(started.time, until)
-        wall_seconds, gpu_seconds = wall_seconds + seconds, gpu_seconds + seconds * started.num_gpus
-    return AttemptSummary(num_attempts=num_attempts, wall_seconds=wall_seconds, gpu_seconds=gpu_seconds, energy=energy)
+            attempts.append((event, None))
+        elif attempts and attempts[-1][1] is None:
+            attempts[-1] = (attempts[-1][0], event)
+    return attempts
+
+
+def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
+    """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not at all."""
+    attempts = pair_events(events)
+    times = [(started, ended.time) for started, ended in attempts if ended is not None]
+    if attempts and attempts[-1][1] is None and until is not None:
+        times.append((attempts[-1][0], until))
+    return AttemptSummary(
+        num_attempts=len(attempts),
+        wall_seconds=sum((seconds_between(started.time, end) for started, end in times), 0.0),
+        gpu_seconds=sum((seconds_between(started.time, end) * started.num_gpus for started, end in times), 0.0),
+        energy=total_energy(ended.energy for _, ended in attempts if ended is not None),
+    )
 
 
 def seconds_between(begin: str, end: str) -> float:
     """Return the seconds from one ISO 8601 time to another."""
     return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest line of statistics in fairseq's JSON log; `loss_bits` as fairseq prints it (base 2)."""
-
-    update: int
-    loss_bits: float
-    updates_per_second: float
-    target_tokens_per_second: float
-
-
-def read_progress(run_folder: Path) -> Progress | None:
-    """Return the newest training statistics of the log, or nothing if there are none yet."""
-    for line in reversed(log_tail(run_folder)):
-        _, is_statistics, statistics = line.partition("| train_inner | ")
-        if is_statistics:
-            try:
-                values = json.loads(statistics)
-                return Progress(
-                    update=int(values["num_updates"]),
-                    loss_bits=float(values["loss"]),
-                    updates_per_second=float(values.get("ups", 0)),
-                    target_tokens_per_second=float(values.get("wps", 0)),
-                )
-            except (ValueError, KeyError):
-                continue  # a torn line; the one before is whole
-    return None

@@ -2,17 +2,17 @@
 
 import datetime
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from aiayn.runs.attempts import LOG_NAME
-
 HEAD_BYTES = 64 * 1024
-TAIL_BYTES = 200 * 1024
+NUM_TAIL_LINES = 400
 NUM_STATISTICS_FOR_SPEED = 50
+_BLOCK_BYTES = 1 << 16
 _MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
 _ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"  # fairseq prints all its settings first
 # `engine.train` sets this form: time | level | logger | message, in this machine's own time zone.
@@ -63,29 +63,56 @@ def read_statistics(line: LogLine, logger: str) -> dict[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
-def read_max_update(run_folder: Path) -> int | None:
+def read_max_update(path: Path) -> int | None:
     """Return the number of updates that fairseq was asked for, None before its first line."""
     try:
-        with (run_folder / LOG_NAME).open("rb") as log:
+        with path.open("rb") as log:
             match = _MAX_UPDATE.search(log.read(HEAD_BYTES))
     except FileNotFoundError:
         return None
     return int(match[1]) if match else None
 
 
-def read_log_tail(run_folder: Path) -> LogTail | None:
+class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The last whole lines of a file, and after them, from byte `torn_at` on, one that is still written, or ''."""
+
+    lines: list[str]
+    torn: str
+    torn_at: int
+
+
+def read_end(path: Path, num_lines: int) -> FileEnd:
+    """Return the last lines of a file, of which no more is read than they need."""
+    with path.open("rb") as file:
+        size = position = file.seek(0, os.SEEK_END)
+        blocks: list[bytes] = []
+        while position > 0 and sum(block.count(b"\n") for block in blocks) <= num_lines:
+            step = min(_BLOCK_BYTES, position)
+            position -= step
+            file.seek(position)
+            blocks.insert(0, file.read(step))
+    *whole, torn = b"".join(blocks).split(b"\n")
+    kept = whole[max(0, len(whole) - num_lines) :] if num_lines else []
+    lines = [line.decode("utf-8", errors="replace") for line in kept]
+    return FileEnd(lines=lines, torn=torn.decode("utf-8", errors="replace"), torn_at=size - len(torn))
+
+
+def last_lines(path: Path, num_lines: int) -> list[str]:
+    """Return the last lines of a file that are not empty, also one that was never ended; none without the file."""
+    try:
+        end = read_end(path, num_lines)
+    except FileNotFoundError:
+        return []
+    return [line for line in (*end.lines, end.torn) if line][-num_lines:]
+
+
+def read_log_tail(path: Path) -> LogTail | None:
     """Return what the log's end tells, None without a log."""
     try:
-        with (run_folder / LOG_NAME).open("rb") as log:
-            size = log.seek(0, 2)
-            log.seek(max(0, size - TAIL_BYTES))
-            lines = log.read().decode("utf-8", errors="replace").split("\n")
-            modified = datetime.datetime.fromtimestamp((run_folder / LOG_NAME).stat().st_mtime, datetime.UTC)
+        modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:
         return None
-    if size > TAIL_BYTES:
-        lines = lines[1:]  # torn by where reading began
-    tail = LogTail(lines=[line for line in lines if line], modified=modified.isoformat(timespec="seconds"))
+    tail = LogTail(lines=last_lines(path, NUM_TAIL_LINES), modified=modified.isoformat(timespec="seconds"))
     return msgspec.structs.replace(tail, **_newest_statistics(tail.lines))
 
 

@@ -11,13 +11,12 @@ from aiayn.errors import RecordError
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
 from aiayn.runs.job_output import newest_output, output_path, unbegun_job
 from aiayn.runs.jobs import JOBS_NAME, SubmittedJob, read_jobs
-from aiayn.runs.log import LogLine, read_statistics, split_line
+from aiayn.runs.log import LogLine, read_end, read_statistics, split_line
 from aiayn.runs.rank_errors import noted_errors
 
 POLL_SECONDS = 0.5
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
 MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8,000
-_BLOCK_BYTES = 1 << 16
 
 
 def newest_log(run_folder: Path) -> Path:
@@ -48,32 +47,17 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
     has_log = path.name == LOG_NAME
     if not has_log:
         note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
-    yield from last_lines(path, num_lines)[0]
+    yield from read_end(path, num_lines).lines
     job = unbegun_job(read_events(run_folder), read_jobs(run_folder))
     if job is None or is_done(run_folder):
         return
     path = output_path(run_folder, job.job)
     if has_log and path.exists():
         note(f"== job {job.job} has begun no attempt; it printed, in {path}:")
-        for line in last_lines(path, num_lines)[0]:
+        for line in read_end(path, num_lines).lines:
             note(line)
     for error in noted_errors(run_folder):
         note(f"== {error}")
-
-
-def last_lines(path: Path, num_lines: int) -> tuple[list[str], int]:
-    """Return the last whole lines of a file, read from its end, and where the line begins that is still written."""
-    with path.open("rb") as log:
-        size = position = log.seek(0, os.SEEK_END)
-        blocks: list[bytes] = []
-        while position > 0 and sum(block.count(b"\n") for block in blocks) <= num_lines:
-            step = min(_BLOCK_BYTES, position)
-            position -= step
-            log.seek(position)
-            blocks.insert(0, log.read(step))
-    *whole, torn = b"".join(blocks).split(b"\n")
-    kept = whole[max(0, len(whole) - num_lines) :] if num_lines else []
-    return [line.decode("utf-8", errors="replace") for line in kept], size - len(torn)
 
 
 def in_words(line: str) -> str:
@@ -205,9 +189,9 @@ class _GrowingFile:
         self._open: IO[bytes] | None = None
         self._first: list[str] = []
         if path.exists():
-            self._first, position = last_lines(path, num_lines)
-            self._open = path.open("rb")
-            self._open.seek(position)
+            end = read_end(path, num_lines)
+            self._first, self._open = end.lines, path.open("rb")
+            self._open.seek(end.torn_at)
 
     def new_lines(self) -> Iterable[str]:
         """Yield the lines that were completed since the last call."""

@@ -17,12 +17,14 @@ from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     DONE_NAME,
     DRIVER_LOCK_NAME,
+    LOG_NAME,
     RANK_LOCK_NAME,
     Ended,
     Event,
     Started,
     is_done,
     newest_update,
+    pair_events,
     read_events,
     summarise_attempts,
 )
@@ -30,8 +32,7 @@ from aiayn.runs.job_output import output_path, unbegun_job
 from aiayn.runs.jobs import SubmittedJob, read_jobs
 from aiayn.runs.life import last_beat
 from aiayn.runs.locks import is_held
-from aiayn.runs.log import LogTail, read_log_tail, read_max_update
-from aiayn.runs.logs import last_lines
+from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
 from aiayn.runs.rank_errors import noted_errors
 from aiayn.runs.state import ALIVE_STATES, Evidence, State, is_slurm_run, judge_state
@@ -149,7 +150,7 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
         RecordError: if one of its files is damaged, or it has none.
     """
     events = read_events(folder)
-    log = read_log_tail(folder)
+    log = read_log_tail(folder / LOG_NAME)
     done = read_record(folder / DONE_NAME, TrainRecord) if is_done(folder) else None
     has_driver, has_rank = is_held(folder / DRIVER_LOCK_NAME), is_held(folder / RANK_LOCK_NAME)
     if not (events or jobs or done or has_driver or (folder / DRIVER_LOCK_NAME).exists()):
@@ -219,7 +220,7 @@ def _progress(
         return found | {"target_tokens_per_second": done.tokens / done.wall_seconds if done.wall_seconds else None}
     last = events[-1] if events else None
     update = saved if last is None else max(last.update, saved)
-    updates = read_max_update(folder)
+    updates = read_max_update(folder / LOG_NAME)
     found = {"update": update, "updates": updates, "saved_update": saved, "loss_bits": _loss(log)}
     # Until fairseq has begun this attempt, the log's end is the one before's.
     if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
@@ -238,19 +239,7 @@ def _loss(log: LogTail | None) -> float | None:
 
 def _costs(events: list[Event], until: str | None) -> dict[str, object]:
     """Return attempts and their sums; an open attempt counts until `until`."""
-    rows: list[AttemptStatus] = []
-    for event in events:
-        if isinstance(event, Started):
-            rows.append(
-                AttemptStatus(
-                    attempt=event.attempt, began=event.time, ended="", host=event.host, job=event.job,
-                    device=event.device, num_gpus=event.num_gpus, first_update=event.update, last_update=None,
-                    outcome="", reason="",
-                )
-            )  # fmt: skip
-        elif rows:
-            end = {"ended": event.time, "last_update": event.update, "outcome": event.outcome, "reason": event.reason}
-            rows[-1] = msgspec.structs.replace(rows[-1], **end)
+    rows = [_attempt_status(started, ended) for started, ended in pair_events(events)]
     summary = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
     return {
         "attempts": rows,
@@ -259,6 +248,15 @@ def _costs(events: list[Event], until: str | None) -> dict[str, object]:
         "gpu_hours": summary.gpu_seconds / 3600,
         "wall_hours": summary.wall_seconds / 3600,
     }
+
+
+def _attempt_status(started: Started, ended: Ended | None) -> AttemptStatus:
+    return AttemptStatus(
+        attempt=started.attempt, began=started.time, ended=ended.time if ended else "", host=started.host,
+        job=started.job, device=started.device, num_gpus=started.num_gpus, first_update=started.update,
+        last_update=ended.update if ended else None, outcome=ended.outcome if ended else "",
+        reason=ended.reason if ended else "",
+    )  # fmt: skip
 
 
 def _last_error(
@@ -278,5 +276,4 @@ def _last_words(folder: Path, unbegun: SubmittedJob | None, log: LogTail | None)
     """Return the last lines of what the newest job printed before it could begin, else of the log."""
     if unbegun is None:
         return log.lines[-KEPT_LOG_LINES:] if log else []
-    path = output_path(folder, unbegun.job)
-    return last_lines(path, KEPT_LOG_LINES)[0] if path.exists() else []
+    return last_lines(output_path(folder, unbegun.job), KEPT_LOG_LINES)
