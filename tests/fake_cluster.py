@@ -1,52 +1,44 @@
-"""What Slurm's commands print about a cluster, put alone on PATH: nodes, partitions, configuration and accounting."""
+"""What Slurm's commands print about a cluster, put alone on PATH; sbatch refuses what it is told to."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-NODE = "n1|gpu*|up|2-00:00:00|64|256000|gpu:h100:8(S:0-1)|fast,new|idle"
 CONFIG = "ClusterName             = ours\nMinJobAge               = 300 sec\n"
-ENFORCED = "AccountingStorageEnforce = associations,limits,qos\n"
-SCRIPT = """#!/bin/sh
-case "$*" in
-{cases}
-esac
+SCRIPT = "#!/bin/sh\n[ -s {text} ] || exit 1\n/bin/cat {text}\n"
+SBATCH = """#!/bin/sh
+echo "$*" >> {folder}/asked
+/bin/cat > {folder}/text
+case "$*" in {refused}) echo "allocation failure: Requested node configuration is not available" >&2; exit 1 ;; esac
+case "$(/bin/cat {folder}/text)" in {refused}) echo "sbatch: error: invalid partition specified" >&2; exit 1 ;; esac
+echo "sbatch: Job 7 to start at 2026-01-01T12:00:00 using 1 processors on nodes n1 in partition gpu" >&2
 """
 
 
 @dataclass(frozen=True)
 class FakeCluster:
-    """The texts, each as the command prints it; '' is a command that fails.
+    """The texts, each as the command prints it, '' for a command that fails; `refused` is a pattern of the shell.
 
-    `associations` have the fields of `aiayn.preflight.slurm_accounting.ASSOCIATION_FORMAT`, `qos` those of QOS_FORMAT,
-    as sacctmgr(1) of Slurm 22.05 describes them.
+    `partitions` are lines `name|time limit`, the default one marked *; `associations` are `cluster|account|qos`.
     """
 
-    nodes: str = NODE
+    partitions: str = "gpu*|2-00:00:00\n"
     config: str = CONFIG
-    partitions: str = ""
     associations: str = ""
-    qos: str = ""
-    default_account: str = ""
+    refused: str = "nothing"
 
     def install(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let PATH hold these commands and no others."""
         folder.mkdir(exist_ok=True, parents=True)
-        texts_by_command = {
-            "sinfo": {"*": self.nodes},
-            "scontrol": {"*partition*": self.partitions, "*config*": self.config},
-            "sacctmgr": {
-                "*associations*": self.associations, "*\\ qos\\ *": self.qos, "*\\ user\\ *": self.default_account
-            },
-            **{name: {"*": "x"} for name in ("sbatch", "srun", "squeue", "scancel")},
-        }  # fmt: skip
-        for command, text_by_words in texts_by_command.items():
-            cases = []
-            for index, (words, text) in enumerate(text_by_words.items()):
-                (folder / f"{command}{index}.txt").write_text(text, encoding="utf-8")
-                answer = f"/bin/cat {folder}/{command}{index}.txt" if text else "exit 1"
-                cases.append(f"  {words}) {answer} ;;")
-            (folder / command).write_text(SCRIPT.format(cases="\n".join(cases)), encoding="utf-8")
+        text_by_command = {"sinfo": self.partitions, "scontrol": self.config, "sacctmgr": self.associations}
+        script_by_command = {"sbatch": SBATCH.format(folder=folder, refused=self.refused)}
+        for command in ("srun", "squeue", "scancel"):
+            script_by_command[command] = "#!/bin/sh\n"
+        for command, text in text_by_command.items():
+            (folder / f"{command}.txt").write_text(text, encoding="utf-8")
+            script_by_command[command] = SCRIPT.format(text=folder / f"{command}.txt")
+        for command, script in script_by_command.items():
+            (folder / command).write_text(script, encoding="utf-8")
             (folder / command).chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))

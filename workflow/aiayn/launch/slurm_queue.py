@@ -97,7 +97,7 @@ def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
 def ask_queue(name: str | None = None) -> list[QueuedJob] | SilentQueue:
     """Return the jobs as `find_jobs` does, or why squeue does not tell them."""
     command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
-    answer = _ask([*command, f"--name={name}"] if name is not None else command)
+    answer = run_slurm([*command, f"--name={name}"] if name is not None else command)
     if answer is None:
         return SilentQueue(reason=f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s")
     if answer.returncode != 0:
@@ -146,14 +146,14 @@ def release_job(job: str) -> None:
 
 
 def _order(command: Sequence[str], what: str) -> None:
-    answer = _ask(command)
+    answer = run_slurm(command)
     if answer is None or answer.returncode != 0:
         reason = answer.stderr.strip() if answer else f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s"
         raise LaunchError(f"{what}: `{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers")
 
 
-def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
-    """Run one of Slurm's commands; None if it is not there or does not end.
+def run_slurm(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str] | None:
+    """Run one of Slurm's commands, with a text for it to read; None if it is not there or does not end.
 
     Without the variables by which a user narrows what squeue shows: they could hide a job that lives.
     """
@@ -161,7 +161,7 @@ def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
     try:
         return subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, env=environment,
-            timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL,
+            timeout=_TIMEOUT_SECONDS, input=text or "",
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None

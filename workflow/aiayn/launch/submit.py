@@ -125,7 +125,7 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
-        with _without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):  # the error has its words
+        with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):  # the error has its words
             job = TrainingJob(msgspec.structs.replace(request, code_folder=str(code_folder)))
             return str(_make_slurm_executor(request, cluster, code_folder).submit(job).job_id)
     except (OSError, RuntimeError) as error:
@@ -246,8 +246,8 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 
 @contextlib.contextmanager
-def _without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide from sbatch what would overrule the file, or belong to a job in which this driver runs."""
+def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
+    """Hide from sbatch what would overrule a cluster's file, or belongs to a job in which this process runs."""
     kept = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
     }

@@ -9,13 +9,13 @@ import os
 import platform
 import re
 import shutil
-import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from tabulate import tabulate
 
 from aiayn.machine import gpu_names
 from aiayn.plan.plan import Plan
@@ -27,7 +27,7 @@ NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "subm
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)", re.MULTILINE)
 _MAX_NAMED = 6
-WIDTH = 118
+EVIDENCE_WIDTH = 90
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,18 +191,15 @@ def check_code() -> Check:
 
 
 def render_checks(checks: Sequence[Check]) -> str:
-    """Return the list as text, a line a check and its next step below."""
-    width = max(len(check.name) for check in checks)
-    indent = " " * (width + 8)
-    lines = []
+    """Return the list as text, a line a check and its next step below; flags are not cut at their hyphens."""
+    rows: list[tuple[str, str, str]] = []
     for check in checks:
-        begin = f"{check.outcome:<4}  {check.name:<{width}}  "
-        lines += _wrap(check.evidence, begin, indent)
-        lines += _wrap(f"-> {check.next_step}", indent, f"{indent}   ") if check.next_step else []
+        rows.append((check.outcome, check.name, check.evidence))
+        rows += [("", "", f"-> {check.next_step}")] if check.next_step else []
+    table = tabulate(
+        rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, None, EVIDENCE_WIDTH],
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
     counts = {outcome: sum(check.outcome == outcome for check in checks) for outcome in ("OK", "WARN", "FAIL")}
-    return "\n".join([*lines, "", ", ".join(f"{number} {outcome}" for outcome, number in counts.items())]) + "\n"
-
-
-def _wrap(text: str, first_indent: str, indent: str) -> list[str]:
-    """Return a text's lines; keys and flags are not cut at their hyphens, as they are to be copied."""
-    return textwrap.wrap(text, WIDTH, initial_indent=first_indent, subsequent_indent=indent, break_on_hyphens=False)
+    summary = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
+    return "\n".join([*(line.rstrip() for line in table.splitlines()), "", summary]) + "\n"

@@ -1,90 +1,236 @@
-"""Has Slurm what trainings and CPU rules ask for? Said by sinfo, scontrol and sacctmgr, before a job waits for ever.
+"""Would Slurm take what trainings and CPU rules ask for? `sbatch --test-only` says so, before anything is submitted.
 
-Trainings are asked for by the cluster's file, CPU rules by the profile. Nothing is submitted. Accounting that does not
-answer is not known, and no fault.
+A training is asked as its sbatch file, CPU rules as snakemake resolves the profile. What sbatch does not judge where
+Slurm enforces no limits (EnforcePartLimits=NO, AccountingStorageEnforce=none) is compared here: the time limits of
+partitions, account and QoS.
 """
 
+import getpass
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.preflight.asked_job import training_job
-from aiayn.preflight.checks import Check, doubtful, failed, passed
-from aiayn.preflight.cpu_rules import RULES_FOLDER, read_cpu_rules
-from aiayn.preflight.profile import Profile, read_profile
-from aiayn.preflight.slurm_accounting import check_accounts, read_accounting
-from aiayn.preflight.slurm_answers import ask
-from aiayn.preflight.slurm_limits import check_limits
-from aiayn.preflight.slurm_nodes import check_rule_nodes, check_training_nodes, list_nodes
+from aiayn.launch.slurm_queue import run_slurm
+from aiayn.launch.submit import without_foreign_variables
+from aiayn.preflight.checks import CHECKOUT, Check, doubtful, failed, passed
+from aiayn.preflight.cpu_rules import read_cpu_rules
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 # Snakemake's executor looks at its jobs up to so many seconds apart: one that squeue forgets between two looks is never
 # seen to end, and Snakemake waits for ever.
 SECONDS_BETWEEN_LOOKS = 180
+SHOW_NODES = "sinfo --Node --format='%N %P %c %m %G %f %T'"
 _MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*(?P<seconds>\d+)", re.MULTILINE)
+_CLUSTER = re.compile(r"^ClusterName\s*=\s*(?P<name>\S+)", re.MULTILINE)
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
 
 
-def check_slurm(
-    cluster: ClusterSpec, profile_folder: Path | None = None, *, unused_rules: Collection[str] = ()
-) -> list[Check]:
-    """Return what is known of the Slurm that a cluster's file and a profile (the checkout's, if None) ask.
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a training, or some CPU rules, ask sbatch for; `words` are it for people, `file` is where it is changed.
 
-    `unused_rules` are those that a config needs no job of.
+    `check` names the check of it. None is Slurm's own default.
     """
-    profile, profile_checks = _read_profile(profile_folder, unused_rules)
+
+    check: str
+    name: str
+    command: list[str]
+    text: str
+    words: str
+    file: str
+    partition: str | None
+    account: str | None
+    qos: str | None
+    minutes: float | None
+
+
+def check_slurm(cluster: ClusterSpec, training_text: str, rule_requests: Sequence[JobRequest]) -> list[Check]:
+    """Return what Slurm says to a training, by its sbatch file, and to what CPU rules ask for."""
     missing = [command for command in COMMANDS if shutil.which(command) is None]
     if missing:
         advice = "start from a machine of the cluster that has Slurm's commands, or choose `--launcher local`"
-        return [*profile_checks, failed("slurm", f"not on PATH: {', '.join(missing)}", advice)]
-    nodes = list_nodes()
-    if nodes is None:
-        advice = "run this on a login node, where `sinfo` answers; what it says there is for the administrator"
-        return [*profile_checks, failed("slurm", "sinfo does not answer", advice)]
-    config = ask(["scontrol", "show", "config"]) or ""
-    accounting = read_accounting(config)
-    rule_jobs = profile.jobs if profile else []
-    jobs = [training_job(cluster), *rule_jobs]
-    num_jobs, path = (profile.num_jobs, profile.path) if profile else (None, "")
+        return [failed("slurm", f"not on PATH: {', '.join(missing)}", advice)]
+    config = _lines_of(["scontrol", "show", "config"])
+    if config is None:
+        advice = "run this on a login node, where `scontrol show config` answers; what it says is for the administrator"
+        return [failed("slurm", "scontrol does not answer", advice)]
+    requests = [_training_request(cluster, training_text), *rule_requests]
+    minutes_by_partition, associations = _read_time_limits(), _read_associations("\n".join(config))
+    with without_foreign_variables(cluster):
+        answers = [_ask_sbatch(request) for request in requests]
     return [
-        *check_training_nodes(cluster, nodes),
-        *profile_checks,
-        *(check_rule_nodes(rule_jobs, nodes, path) if rule_jobs else []),
-        *check_accounts(jobs, accounting),
-        *check_limits(jobs, nodes, accounting, num_jobs=num_jobs, profile=path),
-        _check_min_job_age(config),
+        *_summarised(answers),
+        *(check for request in requests for check in _check_minutes(request, minutes_by_partition)),
+        *(check for request in requests for check in _check_account(request, associations)),
+        _check_min_job_age("\n".join(config)),
     ]
 
 
-def _read_profile(folder: Path | None, unused_rules: Collection[str]) -> tuple[Profile | None, list[Check]]:
-    """Return the profile, None where its CPU rules are no Slurm jobs or it cannot be read and what is wrong with it."""
-    rules = read_cpu_rules()
+def _lines_of(command: Sequence[str]) -> list[str] | None:
+    """Return what one of Slurm's commands prints, None if it does not answer."""
+    answer = run_slurm(command)
+    return answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else None
+
+
+def _training_request(cluster: ClusterSpec, text: str) -> JobRequest:
+    gpus = f"{cluster.gpus_per_node} {cluster.gpu_type or ''}".strip()
+    memory = f"{cluster.memory_gb_per_node} GB" if cluster.memory_gb_per_node else "Slurm's default memory"
+    num_cpus = cluster.ranks_per_node * cluster.cpus_per_rank
+    constraint = f", {cluster.constraint}" if cluster.constraint else ""
+    return JobRequest(
+        check="training",
+        name="a training",
+        command=["sbatch", "--test-only"],
+        text=text,
+        words=f"nodes: {cluster.num_nodes}, each with {gpus} GPUs, {num_cpus} CPUs, {memory}{constraint}",
+        file=f"workflow/config/clusters/{cluster.name}.yaml",
+        partition=cluster.partition,
+        account=cluster.account,
+        qos=cluster.qos,
+        minutes=cluster.time_limit_minutes,
+    )
+
+
+def read_profile(folder: Path | None, snakemake_arguments: Sequence[str]) -> tuple[list[JobRequest], list[Check]]:
+    """Return what a config's CPU rules ask for, nothing where they are no Slurm jobs, and what is wrong with a profile.
+
+    `snakemake_arguments` name the config; no folder is the checkout's profile.
+    """
+    if not (CHECKOUT / "Snakefile").is_file():
+        advice = "run from a checkout, or compare the profile with `sinfo` yourself"
+        said = f"{CHECKOUT}: no Snakefile there: what CPU rules ask for is not known"
+        return [], [doubtful("profile", said, advice)]
     try:
-        profile = read_profile(folder, rules, unused=unused_rules)
+        rules = read_cpu_rules(folder, snakemake_arguments)
     except ConfigError as error:
-        return None, [failed("profile", str(error), "name the folder of your own: `--profile FOLDER`")]
+        return [], [failed("profile", str(error), "correct it, or name the folder of your own: `--profile FOLDER`")]
     checks = []
-    if profile.launcher != "slurm":
+    if rules.launcher != "slurm":
         advice = "write `set-resources: {train: {launcher: slurm}}` there, or choose `--launcher local`"
-        said = f"launcher of train is {profile.launcher or 'not set'}: trainings would run where snakemake does"
-        checks.append(doubtful("profile", f"{profile.path}: {said}", advice))
-    if profile.executor != "slurm":
-        said = f"executor is {profile.executor or 'not set'}: CPU rules would run where snakemake does"
-        checks.append(
-            doubtful("profile", f"{profile.path}: {said}", "write `executor: slurm` there, if Slurm is to run them")
+        said = f"launcher of train is {rules.launcher or 'not set'}: trainings would run where snakemake does"
+        checks.append(doubtful("profile", f"{rules.path}: {said}", advice))
+    if rules.executor != "slurm":
+        said = f"executor is {rules.executor or 'not set'}: CPU rules would run where snakemake does"
+        advice = "write `executor: slurm` there, if Slurm is to run them"
+        return [], [*checks, doubtful("profile", f"{rules.path}: {said}", advice)]
+    requests = []
+    for pairs, names in rules.rules_by_options.items():
+        value_by_option = dict(pairs)
+        options = [f"{option}={value}" for option, value in pairs]
+        minutes = value_by_option.get("--time", "")
+        requests.append(
+            JobRequest(
+                check="CPU rules",
+                name=", ".join(sorted(names)),
+                command=["sbatch", "--test-only", "--ntasks=1", *options],
+                text="#!/bin/sh\n",
+                words=" ".join(options),
+                file=rules.path,
+                partition=value_by_option.get("--partition"),
+                account=value_by_option.get("--account"),
+                qos=value_by_option.get("--qos"),
+                minutes=float(minutes) if minutes.isdecimal() else None,
+            )
         )
-        return None, checks
-    if not rules:
-        advice = "run from a checkout, or compare the profile with sinfo yourself"
-        checks.append(
-            doubtful("profile", f"{RULES_FOLDER}: no rule files: what CPU rules ask for is not known", advice)
-        )
-    if profile.unread:
-        advice = "write plain numbers, or compare them with `sinfo` yourself"
-        checks.append(doubtful("profile", f"not known, no plain numbers: {'; '.join(profile.unread)}", advice))
-    return profile, checks
+    return requests, checks
+
+
+def _ask_sbatch(request: JobRequest) -> Check:
+    """Return what sbatch says to a job that it is not to take."""
+    answer = run_slurm(request.command, request.text)
+    where = f"in {request.file}; `{SHOW_NODES}` shows what nodes have"
+    if answer is None:
+        return failed(request.check, f"{request.name}: sbatch does not answer", "repeat it when `squeue --me` answers")
+    said = [
+        re.sub(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ", "", line) for line in answer.stderr.splitlines()
+    ]
+    evidence = (
+        f"{request.name}: {request.words}: {'; '.join(dict.fromkeys(said)) or f'sbatch ended with {answer.returncode}'}"
+    )
+    if answer.returncode != 0:
+        return failed(request.check, evidence, f"ask for what Slurm has, {where}")
+    return passed(request.check, evidence)
+
+
+def _summarised(answers: Sequence[Check]) -> list[Check]:
+    """Return the answers, those to CPU rules that Slurm takes as one."""
+    taken = [check for check in answers if check.name == "CPU rules" and check.outcome == "OK"]
+    names = ", ".join(sorted(name for check in taken for name in check.evidence.partition(":")[0].split(", ")))
+    others = [check for check in answers if check not in taken]
+    return [*others, passed("CPU rules", f"Slurm takes {names}")] if taken else others
+
+
+def _read_time_limits() -> dict[str, float | None]:
+    """Return each partition's time limit in minutes, None for no limit; the default partition stands under '', too."""
+    minutes_by_partition = {}
+    for line in _lines_of(["sinfo", "--noheader", "--format=%P|%l"]) or []:
+        name, _, limit = line.strip().partition("|")
+        minutes_by_partition[name.rstrip("*")] = _read_minutes(limit)
+        if name.endswith("*"):
+            minutes_by_partition[""] = _read_minutes(limit)
+    return minutes_by_partition
+
+
+def _read_minutes(limit: str) -> float | None:
+    """Return Slurm's `1-02:03:04`, `02:03:04`, `03:04` (minutes and seconds) in minutes; None for no limit."""
+    found = _TIME.fullmatch(limit)
+    if found is None:
+        return None
+    parts = [int(part) for part in found["parts"].split(":")]
+    if found["days"] is not None:  # days-hours[:minutes[:seconds]]
+        hours, minutes, seconds = [*parts, 0, 0][:3]
+    else:  # [hours:]minutes:seconds, or minutes alone
+        hours, minutes, seconds = [0, *parts, 0] if len(parts) == 1 else [0] * (3 - len(parts)) + parts
+    return int(found["days"] or 0) * 1440 + hours * 60 + minutes + seconds / 60
+
+
+def _check_minutes(request: JobRequest, minutes_by_partition: dict[str, float | None]) -> list[Check]:
+    """Compare a job's minutes with the limit of its partition, of several the longest."""
+    names = (request.partition or "").split(",")
+    limits = [minutes_by_partition[name] for name in names if name in minutes_by_partition]
+    known = [limit for limit in limits if limit is not None]
+    if request.minutes is None or not limits or len(known) < len(limits) or request.minutes <= max(known):
+        return []
+    evidence = f"{request.minutes:,.0f} minutes, partition {request.partition or '(default)'} allows {max(known):,.0f}"
+    advice = f"ask for {max(known):.0f} or less in {request.file}, or name another partition there"
+    return [failed("time limit", f"{request.name}: {evidence}", advice)]
+
+
+def _read_associations(config: str) -> list[tuple[str, list[str]]] | None:
+    """Return this user's accounts on this cluster, each with its QoS; None where accounting does not answer."""
+    cluster = _CLUSTER.search(config)
+    command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={getpass.getuser()}"]
+    lines = _lines_of([*command, "format=cluster,account,qos"])
+    if lines is None:
+        return None
+    fields = [line.split("|") for line in lines if line.count("|") == 2]
+    return [
+        (account, [name.removeprefix("+") for name in qos.split(",") if name])
+        for where, account, qos in fields
+        if cluster is None or where.lower() == cluster["name"].lower()
+    ]
+
+
+def _check_account(request: JobRequest, associations: list[tuple[str, list[str]]] | None) -> list[Check]:
+    """Compare account and QoS, where they are named, with this user's."""
+    checks = []
+    accounts = sorted({account for account, _ in associations or []})
+    of_account = [qos for account, qos in associations or [] if request.account in (None, account)]
+    mine_by_subject = {"account": accounts, "qos": sorted({name for names in of_account for name in names})}
+    for subject, value in (("account", request.account), ("qos", request.qos)):
+        if value is None or value in mine_by_subject[subject]:
+            continue
+        if not associations:
+            evidence = f"{request.name}: {subject} {value}: not known, accounting lists none for you"
+            checks.append(doubtful("account", evidence, "ask the administrator, or submit one job"))
+        else:
+            advice = f"name one of {', '.join(mine_by_subject[subject]) or 'another account'} in {request.file}"
+            checks.append(failed("account", f"{request.name}: {subject} {value!r} is not among yours", advice))
+    return checks
 
 
 def _check_min_job_age(config: str) -> Check:

@@ -1,8 +1,8 @@
 """Check what a config needs before it is started: config, mirrors, disk space, GPUs or Slurm, versions, code.
 
 Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster, --config cluster=NAME),
-and otherwise this machine. For Slurm, what the cluster file asks for trainings, and the profile for CPU rules, is
-compared with partition, nodes, time limits, account, QoS and their limits.
+and otherwise this machine. Slurm is asked by `sbatch --test-only` whether it would take a training, as the cluster file
+asks for it, and CPU rules, as the profile does; the partitions' time limits, account and QoS are compared beside that.
 
 Each check is OK, WARN or FAIL, with what was seen and what to do next. Nothing is downloaded, written or submitted.
 Exit code 1 if any check fails.
@@ -120,12 +120,30 @@ def _check_machine(
 ) -> "list[Check]":
     """Return the checks of where trainings run, and CPU rules."""
     from aiayn.preflight.checks import check_local_gpus
-    from aiayn.preflight.cpu_rules import unused_rules
-    from aiayn.preflight.slurm import check_slurm
+    from aiayn.preflight.slurm import check_slurm, read_profile
 
-    if args.launcher == "slurm":
-        return check_slurm(cluster, args.profile, unused_rules=unused_rules(asked))
-    return [check_local_gpus(plan, allow_long_runs=asked.scale.allow_long_runs)]
+    if args.launcher != "slurm":
+        return [check_local_gpus(plan, allow_long_runs=asked.scale.allow_long_runs)]
+    config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
+    rule_requests, checks = read_profile(args.profile, config)
+    return [*checks, *check_slurm(cluster, _sbatch_text(asked, cluster), rule_requests)]
+
+
+def _sbatch_text(asked: "AskedScale", cluster: "ClusterSpec") -> str:
+    """Return the sbatch file of a training; what only its data and code decide is left open, and asks for nothing."""
+    from aiayn.engine.fairseq_args import TrainingData
+    from aiayn.launch.job import TrainingRequest
+    from aiayn.launch.submit import sbatch_text
+
+    name, system = next(iter(asked.systems.items()))
+    run_folder = Path(asked.scale.runs_folder).absolute() / "preflight"
+    request = TrainingRequest(
+        run=run_folder.name, run_folder=str(run_folder), corpus=next(iter(asked.corpora)), system=name, seed=1,
+        training=system.training, binarized_path="", num_models=1, num_ranks=cluster.num_ranks,
+        threads_per_rank=cluster.cpus_per_rank, commit="", command="",
+        data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
+    )  # fmt: skip
+    return sbatch_text(request, cluster, run_folder)
 
 
 def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]":
