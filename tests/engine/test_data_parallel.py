@@ -1,10 +1,12 @@
 """Two ranks that share each update: they train, stop together, resume, and die together."""
 
 import errno
+import functools
 import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -217,8 +219,14 @@ def test_the_first_reduction_of_all_is_the_checks_and_its_error_is_told(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NCCL makes its communicator in it. Had it no attempt and no note, three more jobs would meet it again."""
+
+    def broken(collective: Callable[..., Any], *arguments: Any, group: Any = None, **named: Any) -> Any:
+        if group is None:  # of the devices, not the one for control
+            raise RuntimeError(NO_SHARED_MEMORY)
+        return collective(*arguments, group=group, **named)
+
     for name in ("all_reduce", "broadcast", "broadcast_object_list", "all_gather"):
-        monkeypatch.setattr(torch.distributed, name, mock.Mock(side_effect=RuntimeError(NO_SHARED_MEMORY)))
+        monkeypatch.setattr(torch.distributed, name, functools.partial(broken, getattr(torch.distributed, name)))
     request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
     assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
     (ended,) = (event for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended))

@@ -2,6 +2,8 @@
 
 import os
 import platform
+import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -20,6 +22,7 @@ from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.ranks import Rank, rank_flags
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest, require_own_code
+from aiayn.records import TrainRecord
 from aiayn.runs.rank_errors import noted_errors
 from tests.engine.tiny_spec import TRAINING
 from tests.unit.test_launch import make_request
@@ -163,3 +166,11 @@ def test_the_code_as_submitted_is_taken_by_any_name(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(Path(aiayn.__file__).parents[1])
     require_own_code(str(tmp_path / "link"))
     require_own_code(None)  # of a request that does not say
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("lscpu") is None, reason="another kernel's words")
+def test_a_record_names_the_machines_cpu(finished: TrainRecord) -> None:
+    """What a training cost means little without it."""
+    words = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
+    (name,) = [line.partition(":")[2].strip() for line in words.splitlines() if line.startswith("Model name:")]
+    assert finished.hardware.cpu == name != ""

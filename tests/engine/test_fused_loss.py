@@ -8,7 +8,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from aiayn.engine import fused_loss
+from aiayn.engine.criterion import AiaynLabelSmoothing
 from aiayn.engine.fused_loss import label_smoothed_nll
+from tests.engine.models import make_batch, make_model, make_task
 
 PAD = 1
 
@@ -103,3 +105,19 @@ def test_without_gradients_none_are_made(monkeypatch: pytest.MonkeyPatch) -> Non
         label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)
     with pytest.raises(pytest.fail.Exception, match="made a gradient"):
         label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)
+
+
+@pytest.mark.parametrize(("sentence_avg", "divisor"), [(False, 7), (True, 3)])
+def test_the_gradient_is_divided_by_tokens_or_if_asked_by_sentences(sentence_avg: bool, divisor: int) -> None:
+    """Three sentences of seven tokens; fairseq divides the summed gradient by what the criterion returns."""
+    batch = make_batch(target_lengths=(1, 2, 4))
+    criterion = AiaynLabelSmoothing(make_task(), sentence_avg, label_smoothing=0.1)
+    sample = {
+        "net_input": {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")},
+        "target": batch["target"],
+        "ntokens": 7,
+    }
+    loss, sample_size, logged = criterion(make_model(), sample)
+    assert (sample_size, logged["sample_size"]) == (divisor, divisor)
+    assert (logged["ntokens"], logged["nsentences"]) == (7, 3)
+    assert float(logged["loss"]) == pytest.approx(float(loss.detach()))

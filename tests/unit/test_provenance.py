@@ -14,6 +14,7 @@ import pytest
 
 import aiayn.provenance
 from aiayn.errors import SpaceError
+from aiayn.json_lines import append_json_line
 from aiayn.provenance import (
     commit_label,
     file_sha256,
@@ -190,3 +191,60 @@ def test_what_the_disk_cannot_hold_is_refused_beforehand(tmp_path: Path) -> None
     with pytest.raises(SpaceError, match=r"run: 1000000000\.00 GB needed for a run's checkpoints, .* GB free; make"):
         require_free_space(not_yet_made, 10**18, "a run's checkpoints")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
+    """Record each fsync with the file's name and size at that moment, and each name that is given or taken, in order.
+
+    A kill cannot show what a power cut would: what was written, the kernel holds on to.
+    """
+    calls: list[tuple[str, str, int]] = []
+    fsync, replace, unlink = os.fsync, os.replace, os.unlink
+
+    def recorded_fsync(descriptor: int) -> None:
+        calls.append(("fsync", Path(os.readlink(f"/proc/self/fd/{descriptor}")).name, os.fstat(descriptor).st_size))
+        fsync(descriptor)
+
+    def recorded_replace(source: str | Path, target: str | Path) -> None:
+        replace(source, target)
+        calls.append(("replace", Path(target).name, Path(target).stat().st_size))
+
+    def recorded_unlink(path: str | Path, **named: int) -> None:
+        unlink(path, **named)
+        calls.append(("unlink", Path(path).name, 0))
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    monkeypatch.setattr(os, "unlink", recorded_unlink)
+    return calls
+
+
+def test_an_outputs_bytes_are_on_the_disk_before_its_name_is(
+    tmp_path: Path, disk_calls: list[tuple[str, str, int]]
+) -> None:
+    path = tmp_path / "output"
+    with replace_on_success(path) as partial_path:
+        partial_path.write_bytes(b"whole")
+    assert disk_calls == [("fsync", partial_path.name, 5), ("replace", "output", 5)]
+
+
+def test_a_stages_bytes_are_on_the_disk_and_its_old_record_gone_before_any_name_is(
+    tmp_path: Path, disk_calls: list[tuple[str, str, int]]
+) -> None:
+    (tmp_path / "record.json").write_text("old", encoding="utf-8")
+    with replace_outputs_on_success(tmp_path / "record.json") as folder:
+        for name in ("a", "b"):
+            (folder / name).write_bytes(name.encode())
+    assert disk_calls[:5] == [
+        ("fsync", "a", 1), ("fsync", "b", 1), ("unlink", "record.json", 0), ("replace", "a", 1), ("replace", "b", 1),
+    ]  # fmt: skip
+
+
+def test_a_line_is_on_the_disk_when_it_counts_as_appended(
+    tmp_path: Path, disk_calls: list[tuple[str, str, int]]
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    append_json_line(path, {"a": 1})
+    append_json_line(path, {"a": 2})
+    assert disk_calls == [("fsync", "lines.jsonl", 8), ("fsync", "lines.jsonl", 16)]
