@@ -1,10 +1,13 @@
-"""Renders how runs stand for a terminal: one line a run, at most 100 columns wide; or all of one run."""
+"""Renders how runs stand for a terminal: one line a run; or all of one run."""
 
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
 
 from aiayn.runs.logs import in_words
 from aiayn.runs.names import split_run_name
@@ -12,11 +15,10 @@ from aiayn.runs.status import ERROR_STATES, AttemptStatus, RunStatus
 
 WIDTH = 100
 INDENT = "  "
-GAP = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
-IS_RIGHT_ALIGNED = (False, False, True, True, True, True, True, True, True, False)
+ALIGNMENT = ("left", "left", "right", "right", "right", "right", "right", "right", "right", "left")
 NUM_TAIL_LINES = 3
-MIN_NODE_WIDTH = 8
+MAX_RUN_WIDTH, MAX_NODE_WIDTH, MAX_OUTCOME_WIDTH = 36, 24, 40
 STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
 UNKNOWN = "-"
 _LEGEND = (
@@ -31,14 +33,11 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     if not statuses:
         return f"{runs_folder}: no runs yet\n"
     statuses = sorted(statuses, key=_order)
-    rows = [_row(status, statuses) for status in statuses]
-    widths = [max(len(row[index]) for row in (HEADER, *rows)) for index in range(len(HEADER))]
-    widths[0] = max(widths[0] + len(INDENT), *(len(_corpus(status)) for status in statuses))
-    needed = sum(widths[:-1]) + len(GAP) * len(widths[:-1]) + min(widths[-1], MIN_NODE_WIDTH)
-    widths[0] -= max(0, needed - WIDTH)
-    lines = [*_summary(statuses, runs_folder), "", _line(HEADER, widths)]
-    for corpus, entries in groupby(zip(statuses, rows, strict=True), key=lambda entry: _corpus(entry[0])):
-        lines += [corpus, *(_line((INDENT + _cut_name(row[0], widths[0] - 2), *row[1:]), widths) for _, row in entries)]
+    rows: list[Sequence[str]] = [HEADER]
+    for corpus, of_corpus in groupby(statuses, key=_corpus):
+        rows += [(corpus, *[""] * (len(HEADER) - 1)), *(_row(status, statuses) for status in of_corpus)]
+    widths = [MAX_RUN_WIDTH, *[None] * (len(HEADER) - 2), MAX_NODE_WIDTH]
+    lines = [*_summary(statuses, runs_folder), "", *_table(rows, colalign=ALIGNMENT, maxcolwidths=widths)]
     lines += _reason_lines(statuses)
     for status in statuses:
         lines += _error_lines(status)
@@ -62,7 +61,7 @@ def render_status(status: RunStatus) -> str:
         ("driver", driver if status.is_alive else ""),
         ("folder", status.run_folder),
     ]
-    lines = [*textwrap.wrap(title, WIDTH), *(f"{INDENT}{key:<10}{value}" for key, value in pairs if value)]
+    lines = [*textwrap.wrap(title, WIDTH), *_table([(INDENT + key, str(value)) for key, value in pairs if value])]
     if status.attempts:
         lines += ["", *_attempt_lines(status.attempts)]
     if status.last_error:
@@ -117,7 +116,7 @@ def _example(statuses: Sequence[RunStatus]) -> str:
 
 def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
     return (
-        _label(status, statuses),
+        INDENT + _label(status, statuses),
         status.state,
         f"{_short_count(status.update)}/{_short_count(status.updates)}",
         UNKNOWN if status.loss_bits is None else f"{status.loss_bits:.2f}",
@@ -135,26 +134,6 @@ def _short_count(value: int | None) -> str:
     if value is None:
         return UNKNOWN
     return str(value) if value < 100_000 else f"{value // 1000}k"
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    aligned = [
-        _cut(cell, width).rjust(width) if is_right else _cut(cell, width).ljust(width)
-        for cell, width, is_right in zip(cells, widths, IS_RIGHT_ALIGNED, strict=True)
-    ]
-    return _cut(GAP.join(aligned).rstrip(), WIDTH)
-
-
-def _cut(text: str, width: int) -> str:
-    """Return a text of at most `width` characters; `~` marks what was cut."""
-    return text if len(text) <= width else text[: width - 1] + "~"
-
-
-def _cut_name(name: str, width: int) -> str:
-    """Return a run's name cut before its seed, which tells more than the end of a long system's name."""
-    head, mark, tail = name.rpartition("-seed")
-    cut = _cut(head, max(1, width - len(mark + tail)))
-    return _cut(cut + mark + tail, width)
 
 
 def _summary(statuses: Sequence[RunStatus], runs_folder: Path) -> list[str]:
@@ -181,17 +160,21 @@ def _error_lines(status: RunStatus) -> list[str]:
     if status.state not in ERROR_STATES:
         return []
     told = textwrap.wrap(f"{status.run}: {status.state}, {status.last_error}", WIDTH, break_on_hyphens=False)
-    tail = [_cut(in_words(line), WIDTH - len(INDENT)) for line in status.log_tail[-NUM_TAIL_LINES:]]
+    tail = [in_words(line)[: WIDTH - len(INDENT)] for line in status.log_tail[-NUM_TAIL_LINES:]]
     return ["", *told, *(INDENT + line for line in tail)]
 
 
 def _attempt_lines(attempts: Sequence[AttemptStatus]) -> list[str]:
-    rows = [("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")]
+    rows: list[Sequence[str]] = [("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")]
     for one in attempts:
         last_update = "" if one.last_update is None else str(one.last_update)
         outcome = ": ".join(part for part in (one.outcome, one.reason) if part) or UNKNOWN
         began, ended = one.began[:19].replace("T", " "), one.ended[:19].replace("T", " ") or UNKNOWN
         rows.append((str(one.attempt), began, ended, one.host, one.job, f"{one.first_update}-{last_update}", outcome))
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    lines = [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [_cut(line, WIDTH) for line in lines]
+    return _table(rows, maxcolwidths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])
+
+
+def _table(rows: Sequence[Sequence[str]], **options: Any) -> list[str]:
+    """Return the lines of a table, of which the first row may be its header."""
+    table = tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True, **options)
+    return [line.rstrip() for line in table.splitlines()]
