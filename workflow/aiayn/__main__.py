@@ -30,6 +30,7 @@ SUMMARY_BY_VERB = {
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity per subword on a test set (Table 3)",
     "score": "score translations under every definition of BLEU, with signatures",
+    "evaluate": "translate a test set with anybody's fairseq model, and score it",
     "compare": "test whether the difference between two systems is significant",
     "search": "try beam sizes and length penalties on the development set (section 6.1)",
     "measure": "measure properties of attention and layers that claims are about, without training",

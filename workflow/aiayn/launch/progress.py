@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from typing import Any
 
 from tqdm import tqdm
 
@@ -34,7 +35,7 @@ class ProgressLine:
     def __init__(self, run: str, updates: int) -> None:
         self._run = run
         self._updates = updates
-        self._bar: tqdm[object] | None = None
+        self._bar: tqdm[Any] | None = None
 
     def show(self, log: LogTail | None, *, is_last: bool = False) -> None:
         """Show what a log's end tells if it is time to, or for the last time."""
@@ -43,13 +44,16 @@ class ProgressLine:
         if self._bar is not None and log.update < self._bar.n:  # resumed from before where it was killed
             self._bar.close()
             self._bar = None
-        if self._bar is None:
-            self._bar = tqdm(
-                total=self._updates, initial=log.update, desc=self._run, unit="update", file=_Stream(), ascii=True,
-                dynamic_ncols=sys.stderr.isatty(), mininterval=1.0 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
-            )  # fmt: skip
+        bar = self._bar = self._bar or self._begin(log.update)
         told = f"loss {log.loss_bits:.2f} bits, {log.target_tokens_per_second:.0f} target tokens/s"
-        self._bar.set_postfix_str(told, refresh=False)
-        self._bar.update(log.update - self._bar.n)
+        bar.set_postfix_str(told, refresh=False)
+        bar.update(log.update - bar.n)
         if is_last:
-            self._bar.close()
+            bar.close()
+
+    def _begin(self, update: int) -> "tqdm[Any]":
+        is_terminal = sys.stderr.isatty()
+        return tqdm(
+            total=self._updates, initial=update, desc=self._run, unit="update", file=_Stream(), ascii=True,
+            dynamic_ncols=is_terminal, mininterval=1.0 if is_terminal else SECONDS_BETWEEN_LINES,
+        )  # fmt: skip

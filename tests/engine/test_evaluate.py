@@ -1,0 +1,102 @@
+"""`aiayn evaluate` scores a checkpoint that fairseq's own code has trained and saved, by its translations alone."""
+
+import json
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.records import BinarizedCorpus
+from tests.engine.tiny_training import in_child
+
+TINY = ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-attention-heads", "2"]
+TINY += ["--decoder-attention-heads", "2", "--encoder-embed-dim", "16", "--decoder-embed-dim", "16"]
+TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--share-all-embeddings"]
+
+
+def call_fairseq(command: str, *arguments: str) -> None:
+    """Run one of fairseq's own commands in a fork."""
+
+    def work() -> None:
+        import importlib
+
+        with mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]):
+            importlib.import_module(f"fairseq_cli.{command}").cli_main()
+
+    assert in_child(work) == 0
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> Path:
+    """Return what fairseq-train saves of its own transformer, task, criterion and optimiser."""
+    folder = tmp_path_factory.mktemp("stock")
+    call_fairseq(
+        "train", str(data.folder), "--arch", "transformer", *TINY, "--task", "translation", "--optimizer", "adam",
+        "--lr", "0.01", "--max-tokens", "2000", "--max-update", "30", "--save-dir", str(folder), "--cpu",
+        "--disable-validation", "--seed", "1", "--num-workers", "0",
+    )  # fmt: skip
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def references(data: BinarizedCorpus) -> Path:
+    """Return the file of the test set's German side."""
+    return Path(data.folder).parents[1] / "fetch" / "tiny_test.de"
+
+
+def evaluate(checkpoint: Path, data: BinarizedCorpus, *arguments: str) -> int:
+    """Call the verb for the test set's split."""
+    files = ["--checkpoint", str(checkpoint), "--data", str(data.folder), "--device", "cpu"]
+    return main(["evaluate", *files, *arguments])
+
+
+def test_the_translations_are_fairseqs_own_and_are_scored(
+    checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Greedy search, in which the two searches agree."""
+    output = tmp_path / "out.de"
+    scored = ["--references", str(references), "--beam-size", "1", "--output", str(output)]
+    assert evaluate(checkpoint, data, *scored) == 1  # after 30 updates it writes no capitals
+    assert "translations are lower-cased" in capsys.readouterr().err
+    assert evaluate(checkpoint, data, *scored, "--force") == 0
+    printed = capsys.readouterr().out
+    call_fairseq(
+        "generate", str(data.folder), "--path", str(checkpoint), "--gen-subset", "test", "--beam", "1", "--cpu",
+        "--max-len-a", "1", "--max-len-b", "50", "--remove-bpe", "sentencepiece", "--results-path", str(tmp_path),
+        "--num-workers", "0", "--batch-size", "1",
+    )  # fmt: skip
+    generated = (tmp_path / "generate-test.txt").read_text(encoding="utf-8").splitlines()
+    theirs = {int(line.split("\t")[0][2:]): line.split("\t")[2] for line in generated if line.startswith("D-")}
+    assert output.read_text(encoding="utf-8").splitlines() == [theirs[index] for index in range(len(theirs))]
+    main(["score", "--hypotheses", str(output), "--references", str(references), "--json", "--force"])
+    by_file = {score["metric"]: score["value"] for score in json.loads(capsys.readouterr().out)}
+    assert {line.split()[0]: line.split()[1] for line in printed.splitlines()} == {
+        metric: f"{value:.2f}" for metric, value in by_file.items()
+    }
+    assert "beam:1" in printed
+
+
+def test_references_of_another_length_are_refused_after_the_translations_are_kept(
+    checkpoint: Path, data: BinarizedCorpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "references").write_text("eins\n", encoding="utf-8")
+    output = tmp_path / "out.de"
+    wrong = ["--references", str(tmp_path / "references"), "--beam-size", "1", "--output", str(output)]
+    assert evaluate(checkpoint, data, *wrong) == 1
+    assert "21 lines, the references have 1" in capsys.readouterr().err
+    assert len(output.read_text(encoding="utf-8").splitlines()) == 21
+
+
+def test_bad_input_is_refused(
+    checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(checkpoint, data) == 2
+    assert "--testset NAME" in capsys.readouterr().err
+    torn = tmp_path / "torn.pt"
+    torn.write_bytes(checkpoint.read_bytes()[:1000])
+    assert evaluate(torn, data, "--references", str(references)) == 1
+    assert str(torn) in capsys.readouterr().err
+    assert evaluate(checkpoint, data, "--references", str(references), "--split", "nothing") == 1
+    assert "name a split of this data-bin" in capsys.readouterr().err
