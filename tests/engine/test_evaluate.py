@@ -6,6 +6,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+import torch
 
 from aiayn.__main__ import main
 from aiayn.records import BinarizedCorpus
@@ -87,6 +88,20 @@ def test_references_of_another_length_are_refused_after_the_translations_are_kep
     assert evaluate(checkpoint, data, *wrong) == 1
     assert "21 lines, the references have 1" in capsys.readouterr().err
     assert len(output.read_text(encoding="utf-8").splitlines()) == 21
+
+
+@pytest.mark.parametrize(("part", "name"), [("model", "s2t_conformer"), ("task", "speech_to_text")])
+def test_a_model_of_another_kind_is_refused_with_those_that_are_known(
+    checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    part: str, name: str,
+) -> None:  # fmt: skip
+    state = torch.load(checkpoint, weights_only=False)
+    state["cfg"][part]["_name"] = name
+    torch.save(state, tmp_path / "other.pt")
+    assert evaluate(tmp_path / "other.pt", data, "--references", str(references)) == 1
+    told = capsys.readouterr().err
+    assert f"{part} {name!r}" in told
+    assert "transl" in told or "transformer" in told
 
 
 def test_bad_input_is_refused(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fairseq import tasks
+from fairseq import models, tasks
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
 
 from aiayn.engine import plugin
@@ -17,14 +17,27 @@ def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tupl
     """Return a checkpoint's model, ready to be evaluated on a device, and its task with the data-bin's dictionaries.
 
     Raises:
-        CheckpointError: if the checkpoint is absent or torn, or is of other dictionaries.
+        CheckpointError: if the checkpoint is absent or torn, of other dictionaries, or of a task or architecture that
+            is not of those that the engine imports of fairseq.
     """
     load_checkpoint(checkpoint_path)  # a torn file is named here, in our words
     state = load_checkpoint_to_cpu(str(checkpoint_path), {"data": str(data_folder)})
+    _require_known(state["cfg"], checkpoint_path)
     task = tasks.setup_task(state["cfg"]["task"])
     _check_dictionaries(state, task, checkpoint_path, data_folder)
-    models, _, _ = load_model_ensemble_and_task([str(checkpoint_path)], task=task, state=state)
-    return models[0].to(device).eval(), task
+    (model,), _, _ = load_model_ensemble_and_task([str(checkpoint_path)], task=task, state=state)
+    return model.to(device).eval(), task
+
+
+def _require_known(config: Any, checkpoint_path: Path) -> None:
+    for part, registry in (("task", tasks.TASK_REGISTRY), ("model", models.ARCH_MODEL_REGISTRY)):
+        settings = config[part]
+        name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
+        if name not in registry:
+            raise CheckpointError(
+                f"{checkpoint_path}: {part} {name!r} is not one that is known here; known: "
+                f"{', '.join(sorted(registry))}; use fairseq-generate, and `aiayn score` on its log"
+            )
 
 
 def _check_dictionaries(state: dict[str, Any], task: Any, checkpoint_path: Path, data_folder: Path) -> None:

@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.score import default_metrics, score_hypotheses
     from aiayn.sources.testsets import public_references, target_language_of
     from aiayn.spec import read_system
-    from aiayn.system_output import Treatment, joined, prepare, read_output, unlike_sides
+    from aiayn.system_output import Treatment, prepare, read_output, unlike_sides
+    from aiayn.text.detokenise import join_pieces, remove_marks
 
     if args.references is None and args.testset is None:
         raise UsageError("which references? --testset NAME of a public test set, or --references FILE")
@@ -79,7 +80,9 @@ def run(args: argparse.Namespace) -> None:
         hypotheses, _ = decode_split(translator, args.split)
     except FileNotFoundError as error:
         raise CorpusError(f"{args.data}: {error}; name a split of this data-bin with --split") from error
-    lines = [joined(" ".join(hypothesis.pieces)) for hypothesis in hypotheses]
+    symbols = translator.task.target_dictionary.symbols
+    join = join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks  # sentencepiece's mark, or @@
+    lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
     if args.output is not None:
         with replace_on_success(args.output) as partial_path:
             partial_path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
