@@ -53,15 +53,14 @@ def evaluate(checkpoint: Path, data: BinarizedCorpus, *arguments: str) -> int:
 def test_the_translations_are_fairseqs_own_and_are_scored(
     checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Greedy search, in which the two searches agree."""
     output = tmp_path / "out.de"
-    scored = ["--references", str(references), "--beam-size", "1", "--output", str(output)]
-    assert evaluate(checkpoint, data, *scored) == 1  # after 30 updates it writes no capitals
-    assert "translations are lower-cased" in capsys.readouterr().err
+    search = ["--length-penalty-form", "len", "--stop", "fairseq"]
+    scored = ["--references", str(references), *search, "--output", str(output)]
     assert evaluate(checkpoint, data, *scored, "--force") == 0
     printed = capsys.readouterr().out
     call_fairseq(
-        "generate", str(data.folder), "--path", str(checkpoint), "--gen-subset", "test", "--beam", "1", "--cpu",
+        "generate", str(data.folder), "--path", str(checkpoint), "--gen-subset", "test", "--beam", "4",
+        "--lenpen", "0.6", "--cpu",
         "--max-len-a", "1", "--max-len-b", "50", "--remove-bpe", "sentencepiece", "--results-path", str(tmp_path),
         "--num-workers", "0", "--batch-size", "1",
     )  # fmt: skip
@@ -73,7 +72,7 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
     assert {line.split()[0]: line.split()[1] for line in printed.splitlines()} == {
         metric: f"{value:.2f}" for metric, value in by_file.items()
     }
-    assert "beam:1" in printed
+    assert "beam:4|lenpen:len|alpha:0.6|stop:fairseq" in printed
 
 
 def test_references_of_another_length_are_refused_after_the_translations_are_kept(

@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--beam-size", type=positive, metavar="N", help="default: the paper's 4")
     parser.add_argument("--length-penalty-alpha", type=float, metavar="A", help="default: the paper's 0.6")
+    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="len is fairseq's; default: gnmt")
+    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="whose search; default: tensor2tensor")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to write the translations, one a line")
     parser.add_argument(
         "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
@@ -71,10 +73,9 @@ def run(args: argparse.Namespace) -> None:
         references = read_output(args.references).lines
     else:
         references = public_references(args.testset, args.language_pair)
-    changes = {"beam_size": args.beam_size, "length_penalty_alpha": args.length_penalty_alpha}
-    decoding = msgspec.structs.replace(
-        read_system("base", "paper").decoding, **{name: value for name, value in changes.items() if value is not None}
-    )
+    names = ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
+    changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    decoding = msgspec.structs.replace(read_system("base", "paper").decoding, **changes)
     translator = Translator(args.checkpoint, args.data, decoding, device=resolve_device(args.device))
     try:
         hypotheses, _ = decode_split(translator, args.split)
