@@ -22,7 +22,7 @@ from tests.fake_slurm import FakeSlurm, install
 from tests.golden_files import check_golden
 from tests.unit.test_launch import make_request
 from tests.unit.test_launch_slurm import text_of
-from tests.unit.test_slurm_driver import drive_it, finish, last_end, save, start, steps
+from tests.unit.test_slurm_driver import StepClock, drive_it, finish, last_end, save, start, steps
 
 PYXIS = {
     "prologue": ["module purge", "module load slurm", 'if [ -d /raid ]; then\n    export TMPDIR=/raid/tmp\nfi\n'],
@@ -51,6 +51,12 @@ def run_folder(tmp_path: Path) -> Path:
 def request_(run_folder: Path) -> TrainingRequest:
     """Return a request to train there."""
     return msgspec.structs.replace(make_request(run_folder), command="aiayn train --seed 1")
+
+
+@pytest.fixture
+def clock() -> StepClock:
+    """Return the driver's clock."""
+    return StepClock()
 
 
 @pytest.fixture
@@ -221,15 +227,15 @@ class TestDriver:
 
     def test_a_broken_prologue_ends_the_rule_at_once(
         self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        clock: StepClock,
     ) -> None:  # fmt: skip
         def fail() -> None:
             assert self.run_job(slurm, run_folder, "7") == PROLOGUE_EXIT_CODE
             slurm.set_state("7", "FAILED", "NonZeroExitCode")
 
         cluster = cluster_with(MODULE, "module load bad")
-        with steps(monkeypatch, fail), pytest.raises(RunError) as raised:
-            drive_it(request_, cluster, tmp_path)
+        with steps(clock, fail), pytest.raises(RunError) as raised:
+            drive_it(request_, cluster, tmp_path, clock)
         assert raised.value.exit_code == 3
         told = prologue_failure(run_folder, "7")
         assert str(raised.value) == (
@@ -243,7 +249,7 @@ class TestDriver:
 
     def test_the_next_start_submits_again_and_the_corrected_prologue_trains(
         self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        clock: StepClock,
     ) -> None:  # fmt: skip
         (run_folder / "submitit" / "6_prologue.txt").write_text("prologue of cluster cpu: of another job\n")
 
@@ -251,15 +257,15 @@ class TestDriver:
             assert self.run_job(slurm, run_folder, "7") == 0
             finish(run_folder)
 
-        with steps(monkeypatch, train):
-            drive_it(request_, cluster_with(MODULE, "module load good"), tmp_path)
+        with steps(clock, train):
+            drive_it(request_, cluster_with(MODULE, "module load good"), tmp_path, clock)
         (call,) = slurm.calls("srun")
         assert call.endswith(f"-u -m submitit.core._submit {run_folder}/submitit")
         assert (tmp_path / "seed1.json").exists()
 
     def test_a_prologue_that_fails_before_a_further_job_of_a_run_ends_the_rule_too(
         self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        clock: StepClock,
     ) -> None:  # fmt: skip
         """The first node was lost, and Slurm starts the job on another, which lacks the module."""
 
@@ -269,27 +275,27 @@ class TestDriver:
             self.run_job(slurm, run_folder, "7")
             slurm.set_state("7", "FAILED", "NonZeroExitCode")
 
-        with steps(monkeypatch, fail), pytest.raises(RunError, match=r"run: prologue of cluster cpu, on .*: false\n"):
-            drive_it(request_, cluster_with("false"), tmp_path)
+        with steps(clock, fail), pytest.raises(RunError, match=r"run: prologue of cluster cpu, on .*: false\n"):
+            drive_it(request_, cluster_with("false"), tmp_path, clock)
         assert slurm.num_submitted() == 1
 
     def test_a_cancelled_prologue_is_a_persons_wish(
         self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        clock: StepClock,
     ) -> None:  # fmt: skip
         def cancel() -> None:
             assert self.run_job(slurm, run_folder, "7") == 143
             slurm.set_state("7", "CANCELLED")
 
         with (
-            steps(monkeypatch, cancel),
+            steps(clock, cancel),
             pytest.raises(RunError, match="run: its Slurm job 7 was cancelled at update 0"),
         ):
-            drive_it(request_, cluster_with("kill -TERM $$"), tmp_path)
+            drive_it(request_, cluster_with("kill -TERM $$"), tmp_path, clock)
 
     def test_in_an_image_without_scontrol_a_job_saves_and_its_driver_submits_the_next(
         self, request_: TrainingRequest, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+        clock: StepClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
     ) -> None:  # fmt: skip
         def stop() -> None:
             start(run_folder)
@@ -300,8 +306,8 @@ class TestDriver:
                 continue_later(msgspec.structs.replace(request_, max_num_jobs=20), "7", 1)
             slurm.set_state("7", "COMPLETED")
 
-        with steps(monkeypatch, stop, lambda: finish(run_folder)):
-            drive_it(request_, cluster_with(), tmp_path)
+        with steps(clock, stop, lambda: finish(run_folder)):
+            drive_it(request_, cluster_with(), tmp_path, clock)
         assert "run: saved, but job 7: `scontrol requeue 7` failed: not found, or no answer" in caplog.text
         assert slurm.calls("scontrol") == []
         assert [(job.job, job.update) for job in read_jobs(run_folder)] == [("7", 0), ("8", 100)]
