@@ -22,9 +22,8 @@ from aiayn.errors import CheckpointError, ConfigError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec import SCALES, DecodingSpec, read_system
-from aiayn.text.binarize import binarize_corpus
+from aiayn.text.binarize import WordEncoder, binarize_corpus
 from aiayn.text.lines import read_lines, text_pair, write_lines
-from aiayn.text.numbered_parts import WordNumberer
 from tests.engine.tiny_spec import CORPUS, DECODING
 
 
@@ -223,8 +222,8 @@ def other_data_bin(folder: Path, data: BinarizedCorpus, *, num_symbols_changed: 
             write_lines([" ".join(symbols)], folder / f"{split}.{language}")
         pairs[split] = text_pair({language: folder / f"{split}.{language}" for language in ("en", "de")})
     raw = RawCorpus(provenance=gather_provenance(), corpus=CORPUS.name, pair_by_split=pairs)
-    numberers = dict.fromkeys(("en", "de"), WordNumberer())
-    record = binarize_corpus(CORPUS, raw, {**numberers}, record_path=folder / "binarize" / "record.json")
+    encoders = dict.fromkeys(("en", "de"), WordEncoder())
+    record = binarize_corpus(CORPUS, raw, {**encoders}, record_path=folder / "binarize" / "record.json")
     return Path(record.folder)
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,28 +16,29 @@ import pytest
 
 import aiayn.provenance
 import aiayn.text.lines
-import aiayn.text.numbered_parts
-import aiayn.text.shards
 from aiayn.__main__ import main
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
 from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.text import binarize
 from aiayn.text.binarize import (
+    Encoder,
+    EncodingWork,
+    WordEncoder,
     binarize_corpus,
     data_bin_digest,
     dictionary_lines,
     index_dtype,
+    kept_pairs,
     read_dictionary,
     require_recorded_data_bin,
 )
-from aiayn.text.learning_watch import LearningWatch
+from aiayn.text.chunks import Chunk
+from aiayn.text.clean import length_reason
 from aiayn.text.lines import read_lines, text_pair, write_lines
-from aiayn.text.numbered_parts import Numberer, WordNumberer, kept_pairs, number_split, read_symbols
-from aiayn.text.pair_filter import length_reason
 from aiayn.text.subword_codes import CodesEncoder, learn_codes
 from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
-from aiayn.text.word_numbers import Numbered
 
 SPEC = CorpusSpec(
     name="small",
@@ -71,9 +71,9 @@ def write_text(folder: Path, lines_by_name: dict[str, list[str]]) -> RawCorpus:
     return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
 
 
-def joint_words() -> dict[str, Numberer]:
-    """Return one numberer of words for both languages."""
-    return dict.fromkeys(("en", "de"), WordNumberer())
+def joint_words() -> dict[str, Encoder]:
+    """Return one encoder of words for both languages."""
+    return dict.fromkeys(("en", "de"), WordEncoder())
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
 
 
 def test_separate_dictionaries_count_their_own_side(tmp_path: Path, record_path: Path) -> None:
-    numberers: dict[str, Numberer] = {"en": WordNumberer(), "de": WordNumberer()}
-    record = binarize_corpus(SPEC, write_text(tmp_path / "text", LINES_BY_NAME), numberers, record_path=record_path)
+    encoders: dict[str, Encoder] = {"en": WordEncoder(), "de": WordEncoder()}
+    record = binarize_corpus(SPEC, write_text(tmp_path / "text", LINES_BY_NAME), encoders, record_path=record_path)
     assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["b 2", "a 1", "c 1"]
     assert list(read_lines(Path(record.folder) / "dict.de.txt")) == ["c 2", "a 1", "x 1"]
 
@@ -184,26 +184,28 @@ def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
 )
 @pytest.mark.parametrize("case", ["pieces", "separate pieces", "codes", "words", "wide"])
 def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path) -> None:
-    """Two processes and shards of 33 lines here, fairseq-preprocess as it comes there."""
+    """Two processes and chunks of 33 lines here, fairseq-preprocess as it comes there."""
     rng = random.Random(1)
     lines_by_name = wide_text(rng) if case == "wide" else odd_text(rng)
     if case == "codes":  # subword-nmt takes tokens alone
         lines_by_name = {name: [" ".join(line.split()) for line in lines] for name, lines in lines_by_name.items()}
     raw = write_text(tmp_path / "text", lines_by_name)
-    numberers, folder = joint_words(), tmp_path / "text"
+    encoders, folder = joint_words(), tmp_path / "text"
     if case not in ("words", "wide"):  # fairseq is given the pieces as text, ours the text itself
         train = [*lines_by_name["train.en"], *lines_by_name["train.de"]]
         english = german = learnt_encoder(case, train, tmp_path / "first")
         if case == "separate pieces":
             german = learnt_encoder(case, lines_by_name["train.de"], tmp_path / "second")
-        numberers = {"en": english, "de": german}
+        encoders = {"en": english, "de": german}
         folder = tmp_path / "pieces"
         pieces_of = {"en": english.pieces, "de": german.pieces}
         pieces_by_name = {
             name: [pieces_of[name.rpartition(".")[2]](line) for line in lines] for name, lines in lines_by_name.items()
         }
         write_text(folder, pieces_by_name)
-    record = binarize_corpus(SPEC, raw, numberers, record_path=record_path, num_processes=2, lines_per_shard=33)
+    record = binarize_corpus(
+        SPEC, raw, encoders, record_path=record_path, num_processes=2, lines_per_chunk=33, lines_per_process=100
+    )
     ours, theirs = Path(record.folder), run_fairseq_preprocess(folder, is_joint=case != "separate pieces")
     names = sorted(path.name for path in theirs.iterdir() if path.name != "preprocess.log")
     assert names == sorted(path.name for path in ours.iterdir())
@@ -216,27 +218,26 @@ def learnt_encoder(case: str, lines: list[str], folder: Path) -> PieceEncoder | 
     folder.mkdir(exist_ok=True)
     if case == "codes":
         counts = Counter(word for line in lines for word in line.split())
-        with LearningWatch("learning") as watch:
-            codes = learn_codes((f"{word} {count}" for word, count in counts.items()), 15, "text", watch)
+        codes = learn_codes((f"{word} {count}" for word, count in counts.items()), 15, "text")
         write_lines(codes, folder / "joint.codes")
         return CodesEncoder(folder / "joint.codes")
     (folder / "joint.model").write_bytes(learn_pieces(lines, SubwordSpec(vocabulary_size=40, joint=True), "text"))
     return PieceEncoder(folder / "joint.model")
 
 
-@pytest.mark.parametrize(("num_processes", "lines_per_shard"), [(1, 2), (2, 1), (3, 250_000)])
-def test_neither_processes_nor_shards_nor_blocks_matter(
-    record: BinarizedCorpus, tmp_path: Path, num_processes: int, lines_per_shard: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("num_processes", "lines_per_chunk"), [(1, 2), (2, 1), (3, 250_000)])
+def test_neither_processes_nor_chunks_nor_blocks_matter(
+    record: BinarizedCorpus, tmp_path: Path, num_processes: int, lines_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aiayn.text.numbered_parts, "_LINES_PER_BLOCK", 2)
-    monkeypatch.setattr(aiayn.text.numbered_parts, "_BYTES_PER_BLOCK", 8)
+    monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 8)
     again = binarize_corpus(
         SPEC,
         write_text(tmp_path / "text", LINES_BY_NAME),
         joint_words(),
         record_path=tmp_path / "again" / "record.json",
         num_processes=num_processes,
-        lines_per_shard=lines_per_shard,
+        lines_per_chunk=lines_per_chunk,
+        lines_per_process=1,
     )
     assert again.digest == record.digest
     assert again.num_tokens_by_split_by_language == record.num_tokens_by_split_by_language
@@ -245,18 +246,16 @@ def test_neither_processes_nor_shards_nor_blocks_matter(
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
-    monkeypatch.setattr(aiayn.text.numbered_parts, "_LINES_PER_BLOCK", 512)
-    monkeypatch.setattr(aiayn.text.numbered_parts, "_BYTES_PER_BLOCK", 4096)
+    monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
     monkeypatch.setattr(aiayn.text.lines, "_BLOCK_BYTES", 4096)
     monkeypatch.setattr(aiayn.provenance, "_BLOCK_BYTES", 4096)
-    monkeypatch.setattr(aiayn.text.shards, "_BLOCK_BYTES", 4096)
     peaks = []
     for num_lines in (5_000, 50_000):
         lines = ["a b c d e f"] * num_lines
         raw = write_text(tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines})
         record_path = tmp_path / f"out{num_lines}" / "record.json"
         tracemalloc.start()
-        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path, lines_per_shard=2500)
+        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path, lines_per_chunk=500)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
@@ -276,17 +275,17 @@ def test_pairs_are_dropped_for_their_lengths_in_pieces(tmp_path: Path, record_pa
         "train.de": ["a b c d", "a b c", "x x", "c c", "x", "c"],
     }
     raw = write_text(tmp_path / "text", text)
-    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path, lines_per_shard=2)
+    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path, lines_per_chunk=2)
     assert record.num_pairs_by_split == {"train": 3, "dev": 1, "test_a": 1, "test_b": 1}
     assert record.num_dropped_by_reason == {"too_long": 1, "length_ratio": 1, "empty_side": 1}
     assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["c 5", "b 4", "a 2"]
     assert record.num_tokens_by_split_by_language["train"] == {"en": 8, "de": 9}
 
 
-def test_a_shard_of_which_nothing_is_kept_is_passed_over(tmp_path: Path, record_path: Path) -> None:
+def test_a_chunk_of_which_nothing_is_kept_is_passed_over(tmp_path: Path, record_path: Path) -> None:
     text = LINES_BY_NAME | {"train.en": ["a", "a b c d", "b"], "train.de": ["a", "a", "b"]}
     raw = write_text(tmp_path / "text", text)
-    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path, lines_per_shard=1)
+    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path, lines_per_chunk=1)
     assert record.num_pairs_by_split["train"] == 2
     assert np.fromfile(Path(record.folder) / "train.en-de.en.bin", "<u2").tolist() == [4, 2, 5, 2]
 
@@ -316,62 +315,30 @@ def test_limits_on_pieces_are_those_on_words(max_words: int | None, max_length_r
         assert num_dropped == reasons.count(reason)
 
 
-class Witness(WordNumberer):
-    """Notes what it is asked to number."""
+class Witness(WordEncoder):
+    """Notes what it is asked to split."""
 
     def __init__(self) -> None:
         """Begin without a note."""
-        super().__init__()
-        self.numbered: list[list[str]] = []
+        self.asked: list[str] = []
 
-    def number(self, lines: Sequence[str]) -> Numbered:
-        """Note the lines, and number them."""
-        self.numbered.append(list(lines))
-        return super().number(lines)
-
-
-def test_a_second_start_goes_on_with_whole_shards(tmp_path: Path, record_path: Path) -> None:
-    """The second start is of text whose last test set is sound, and numbers that alone."""
-    broken = write_text(tmp_path / "text", LINES_BY_NAME)
-    (tmp_path / "text" / "test_b.de").write_bytes(b"\xff\n")
-    pair = text_pair({"en": tmp_path / "text/test_b.en", "de": tmp_path / "text/test_b.de"})
-    broken = msgspec.structs.replace(broken, pair_by_split=broken.pair_by_split | {"test_b": pair})
-    with pytest.raises(CorpusError, match=r"test_b\.de:1: not UTF-8"):
-        binarize_corpus(SPEC, broken, joint_words(), record_path=record_path, lines_per_shard=1)
-    assert len(list((record_path.parent / ".parts" / "train").glob("*/0*"))) == 3
-    sound, witness = write_text(tmp_path / "text", LINES_BY_NAME), Witness()
-    numberers: dict[str, Numberer] = dict.fromkeys(("en", "de"), witness)
-    again = binarize_corpus(SPEC, sound, numberers, record_path=record_path, lines_per_shard=1)
-    assert witness.numbered == [["b b"], ["b"]]
-    whole = binarize_corpus(SPEC, sound, joint_words(), record_path=tmp_path / "whole" / "record.json")
-    assert again.digest == whole.digest
-    assert [path.name for path in record_path.parent.iterdir()] == ["data-bin"]
+    def pieces(self, line: str) -> str:
+        """Note the word, and split it."""
+        self.asked.append(line)
+        return super().pieces(line)
 
 
-@pytest.mark.parametrize(("digest", "is_made_again"), [("words", False), ("other words", True)])
-def test_parts_of_another_model_are_made_again(digest: str, is_made_again: bool, tmp_path: Path) -> None:
-    """The text is the same; what splits it may not be."""
-    pair = write_text(tmp_path / "text", LINES_BY_NAME).pair_by_split["train"]
+def test_words_seen_lately_are_remembered_and_others_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two generations of two: `a`, in every line, is split once, whatever passes by."""
+    monkeypatch.setattr(binarize, "MAX_WORDS", 2)
     witness = Witness()
-    for numberer in (WordNumberer(), witness):
-        witness.digest = digest
-        number_split(
-            {"en": numberer, "de": numberer}, pair, None, folder=tmp_path / "parts", num_processes=1, lines_per_shard=9
-        )
-    assert bool(witness.numbered) == is_made_again
-    assert len(list((tmp_path / "parts").iterdir())) == 1
-
-
-def test_a_part_says_what_occurs_in_it(tmp_path: Path) -> None:
-    pair = write_text(tmp_path / "text", LINES_BY_NAME).pair_by_split["train"]
-    words = WordNumberer()
-    words.number(["of another shard"])
-    numbered = number_split(
-        {"en": words, "de": words}, pair, None, folder=tmp_path / "parts", num_processes=1, lines_per_shard=2
-    )
-    first, second = numbered.part_paths
-    assert list(read_symbols(first, "en")) == [(0, 2, "</s>"), (4, 2, "b"), (5, 1, "a")]
-    assert [symbol for _, _, symbol in read_symbols(second, "de")] == ["</s>", "c"]
+    work = EncodingWork({"en": witness}, None)
+    text = "".join(f"a w{index}\n" for index in range(20)) + "w0\n"
+    encoded = work(Chunk({"en": Path("train.en")}, 1, 21, {"en": text.encode()})).side_by_language["en"]
+    assert (witness.asked.count("a"), witness.asked.count("w0"), len(witness.asked)) == (1, 2, 22)
+    assert [encoded.symbols[number] for number in encoded.numbers[:6]] == ["a", "w0", "</s>", "a", "w1", "</s>"]
+    assert encoded.lengths.tolist() == [3] * 20 + [2]
+    assert encoded.counts[encoded.symbols.index("a")] == 20
 
 
 def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
@@ -421,7 +388,7 @@ def test_a_failure_leaves_the_earlier_data_bin(record: BinarizedCorpus, tmp_path
             SPEC, msgspec.structs.replace(raw, pair_by_split=pair_by_split), joint_words(), record_path=record_path
         )
     assert require_recorded_data_bin(record) == Path(record.folder)
-    assert sorted(path.name for path in record_path.parent.iterdir()) == [".parts", "data-bin"]
+    assert sorted(path.name for path in record_path.parent.iterdir()) == ["data-bin"]
 
 
 def test_changed_text_and_another_corpus_are_refused(tmp_path: Path, record_path: Path) -> None:

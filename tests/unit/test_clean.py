@@ -1,10 +1,14 @@
 """Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text that is not right."""
 
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
+import numpy as np
 import pytest
 
 from aiayn.__main__ import main
@@ -12,10 +16,9 @@ from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
 from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, PublicFile, SegmentedSource, SubwordSpec
-from aiayn.text import cleaned_parts
-from aiayn.text.clean import clean_corpus
+from aiayn.text import clean
+from aiayn.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
 from aiayn.text.lines import read_lines, text_pair
-from aiayn.text.pair_filter import num_words, reason_to_drop
 
 SPEC = CorpusSpec(
     name="small",
@@ -34,6 +37,21 @@ MOSES = msgspec.structs.replace(
     clean=CleanSpec(max_words=6, max_length_ratio=1.5, deduplicate=True, unit="tokens"),
     subword=SubwordSpec(vocabulary_size=10, joint=True, method="subword_nmt"),
 )
+KILLED_ON_WRITING = """
+import os, signal, sys
+from pathlib import Path
+import aiayn.text.clean as clean
+from aiayn.records import RawCorpus, read_record
+from tests.unit.test_clean import SPEC
+
+def killed(spec, chunk, clean_chunk=clean.clean_chunk):
+    if chunk.first_line > 20_000:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clean_chunk(spec, chunk)
+
+clean.clean_chunk = killed
+clean.clean_corpus(SPEC, read_record(Path(sys.argv[1]), RawCorpus), record_path=Path(sys.argv[2]))
+"""
 PAIRS = [
     ("a b", "c d", None),
     ("", "c", "empty_side"),
@@ -117,58 +135,53 @@ def test_kept_pairs_are_in_step_and_dropped_ones_counted(tmp_path: Path, record_
     assert record.provenance.input_sha256_by_path[tmp_path / "train.en"] == file_sha256(tmp_path / "train.en")
 
 
-@pytest.mark.parametrize(("lines_per_shard", "num_processes"), [(1, 1), (3, 1), (4, 2), (5, 3)])
-def test_neither_shards_nor_processes_change_the_output(
-    tmp_path: Path, record_path: Path, lines_per_shard: int, num_processes: int
+@pytest.mark.parametrize(("lines_per_chunk", "num_processes"), [(1, 1), (3, 1), (4, 2), (5, 3)])
+def test_neither_chunks_nor_processes_change_the_output(
+    tmp_path: Path, record_path: Path, lines_per_chunk: int, num_processes: int
 ) -> None:
     raw = raw_of_pairs(tmp_path, [(source, target) for source, target, _ in PAIRS] * 2)
     whole = clean_corpus(SPEC, raw, record_path=tmp_path / "whole" / "record.json")
-    sharded = clean_corpus(
-        SPEC, raw, record_path=record_path, num_processes=num_processes, lines_per_shard=lines_per_shard
+    other = clean_corpus(
+        SPEC,
+        raw,
+        record_path=record_path,
+        num_processes=num_processes,
+        lines_per_chunk=lines_per_chunk,
+        lines_per_process=1,
     )
-    assert sharded.num_dropped_by_reason == whole.num_dropped_by_reason
-    assert sharded.num_dropped_by_reason["duplicate"] == 6  # one of the list, and five of its repetition
+    assert other.num_dropped_by_reason == whole.num_dropped_by_reason
+    assert other.num_dropped_by_reason["duplicate"] == 6  # one of the list, and five of its repetition
     for split, pair in whole.pair_by_split.items():
-        assert sharded.pair_by_split[split].sha256_by_language == pair.sha256_by_language
+        assert other.pair_by_split[split].sha256_by_language == pair.sha256_by_language
     assert sorted(path.name for path in record_path.parent.iterdir()) == [
         "dev.de", "dev.en", "test.de", "test.en", "train.de", "train.en",
     ]  # fmt: skip
 
 
-def test_a_restart_goes_on_with_whole_shards(
-    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pairs_per_bucket", [1, 7, 100, 1000])
+def test_the_first_of_equal_pairs_is_kept_whatever_the_buckets(
+    tmp_path: Path, pairs_per_bucket: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raw = raw_of_pairs(tmp_path, [(f"a{index}", f"b{index}") for index in range(8)])
-    lines_seen: list[str] = []
-
-    def interrupted_at_a5(source: str, target: str, clean: CleanSpec) -> str | None:
-        lines_seen.append(source)
-        if lines_seen == ["a0", "a1", "a2", "a3", "a4", "a5"]:
-            raise KeyboardInterrupt
-        return reason_to_drop(source, target, clean)
-
-    monkeypatch.setattr(cleaned_parts, "reason_to_drop", interrupted_at_a5)
-    with pytest.raises(KeyboardInterrupt):
-        clean_corpus(SPEC, raw, record_path=record_path, lines_per_shard=2)
-    assert [path.name for path in record_path.parent.iterdir()] == [".parts"]
-    record = clean_corpus(SPEC, raw, record_path=record_path, lines_per_shard=2)
-    assert lines_seen[6:] == ["a4", "a5", "a6", "a7"]
-    assert record.num_pairs == 8
-    assert not (record_path.parent / ".parts").exists()
+    """Digests of 16 bytes, many of which share their first or second half."""
+    monkeypatch.setattr(clean, "PAIRS_PER_BUCKET", pairs_per_bucket)
+    digests = np.random.default_rng(1).integers(0, 15, (400, 2)).astype("<u8")
+    (tmp_path / "digests").write_bytes(digests.tobytes())
+    with (tmp_path / "digests").open("rb") as content:
+        found = first_occurrences(content)
+    rows = digests.tolist()
+    assert found.tolist() == [row not in rows[:index] for index, row in enumerate(rows)]
+    assert 100 < found.sum() < 225
 
 
-def test_shards_of_other_limits_are_not_taken(
-    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raw = raw_of_pairs(tmp_path, [("a b c", "d e f"), ("a", "d")])
-    with monkeypatch.context() as interrupted:
-        interrupted.setattr("aiayn.text.clean.join_parts", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            clean_corpus(SPEC, raw, record_path=record_path)
-    assert (record_path.parent / ".parts").exists()
-    assert SPEC.clean is not None
-    stricter = msgspec.structs.replace(SPEC, clean=msgspec.structs.replace(SPEC.clean, max_words=2))
-    assert clean_corpus(stricter, raw, record_path=record_path).num_pairs == 1
+def test_a_killed_process_leaves_no_output_and_a_second_start_succeeds(tmp_path: Path, record_path: Path) -> None:
+    raw = raw_of_pairs(tmp_path, [(f"a{index}", f"b{index}") for index in range(50_000)])
+    write_record(raw, tmp_path / "raw.json")
+    command = [sys.executable, "-c", KILLED_ON_WRITING, str(tmp_path / "raw.json"), str(record_path)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert [path.name for path in record_path.parent.iterdir() if not path.name.startswith(".")] == []
+    assert clean_corpus(SPEC, raw, record_path=record_path).num_pairs == 50_000
+    names = [f"{split}.{language}" for split in ("dev", "test", "train") for language in ("de", "en")]
+    assert sorted(path.name for path in record_path.parent.iterdir()) == names
 
 
 def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(tmp_path: Path, record_path: Path) -> None:
@@ -216,7 +229,7 @@ def test_unequal_line_counts_leave_nothing_behind(tmp_path: Path, record_path: P
     raw = write_raw(tmp_path, b"a\nb\n", b"c\n")
     with pytest.raises(CorpusError, match=r"train\.en has 2 lines, .*train\.de has 1 lines"):
         clean_corpus(SPEC, raw, record_path=record_path)
-    assert not record_path.parent.exists()
+    assert list(record_path.parent.iterdir()) == []
 
 
 def test_a_corpus_with_no_pair_left_is_refused(tmp_path: Path, record_path: Path) -> None:
@@ -271,7 +284,7 @@ def test_an_empty_side_file_is_refused_with_both_counts(tmp_path: Path, record_p
 def test_a_side_of_another_encoding_is_refused_with_file_and_line(tmp_path: Path, record_path: Path) -> None:
     raw = write_raw(tmp_path, b"a\nb\nc\n", "ja\nsch\u00f6n\nja\n".encode("latin-1"))
     with pytest.raises(CorpusError, match=r"train\.de:2: not UTF-8.*convert or fetch it again"):
-        clean_corpus(SPEC, raw, record_path=record_path, lines_per_shard=1)
+        clean_corpus(SPEC, raw, record_path=record_path, lines_per_chunk=1)
 
 
 def test_text_that_changed_since_it_was_fetched_is_refused(tmp_path: Path, record_path: Path) -> None:

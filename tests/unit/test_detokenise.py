@@ -9,9 +9,9 @@ import pytest
 import sentencepiece
 
 from aiayn.spec import CorpusSpec, SegmentedSource, SubwordSpec, read_corpus
+from aiayn.text.clean import preprocessor
 from aiayn.text.detokenise import detokenise, join_pieces
 from aiayn.text.lines import read_lines
-from aiayn.text.route import TextRoute
 from aiayn.text.subword_sentencepiece import learn_pieces
 
 SENTENCEPIECE = CorpusSpec(
@@ -87,7 +87,7 @@ def test_the_way_there_and_back_loses_little_of_real_german(name: str) -> None:
     """Moses' detokenizer cannot know which blanks there were around quotes, dashes and signs."""
     corpus = read_corpus(name)
     path = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest" / "newstest2014.de"
-    route = TextRoute(normalise="none", tokenise=corpus.tokenise, language="de")
+    prepare = preprocessor("none", corpus.tokenise, "de")
     lines = list(read_lines(path))
-    same = sum(detokenise(route.prepare(line), corpus) == " ".join(line.split()) for line in lines)
+    same = sum(detokenise(prepare(line), corpus) == " ".join(line.split()) for line in lines)
     assert same / len(lines) > 0.8, same / len(lines)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from aiayn.text.pair_filter import reason_to_drop
 
 from aiayn.__main__ import main
 from aiayn.errors import ConfigError
@@ -13,7 +14,6 @@ from aiayn.sources.recipe import ArchiveSource, is_checksum, place_urls
 from aiayn.sources.recipe_table import differing, recipe_rows, rendered
 from aiayn.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.spec import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
-from aiayn.text.pair_filter import reason_to_drop
 
 RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 

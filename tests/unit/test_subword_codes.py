@@ -1,7 +1,6 @@
-"""Codes and pieces are those of subword-nmt's own commands, whatever the shards, the processes and the order."""
+"""Codes and pieces are those of subword-nmt's own commands, whatever the order of the languages."""
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -10,20 +9,19 @@ import msgspec
 import numpy as np
 import pytest
 
-import aiayn.text.word_numbers
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
 from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.text import binarize
 from aiayn.text.binarize import binarize_corpus, read_dictionary
 from aiayn.text.clean import clean_corpus
 from aiayn.text.detokenise import detokenise
-from aiayn.text.learning_watch import LearningWatch
 from aiayn.text.lines import read_lines, text_pair, write_lines
-from aiayn.text.shards import PARTS_FOLDER
 from aiayn.text.subword import load_encoders, segment_corpus
-from aiayn.text.subword_codes import CodesEncoder, learn_codes, merge_counts
+from aiayn.text.subword_codes import CodesEncoder
 from aiayn.text.tokenize_moses import Tokenizer
+from tests.encoded_lines import encoded_lines
 
 NUM_MERGES = 300
 ENGLISH = ["the dog sees the house", "the dogs &apos;s  house", "a dog sleeps in the house .", ""] * 10
@@ -90,18 +88,13 @@ def real_codes(real_lines: dict[str, list[str]]) -> str:
 
 
 @needs_mirror
-@pytest.mark.parametrize(("num_processes", "lines_per_shard"), [(1, 250_000), (2, 200)])
-def test_codes_of_real_text_are_the_commands(
-    real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path, num_processes: int, lines_per_shard: int
-) -> None:
+def test_codes_of_real_text_are_the_commands(real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path) -> None:
     """Ours are counted English first; the order does not matter."""
     subword = SubwordSpec(vocabulary_size=NUM_MERGES, joint=True, method="subword_nmt")
     record = segment_corpus(
         msgspec.structs.replace(SPEC, subword=subword),
         text_of(tmp_path / "text", real_lines),
         record_path=tmp_path / "segment" / "record.json",
-        num_processes=num_processes,
-        lines_per_shard=lines_per_shard,
     )
     assert (tmp_path / "segment" / "joint.codes").read_text(encoding="utf-8") == real_codes
     assert record.model_path_by_language == dict.fromkeys(("en", "de"), tmp_path / "segment" / "joint.codes")
@@ -115,7 +108,7 @@ def test_pieces_of_real_text_are_the_commands(
     real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path, max_words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of text that the codes were learnt from, and of French, which they never saw."""
-    monkeypatch.setattr(aiayn.text.word_numbers, "MAX_WORDS", max_words)
+    monkeypatch.setattr(binarize, "MAX_WORDS", max_words)
     codes_path = tmp_path / "joint.codes"
     codes_path.write_text(real_codes, encoding="utf-8", newline="\n")
     folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
@@ -126,10 +119,7 @@ def test_pieces_of_real_text_are_the_commands(
     # The command keeps a blank at a line's end, where Moses' tokenizer leaves one; nothing that reads pieces sees it.
     their_lines = [line.rstrip(" ") for line in theirs.removesuffix("\n").split("\n")]
     assert [encoder.pieces(line) for line in lines] == their_lines
-    numbers, lengths = encoder.number(lines)
-    symbols = [encoder.symbols[number] for number in numbers]
-    assert " ".join(symbols) == " ".join(f"{line} </s>".strip() for line in their_lines)
-    assert len(lengths) == len(lines)
+    assert encoded_lines(encoder, lines) == [f"{line} </s>".strip() for line in their_lines]
 
 
 def test_pieces_of_odd_lines(text: ParallelText, tmp_path: Path) -> None:
@@ -138,9 +128,7 @@ def test_pieces_of_odd_lines(text: ParallelText, tmp_path: Path) -> None:
     assert encoder.pieces("  Haus   x ") == "Haus x"
     assert encoder.pieces("") == ""
     assert encoder.pieces("\u4e2dx") == "\u4e2d@@ x"
-    numbers, lengths = encoder.number(["", "x", " "])
-    assert [encoder.symbols[number] for number in numbers] == ["</s>", "x", "</s>", "</s>"]
-    assert lengths.tolist() == [1, 2, 1]
+    assert encoded_lines(encoder, ["", "x", " "]) == ["</s>", "x </s>", "</s>"]
 
 
 def test_each_language_has_its_own_codes_where_they_are_separate(text: ParallelText, tmp_path: Path) -> None:
@@ -179,7 +167,7 @@ def test_white_space_within_a_word_is_refused(tmp_path: Path) -> None:
 def test_white_space_within_a_word_of_a_test_set_is_refused(text: ParallelText, tmp_path: Path) -> None:
     encoder = load_encoders(segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json"))["en"]
     with pytest.raises(CorpusError, match=r"joint\.codes: the word 'a\\u2028b' holds white space"):
-        encoder.number(["a\u2028b"])
+        encoded_lines(encoder, ["a\u2028b"])
 
 
 @pytest.mark.parametrize(
@@ -207,40 +195,12 @@ def test_codes_hold_unicode_line_ends(tmp_path: Path) -> None:
     assert CodesEncoder(tmp_path / "joint.codes").pieces("cd") == "cd"
 
 
-def test_another_process_has_one_encoder_a_file_of_codes(tmp_path: Path) -> None:
-    (tmp_path / "joint.codes").write_bytes(b"#version: 0.2\na b\n")
-    encoder = CodesEncoder(tmp_path / "joint.codes")
-    first, second = pickle.loads(pickle.dumps([encoder, encoder]))
-    assert first is second is pickle.loads(pickle.dumps(encoder))
-    pickled = pickle.dumps(encoder)
-    (tmp_path / "joint.codes").write_bytes(b"#version: 0.2\na c\n")
-    assert pickle.loads(pickled) is first  # loaded before
-    (tmp_path / "new.codes").write_bytes(b"#version: 0.2\na b\n")
-    pickled = pickle.dumps(CodesEncoder(tmp_path / "new.codes"))
-    (tmp_path / "new.codes").write_bytes(b"#version: 0.2\na c\n")
-    with pytest.raises(CorpusError, match=r"new\.codes: changed while it was read: subword-nmt .*, expected"):
-        pickle.loads(pickled)
-
-
 def test_the_libraries_memory_of_words_is_not_used(tmp_path: Path) -> None:
     """It would hold every word of the text."""
     (tmp_path / "joint.codes").write_bytes(b"#version: 0.2\na b\n")
     encoder = CodesEncoder(tmp_path / "joint.codes")
     encoder.pieces("abc bcd cde")
     assert len(encoder._bpe.cache) == 0
-
-
-def test_counts_are_summed_over_parts(tmp_path: Path) -> None:
-    write_lines(["a 2", "b 1"], tmp_path / "1")
-    write_lines(["c 5", "a 3"], tmp_path / "2")
-    merge_counts([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
-    assert list(read_lines(tmp_path / "all")) == ["a 5", "b 1", "c 5"]
-
-
-def test_learning_says_how_many_merges_it_has() -> None:
-    with LearningWatch("learning") as watch:
-        learn_codes(["ab 3", "abc 2"], 3, "these words", watch)
-        assert watch.state == "3/3 merges"
 
 
 @needs_mirror
@@ -268,23 +228,3 @@ def test_a_recipe_of_moses_tokens_goes_all_the_way(tmp_path: Path) -> None:
     assert lines == [encoders["de"].pieces(line) for line in tokens]
     again = [Tokenizer("de").tokenize(detokenise(line, spec)) for line in lines]
     assert sum(a == b.rstrip(" ") for a, b in zip(again, tokens, strict=True)) > 290
-
-
-def test_a_second_start_goes_on_with_whole_shards(
-    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first fails when all words are counted; the second counts none."""
-    record_path = tmp_path / "segment" / "record.json"
-    greedy = msgspec.structs.replace(
-        SPEC, subword=SubwordSpec(vocabulary_size=100_000, joint=True, method="subword_nmt")
-    )
-    with pytest.raises(ConfigError, match="100000 merges"):
-        segment_corpus(greedy, text, record_path=record_path, lines_per_shard=16)
-    assert len(list((record_path.parent / PARTS_FOLDER / "words").glob("*/0*"))) == 3
-
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("a shard was counted again")
-
-    monkeypatch.setattr("aiayn.text.subword.count_words", refuse)
-    segment_corpus(SPEC, text, record_path=record_path, lines_per_shard=16)
-    assert sorted(path.name for path in record_path.parent.iterdir()) == ["joint.codes", "joint.vocab"]

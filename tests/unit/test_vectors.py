@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from aiayn.text.numbered_parts import WordNumberer
 
 from aiayn.__main__ import main
 from aiayn.errors import CorpusError
@@ -13,7 +14,6 @@ from aiayn.records import BinarizedCorpus, RawCorpus, TokenVectors, read_record,
 from aiayn.spec import CorpusSpec, GeneratedSource
 from aiayn.text.binarize import binarize_corpus
 from aiayn.text.lines import text_pair, write_lines
-from aiayn.text.numbered_parts import WordNumberer
 from aiayn.text.vectors import (
     Block,
     count_pairs,

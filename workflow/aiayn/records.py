@@ -17,7 +17,6 @@ import msgspec
 from aiayn.errors import CorpusError, RecordError
 from aiayn.layer_cost import LayerType
 from aiayn.provenance import Provenance, replace_on_success
-from aiayn.text.learning_watch import Learning
 
 SCHEMA_VERSION = 1
 
@@ -68,6 +67,18 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
     pair_by_split: dict[str, TextPair]
     num_pairs: int
     num_dropped_by_reason: dict[str, int]
+
+
+class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a subword model was learnt: from so many lines, drawn with a seed, or all there are (None).
+
+    `memory_mib` is the most that the process had ever held when it was done.
+    """
+
+    num_lines: int
+    sample_seed: int | None
+    seconds: float
+    memory_mib: int
 
 
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):

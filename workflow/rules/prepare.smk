@@ -67,7 +67,7 @@ rule segment:
     params:
         corpus_digest=corpus_digest,
         stage_version=STAGE_VERSIONS["segment"],
-    threads: 2
+    threads: 1
     log:
         f"logs/{SCALE.scale}/segment/{{corpus}}.log",
     benchmark:
@@ -79,7 +79,6 @@ rule segment:
         aiayn segment \
             --corpus {wildcards.corpus:q} \
             --text {input.text:q} \
-            --num-processes {threads:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """
 

@@ -8,64 +8,82 @@ symbols, else in 32.
 `.idx`: a magic word, version 1, a code of the width, the number of lines, each line's length (int32), each line's first
 byte in the `.bin` (int64).
 
-Text becomes numbers in shards, over processes (`numbered_parts`); a killed command goes on with those that are whole.
-The bytes depend neither on the processes nor on the shards. Memory does not grow with the corpus, apart from its
+Text becomes numbers in chunks, over processes, and the bytes depend on neither: a side's symbols are numbered as they
+come, in a temporary file, until all of training is counted. Memory does not grow with the corpus, apart from its
 vocabulary: everything passes in blocks.
 """
 
+import contextlib
+import dataclasses
 import functools
 import hashlib
-import shutil
 import struct
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from aiayn.errors import CorpusError
-from aiayn.provenance import Provenance, file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
+from aiayn.provenance import file_sha256, replace_outputs_on_success, require_free_space
 from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus, TextPair
-from aiayn.spec import CorpusSpec
-from aiayn.text.lines import read_blocks, unchanged_paths, write_lines
-from aiayn.text.numbered_parts import (
-    LENGTH_DTYPE,
-    NumberedSplit,
-    Numberer,
-    number_split,
-    read_blocks_of,
-    read_symbols,
-)
-from aiayn.text.shards import LINES_PER_SHARD, PARTS_FOLDER
-from aiayn.text.word_numbers import NUMBER_DTYPE
+from aiayn.spec import CleanSpec, CorpusSpec
+from aiayn.text.chunks import LINES_PER_CHUNK, LINES_PER_PROCESS, Chunk, map_chunks
+from aiayn.text.lines import read_lines, text_provenance, unchanged_paths, write_lines
 
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
+END = "</s>"
 UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
+MAX_WORDS = 1 << 18  # in each of two generations: at most 120 MB in all, whatever the length of the text
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
+_NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
 _MAGIC = b"MMIDIDX\x00\x00"
-_LINES_PER_BLOCK = 8192
+_BYTES_PER_BLOCK = 1 << 20
+
+
+class Encoder(Protocol):
+    """Splits text into pieces, each word by itself. It can be pickled."""
+
+    def words(self, line: str) -> list[str]:
+        """Return the words of a line, no piece of which spans two."""
+
+    def pieces(self, line: str) -> str:
+        """Return a line's pieces, separated by blanks."""
+
+
+class WordEncoder:
+    """Takes the words of text that comes in pieces; fairseq's words: what white space of any kind separates."""
+
+    def words(self, line: str) -> list[str]:
+        """Return the words of a line."""
+        return line.split()
+
+    def pieces(self, line: str) -> str:
+        """Return the words of a line, separated by blanks."""
+        return " ".join(line.split())
 
 
 def binarize_corpus(
     spec: CorpusSpec,
     text: ParallelText | RawCorpus,
-    numberer_by_language: Mapping[str, Numberer],
+    encoder_by_language: Mapping[str, Encoder],
     *,
     model_paths: Sequence[Path] = (),
     record_path: Path,
     num_processes: int = 1,
-    lines_per_shard: int = LINES_PER_SHARD,
+    lines_per_chunk: int = LINES_PER_CHUNK,
+    lines_per_process: int = LINES_PER_PROCESS,
 ) -> BinarizedCorpus:
     """Write `data-bin/` beside the record and return the record.
 
-    The dictionary is joint if both languages have the same numberer; then it counts the training text of both. The
+    The dictionary is joint if both languages have the same encoder; then it counts the training text of both. The
     dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the corpus's order. Counts of
-    tokens include `</s>`. `model_paths` are the subword models behind the numberers, for the record. Training pairs are
+    tokens include `</s>`. `model_paths` are the subword models behind the encoders, for the record. Training pairs are
     dropped for their lengths in pieces, if the corpus file gives its limits in these.
 
     Raises:
@@ -74,25 +92,38 @@ def binarize_corpus(
     if text.corpus != spec.name:
         raise CorpusError(f"the text record is of corpus {text.corpus}, expected {spec.name}; name its own record")
     fairseq_split_by_testset = {name: _fairseq_split(index) for index, name in enumerate(spec.testsets)}
-    names = {"train": "train", **fairseq_split_by_testset}
-    stem_by_split = {split: f"{name}.{spec.language_pair}" for split, name in names.items()}
-    pair_by_split = {split: text.pair_by_split[split] for split in stem_by_split}
+    pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
     num_bytes = sum(path.stat().st_size for pair in pair_by_split.values() for path in unchanged_paths(pair).values())
     # four bytes a token while at work, two to four in the end; a token is seldom under two bytes of text
     require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
-    data_bin_folder, parts_folder = record_path.parent / DATA_BIN_NAME, record_path.parent / PARTS_FOLDER
     limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None
-    number = functools.partial(number_split, numberer_by_language, num_processes=num_processes)
-    numbered_by_split = {
-        split: number(pair, limits if split == "train" else None, parts_folder / split, lines_per_shard)
-        for split, pair in pair_by_split.items()
-    }
-    with replace_outputs_on_success(record_path) as folder:
-        num_tokens = _write_data_bin(numbered_by_split, stem_by_split, numberer_by_language, folder / DATA_BIN_NAME)
-    shutil.rmtree(parts_folder)
-    dictionary_paths = {language: data_bin_folder / f"dict.{language}.txt" for language in numberer_by_language}
+    with replace_outputs_on_success(record_path) as folder, contextlib.ExitStack() as opened:
+
+        def temporary_file() -> BinaryIO:
+            return opened.enter_context(tempfile.TemporaryFile(dir=folder))
+
+        encoded_by_split = {}
+        for split, pair in pair_by_split.items():
+            encoded = EncodedSplit({k: _EncodedSide(temporary_file(), temporary_file()) for k in encoder_by_language})
+            encoded_by_split[split] = encoded
+            encoded.fill(
+                map_chunks(
+                    EncodingWork(dict(encoder_by_language), limits if split == "train" else None),
+                    pair.path_by_language,
+                    num_processes=num_processes,
+                    what=f"binarize {split} of {spec.name}",
+                    lines_per_chunk=lines_per_chunk,
+                    lines_per_process=lines_per_process,
+                ),
+                pair,
+            )
+        name_by_split = {"train": "train", **fairseq_split_by_testset}
+        stem_by_split = {split: f"{name}.{spec.language_pair}" for split, name in name_by_split.items()}
+        num_tokens = _write_data_bin(encoded_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
+    data_bin_folder = record_path.parent / DATA_BIN_NAME
+    dictionary_paths = {language: data_bin_folder / f"dict.{language}.txt" for language in encoder_by_language}
     return BinarizedCorpus(
-        provenance=_provenance(pair_by_split.values(), model_paths),
+        provenance=text_provenance(pair_by_split.values(), model_paths),
         corpus=spec.name,
         folder=data_bin_folder,
         source_language=spec.source_language,
@@ -100,20 +131,11 @@ def binarize_corpus(
         dictionary_sha256_by_language={k: file_sha256(path) for k, path in dictionary_paths.items()},
         digest=data_bin_digest(data_bin_folder),
         vocabulary_size_by_language={k: len(read_dictionary(path)) for k, path in dictionary_paths.items()},
-        num_pairs_by_split={split: numbered.num_pairs for split, numbered in numbered_by_split.items()},
+        num_pairs_by_split={split: encoded.num_pairs for split, encoded in encoded_by_split.items()},
         num_tokens_by_split_by_language=num_tokens,
         fairseq_split_by_testset=fairseq_split_by_testset,
-        num_dropped_by_reason=numbered_by_split["train"].num_dropped(),
+        num_dropped_by_reason=dict(encoded_by_split["train"].num_dropped_by_reason),
     )
-
-
-def _provenance(pairs: Iterable[TextPair], model_paths: Sequence[Path]) -> Provenance:
-    """Describe this process; the text was hashed when it was compared with its record, and is not hashed again."""
-    provenance = gather_provenance(model_paths)
-    sha256_by_path = {
-        path: pair.sha256_by_language[language] for pair in pairs for language, path in pair.path_by_language.items()
-    }
-    return msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path | provenance.input_sha256_by_path)
 
 
 def _fairseq_split(testset_index: int) -> str:
@@ -121,38 +143,181 @@ def _fairseq_split(testset_index: int) -> str:
     return ("valid", "test")[testset_index] if testset_index < 2 else f"test{testset_index - 1}"
 
 
+class SideOfChunk(NamedTuple):
+    """One side of a chunk; a line's length counts its end. A number is of this chunk alone, an index into `symbols`."""
+
+    numbers: npt.NDArray[np.uint32]  # (num_tokens,)
+    lengths: npt.NDArray[np.int32]  # (num_lines,)
+    symbols: list[str]
+    counts: list[int]
+
+
+class EncodedChunk(NamedTuple):
+    """A chunk's kept pairs as numbers, and why others were dropped."""
+
+    side_by_language: dict[str, SideOfChunk]
+    num_dropped_by_reason: dict[str, int]
+
+
+class _Numbering(dict[str, bytes]):
+    """The numbers of a word's pieces, as bytes of _NUMBER_DTYPE, by the word.
+
+    Text repeats its words: 97 % of them are found here. When it is full, its words become the older generation: the
+    next full one replaces that, but for the words asked for again. So the words seen lately are kept.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = encoder
+        self._older: dict[str, bytes] = {}
+        self._number_by_symbol = {END: 0}
+
+    def __missing__(self, word: str) -> bytes:
+        row = self._older.pop(word, None)
+        if row is None:
+            pieces = self._encoder.pieces(word).split(" ") if word else []
+            known = self._number_by_symbol
+            row = np.array([known.setdefault(piece, len(known)) for piece in pieces], _NUMBER_DTYPE).tobytes()
+        if len(self) >= MAX_WORDS:
+            self._older = dict(self)
+            self.clear()
+        self[word] = row
+        return row
+
+    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
+        """Return the numbers of all lines' pieces, each line ended by END, and the lines' lengths."""
+        words, end = self._encoder.words, bytes(_NUMBER_DTYPE.itemsize)
+        rows = [b"".join(map(self.__getitem__, words(line))) for line in lines]
+        lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
+        return np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE), lengths
+
+    def symbols(self) -> list[str]:
+        """Return all symbols so far, by their numbers."""
+        return list(self._number_by_symbol)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodingWork:
+    """Numbers the symbols of a chunk; `limits`, if any, are on lengths in symbols, the end not counted."""
+
+    encoder_by_language: dict[str, Encoder]
+    limits: CleanSpec | None
+
+    @functools.cached_property
+    def _numbering_by_language(self) -> dict[str, _Numbering]:
+        numbering_by_encoder = {id(encoder): _Numbering(encoder) for encoder in self.encoder_by_language.values()}
+        return {language: numbering_by_encoder[id(encoder)] for language, encoder in self.encoder_by_language.items()}
+
+    def __call__(self, chunk: Chunk) -> EncodedChunk:
+        """Return the chunk's kept pairs as numbers."""
+        numbering_by_language = self._numbering_by_language
+        numbered = {k: numbering.number(chunk.lines(k)) for k, numbering in numbering_by_language.items()}
+        num_dropped_by_reason: dict[str, int] = {}
+        if self.limits is not None:
+            kept = kept_pairs([lengths - 1 for _, lengths in numbered.values()], self.limits, num_dropped_by_reason)
+            numbered = {k: (some[np.repeat(kept, lengths)], lengths[kept]) for k, (some, lengths) in numbered.items()}
+        sides = {}
+        for language, (numbers, lengths) in numbered.items():
+            counts, symbols = np.bincount(numbers), numbering_by_language[language].symbols()
+            occurring = np.flatnonzero(counts)
+            table = np.zeros(counts.size, _NUMBER_DTYPE)
+            table[occurring] = np.arange(occurring.size)
+            names = [symbols[number] for number in occurring.tolist()]
+            sides[language] = SideOfChunk(table[numbers], lengths, names, counts[occurring].tolist())
+        return EncodedChunk(sides, num_dropped_by_reason)
+
+
+def kept_pairs(
+    lengths: Sequence[npt.NDArray[np.int32]], limits: CleanSpec, num_dropped_by_reason: dict[str, int]
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs keep the limits, by their two lengths, and count the others by the first reason that holds.
+
+    As clean-corpus-n.perl: an empty side, a side over `max_words`, a longer side over `max_length_ratio` times the
+    shorter.
+    """
+    shorter, longer = np.minimum(*lengths), np.maximum(*lengths)
+    is_bad_by_reason = {"empty_side": shorter == 0}
+    if limits.max_words is not None:
+        is_bad_by_reason["too_long"] = longer > limits.max_words
+    if limits.max_length_ratio is not None:
+        is_bad_by_reason["length_ratio"] = longer / np.maximum(shorter, 1) > limits.max_length_ratio
+    kept = np.ones(shorter.size, np.bool_)
+    for reason, is_bad in is_bad_by_reason.items():
+        num_dropped_by_reason[reason] = num_dropped_by_reason.get(reason, 0) + int((kept & is_bad).sum())
+        kept &= ~is_bad
+    return kept
+
+
+class _EncodedSide:
+    """One language of a split: all its lines' numbers and lengths in files, and how often each symbol occurs."""
+
+    def __init__(self, numbers: BinaryIO, lengths: BinaryIO) -> None:
+        self.numbers, self.lengths = numbers, lengths
+        self.num_tokens = 0
+        self.count_by_symbol: dict[str, int] = {}  # in the order of their numbers
+        self._number_by_symbol: dict[str, int] = {}
+
+    def append(self, side: SideOfChunk) -> None:
+        """Add a chunk's lines."""
+        known = self._number_by_symbol
+        table = np.array([known.setdefault(symbol, len(known)) for symbol in side.symbols], _NUMBER_DTYPE)
+        self.numbers.write(table[side.numbers].tobytes())
+        self.lengths.write(side.lengths.astype(_LENGTH_DTYPE, copy=False).tobytes())
+        self.num_tokens += side.numbers.size
+        for symbol, count in zip(side.symbols, side.counts, strict=True):
+            self.count_by_symbol[symbol] = self.count_by_symbol.get(symbol, 0) + count
+
+
+@dataclasses.dataclass
+class EncodedSplit:
+    """A split as numbers."""
+
+    side_by_language: dict[str, _EncodedSide]
+    num_pairs: int = 0
+    num_dropped_by_reason: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def fill(self, chunks: Iterator[EncodedChunk], pair: TextPair) -> None:
+        """Take all chunks of the text of `pair`.
+
+        Raises:
+            CorpusError: if no pair is left.
+        """
+        for chunk in chunks:
+            for language, side in chunk.side_by_language.items():
+                self.side_by_language[language].append(side)
+            self.num_pairs += next(iter(chunk.side_by_language.values())).lengths.size
+            self.num_dropped_by_reason.update(chunk.num_dropped_by_reason)
+        if self.num_pairs == 0:
+            raise CorpusError(
+                f"{' and '.join(map(str, pair.path_by_language.values()))}: no pair is left of {pair.num_lines}, "
+                f"dropped: {dict(self.num_dropped_by_reason)}; look at the corpus file's clean.max_words and "
+                "clean.max_length_ratio"
+            )
+
+
 def _write_data_bin(
-    numbered_by_split: Mapping[str, NumberedSplit],
+    encoded_by_split: Mapping[str, EncodedSplit],
     stem_by_split: Mapping[str, str],
-    numberer_by_language: Mapping[str, Numberer],
+    encoder_by_language: Mapping[str, Encoder],
     folder: Path,
 ) -> dict[str, dict[str, int]]:
     """Write the data-bin of numbered text and return its numbers of tokens by split and language."""
     folder.mkdir()
-    num_tokens_by_split: dict[str, dict[str, int]] = {split: {} for split in stem_by_split}
-    index_by_symbol: dict[str, int] = {}
-    for language, numberer in numberer_by_language.items():
-        sharing = [other for other, other_numberer in numberer_by_language.items() if other_numberer is numberer]
+    train = encoded_by_split["train"].side_by_language
+    for language, encoder in encoder_by_language.items():
+        count_by_symbol: Counter[str] = Counter()
+        for other, other_encoder in encoder_by_language.items():
+            if other_encoder is encoder:
+                count_by_symbol.update(train[other].count_by_symbol)
         path = folder / f"dict.{language}.txt"
-        if language == sharing[0]:
-            index_by_symbol = _write_dictionary(numbered_by_split["train"].part_paths, sharing, path)
-        else:  # the one before, as there are two languages
-            shutil.copyfile(folder / f"dict.{sharing[0]}.txt", path)
-        for split, numbered in numbered_by_split.items():
-            prefix = folder / f"{stem_by_split[split]}.{language}"
-            num_tokens_by_split[split][language] = _write_indices(numbered, language, index_by_symbol, prefix)
-    return num_tokens_by_split
-
-
-def _write_dictionary(train_part_paths: Sequence[Path], languages: Sequence[str], path: Path) -> dict[str, int]:
-    """Write the dictionary of the languages' training text and return each symbol's index."""
-    count_by_symbol: Counter[str] = Counter()
-    for part in train_part_paths:
-        for language in languages:
-            for _, count, symbol in read_symbols(part, language):
-                count_by_symbol[symbol] += count
-    write_lines(dictionary_lines(count_by_symbol), path)
-    return {symbol: index for index, symbol in enumerate(read_dictionary(path))}
+        write_lines(dictionary_lines(count_by_symbol), path)
+        index_by_symbol = {symbol: index for index, symbol in enumerate(read_dictionary(path))}
+        for split, encoded in encoded_by_split.items():
+            _write_indices(encoded.side_by_language[language], index_by_symbol, folder / stem_by_split[split], language)
+    return {
+        split: {language: side.num_tokens for language, side in encoded.side_by_language.items()}
+        for split, encoded in encoded_by_split.items()
+    }
 
 
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
@@ -168,13 +333,11 @@ def read_dictionary(path: Path) -> list[str]:
         CorpusError: if a line is not `symbol count`, naming it.
     """
     symbols = list(SPECIAL_SYMBOLS)
-    for block in read_blocks(path, _LINES_PER_BLOCK):
-        for line in block:
-            symbol, _, count = line.rpartition(" ")
-            if not symbol or not count.isdecimal():
-                place = f"{path}:{len(symbols) - len(SPECIAL_SYMBOLS) + 1}"
-                raise CorpusError(f"{place}: {line!r}; expected `symbol count`; rerun `aiayn binarize`")
-            symbols.append(symbol)
+    for line_number, line in enumerate(read_lines(path), start=1):
+        symbol, _, count = line.rpartition(" ")
+        if not symbol or not count.isdecimal():
+            raise CorpusError(f"{path}:{line_number}: {line!r}; expected `symbol count`; rerun `aiayn binarize`")
+        symbols.append(symbol)
     return symbols
 
 
@@ -183,47 +346,30 @@ def index_dtype(num_symbols: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
     return np.dtype("<u2") if num_symbols < _NARROW_LIMIT else np.dtype("<u4")
 
 
-def _write_indices(numbered: NumberedSplit, language: str, index_by_symbol: Mapping[str, int], prefix: Path) -> int:
-    """Write `.bin` and `.idx` of one language of a split, and return the number of tokens."""
+def _write_indices(side: _EncodedSide, index_by_symbol: Mapping[str, int], stem: Path, language: str) -> None:
+    """Write `<stem>.<language>.bin` and `.idx`."""
     dtype = index_dtype(len(index_by_symbol))
-    with _beside(prefix, ".bin").open("wb") as tokens:
-        for part in numbered.part_paths:
-            table = _index_table(part, language, index_by_symbol, dtype)
-            with (part / f"{language}.numbers").open("rb") as numbers_file:
-                for numbers in read_blocks_of(numbers_file, NUMBER_DTYPE):
-                    tokens.write(table[numbers].tobytes())
-    lengths_paths = [part / f"{language}.lengths" for part in numbered.part_paths]
-    num_tokens = 0
-    with _beside(prefix, ".idx").open("wb") as index:
-        index.write(_MAGIC + struct.pack("<QBQ", 1, _WIDTH_CODE_BY_DTYPE[dtype], numbered.num_pairs))
-        for lengths in _all_lengths(lengths_paths):
+    table = np.array([index_by_symbol.get(symbol, UNKNOWN_INDEX) for symbol in side.count_by_symbol], dtype)
+    with stem.with_name(f"{stem.name}.{language}.bin").open("wb") as tokens:
+        for numbers in _blocks(side.numbers, _NUMBER_DTYPE):
+            tokens.write(table[numbers].tobytes())
+    with stem.with_name(f"{stem.name}.{language}.idx").open("wb") as index:
+        num_lines = side.lengths.seek(0, 2) // _LENGTH_DTYPE.itemsize
+        index.write(_MAGIC + struct.pack("<QBQ", 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
+        for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
             index.write(lengths.tobytes())
-        for lengths in _all_lengths(lengths_paths):
-            ends = num_tokens + np.cumsum(lengths, dtype=np.int64)
+        first_token = 0
+        for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
+            ends = first_token + np.cumsum(lengths, dtype=np.int64)
             index.write(((ends - lengths) * dtype.itemsize).astype("<i8").tobytes())
-            num_tokens = int(ends[-1])
-    return num_tokens
+            first_token = int(ends[-1])
 
 
-def _index_table(
-    part: Path, language: str, index_by_symbol: Mapping[str, int], dtype: "np.dtype[Any]"
-) -> "npt.NDArray[Any]":
-    """Return the dictionary's index of each number of a part, or that of `<unk>`; numbers that do not occur have 0."""
-    entries = list(read_symbols(part, language))
-    table = np.zeros(1 + max((number for number, _, _ in entries), default=0), dtype)
-    for number, _, symbol in entries:
-        table[number] = index_by_symbol.get(symbol, UNKNOWN_INDEX)
-    return table
-
-
-def _all_lengths(paths: Sequence[Path]) -> "Iterator[npt.NDArray[Any]]":
-    for path in paths:
-        with path.open("rb") as lengths_file:
-            yield from read_blocks_of(lengths_file, LENGTH_DTYPE)
-
-
-def _beside(prefix: Path, suffix: str) -> Path:
-    return prefix.with_name(prefix.name + suffix)  # with_suffix would take the language for a suffix
+def _blocks(content: BinaryIO, dtype: "np.dtype[Any]") -> "Iterator[npt.NDArray[Any]]":
+    """Yield a file's numbers in arrays of at most a block."""
+    content.seek(0)
+    while block := content.read(_BYTES_PER_BLOCK):
+        yield np.frombuffer(block, dtype)
 
 
 def data_bin_digest(folder: Path) -> str:

@@ -8,12 +8,14 @@ import contextlib
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import msgspec
+
 from aiayn.errors import CorpusError
-from aiayn.provenance import file_sha256
+from aiayn.provenance import Provenance, file_sha256, gather_provenance
 from aiayn.records import TextPair
 
 _BLOCK_BYTES = 1 << 20
@@ -142,3 +144,10 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
         if sha256 != expected:
             raise CorpusError(f"{path}: sha256 {sha256}, its record says {expected}; rerun the stage that writes it")
     return pair.path_by_language
+
+
+def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:
+    """Describe this process and its inputs; text was hashed by `unchanged_paths`, and is not hashed again."""
+    provenance = gather_provenance(further_paths)
+    sha256_by_path = {path: pair.sha256_by_language[k] for pair in pairs for k, path in pair.path_by_language.items()}
+    return msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path | provenance.input_sha256_by_path)

@@ -1,32 +1,26 @@
 """Byte-pair encoding by subword-nmt (Sennrich et al. 2016), as the recipes of 2016 and 2017 have it: codes, and `@@ `.
 
-Codes and pieces are the library's own. Codes are learnt from words and their counts, which are counted in shards; a
-word's place in the text does not matter to them, nor does the order of the languages (`cat train.de train.en` and the
-other way round give the same). Words are split one by one, so each is split once and then remembered.
+Codes and pieces are the library's own. Codes are learnt from words and their counts; a word's place in the text does
+not matter to them, nor does the order of the languages (`cat train.de train.en` and the other way round give the same).
 
 Learning holds every different word, its characters and the places of each pair: 1.7 KB a word, that is, some 5 GB for
 three million words, as many as WMT14's tokens may have.
 """
 
 import contextlib
-import functools
-import importlib.metadata
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-import msgspec
 from subword_nmt.apply_bpe import BPE  # type: ignore[import-untyped, unused-ignore]
 from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.provenance import file_sha256
-from aiayn.text.learning_watch import LearningWatch
-from aiayn.text.lines import read_lines, write_lines
-from aiayn.text.shards import Shard, read_shard
-from aiayn.text.word_numbers import Numbered, WordNumbers, join_rows
+from aiayn.progress import progress_bar
+from aiayn.text.lines import read_lines
 
 HEADER = "#version: 0.2"  # of a file of codes; in older ones the end of a word was a symbol of its own
 CONTINUATION = "@@"  # at the end of a piece: the word goes on
@@ -34,14 +28,8 @@ _WORD_END = "</w>"  # within codes: the piece ends its word
 _LINES_PER_BLOCK = 8192
 
 
-class CountedWords(msgspec.Struct, frozen=True):
-    """How many different words a shard has of each language; the counts lie in its part."""
-
-    num_words_by_language: dict[str, int]
-
-
 class CodesEncoder:
-    """Splits lines of tokens by learnt codes; numbers its pieces as they come."""
+    """Splits lines of tokens by learnt codes."""
 
     def __init__(self, codes_path: Path) -> None:
         """Load codes.
@@ -53,40 +41,17 @@ class CodesEncoder:
         self._bpe = BPE(io.StringIO(codes, newline="\n"))
         self._bpe.cache = _Forgetful()  # the library's own grows with the text
         self._path = codes_path
-        self.digest = f"subword-nmt {importlib.metadata.version('subword-nmt')}, {file_sha256(codes_path)}"
-        self._number_by_symbol: dict[str, int] = {"</s>": 0}
-        self._numbers_by_word = WordNumbers(self._number_word)
 
-    def __reduce__(self) -> tuple[Callable[..., "CodesEncoder"], tuple[object, ...]]:
-        """Be pickled as the file's path: a process loads each model once, whatever the number of its shards."""
-        return _load_once, (self._path, self.digest)
-
-    @property
-    def symbols(self) -> list[str]:
-        """All pieces so far, by their numbers."""
-        return list(self._number_by_symbol)
+    def words(self, line: str) -> list[str]:
+        """Return the words of a line; each is split by itself."""
+        return line.split(" ")
 
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks, a piece inside its word ending in `@@`."""
-        return " ".join(piece for word in line.split(" ") for piece in self._split(word))
-
-    def number(self, lines: Sequence[str]) -> Numbered:
-        """Return the indices into `symbols` of all lines' pieces, each line ended by `</s>`, and each line's length.
-
-        Shapes: (num_tokens,) and (num_lines,); a length counts its `</s>`.
-        """
-        return join_rows([self._numbers_by_word.row(line) for line in lines], 0)
-
-    def _number_word(self, word: str) -> list[int]:
-        numbers = self._number_by_symbol
-        return [numbers.setdefault(piece, len(numbers)) for piece in self._split(word)]
-
-    def _split(self, word: str) -> list[str]:
-        if not word:
-            return []
-        _require_one_token(word, str(self._path))
-        pieces: list[str] = self._bpe.segment_tokens([word])
-        return pieces
+        words = [word for word in line.split(" ") if word]
+        for word in words:
+            _require_one_token(word, str(self._path))
+        return " ".join(self._bpe.segment_tokens(words))
 
 
 class _Forgetful(dict[str, object]):
@@ -94,14 +59,6 @@ class _Forgetful(dict[str, object]):
 
     def __setitem__(self, key: str, value: object) -> None:
         """Drop the value."""
-
-
-@functools.lru_cache(maxsize=4)
-def _load_once(codes_path: Path, digest: str) -> CodesEncoder:
-    encoder = CodesEncoder(codes_path)
-    if encoder.digest != digest:
-        raise CorpusError(f"{codes_path}: changed while it was read: {encoder.digest}, expected {digest}; start again")
-    return encoder
 
 
 def _checked_codes(path: Path) -> list[str]:
@@ -124,50 +81,34 @@ def _require_one_token(word: str, place: str) -> None:
         )
 
 
-def count_words(path_by_language: Mapping[str, Path], shard: Shard, part_folder: Path) -> CountedWords:
-    """Write `<language>.words`, a line `word count` for each word of a shard."""
-    num_words_by_language = {}
-    for language, path in path_by_language.items():
-        count_by_word: Counter[str] = Counter()
-        lines = read_shard(path, shard.offset_by_language[language], shard.num_lines)
-        while block := list(islice(lines, _LINES_PER_BLOCK)):
-            count_by_word.update(" ".join(block).split(" "))
-        del count_by_word[""]  # between two blanks
-        num_words_by_language[language] = len(count_by_word)
-        write_lines(_count_lines(count_by_word), part_folder / f"{language}.words")
-    return CountedWords(num_words_by_language=num_words_by_language)
-
-
-def merge_counts(paths: Iterable[Path], merged_path: Path) -> None:
-    """Write the sums of files of counts, a line `word count`.
+def count_words(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield a line `word count` for each word of all the files' lines together.
 
     Raises:
         CorpusError: if a word holds white space.
     """
     count_by_word: Counter[str] = Counter()
     for path in paths:
-        for line in read_lines(path):
-            word, _, count = line.rpartition(" ")
-            count_by_word[word] += int(count)
-    for word in count_by_word:
-        _require_one_token(word, str(merged_path))
-    write_lines(_count_lines(count_by_word), merged_path)
+        lines = read_lines(path)
+        while block := list(islice(lines, _LINES_PER_BLOCK)):
+            count_by_word.update(" ".join(block).split(" "))
+    del count_by_word[""]  # between two blanks
+    for word, count in count_by_word.items():
+        _require_one_token(word, " and ".join(map(str, paths)))
+        yield f"{word} {count}"
 
 
-def _count_lines(count_by_word: Mapping[str, int]) -> Iterator[str]:
-    return (f"{word} {count}" for word, count in count_by_word.items())
-
-
-def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str, watch: LearningWatch) -> list[str]:
+def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> list[str]:
     """Learn codes from lines `word count` and return the lines of their file, the header first.
 
     Raises:
         ConfigError: if the text of `origin` does not yield so many: a pair must stand there twice to be merged.
     """
-    codes = _WatchedCodes(watch, num_merges)
-    # Its bar goes nowhere: the watch says the same. An empty set of pairs makes its `max` raise ValueError.
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(ValueError):
-        learn_bpe(count_lines, codes, num_merges, is_dict=True)
+    with progress_bar(f"learning {num_merges:,} merges", num_merges, " merges") as bar:
+        codes = _CountedCodes(bar)
+        # Its own bar goes nowhere, for it would fill a log. An empty set of pairs makes its `max` raise ValueError.
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(ValueError):
+            learn_bpe(count_lines, codes, num_merges, is_dict=True)
     lines = codes.getvalue().removesuffix("\n").split("\n")
     if len(lines) - 1 != num_merges:
         raise ConfigError(
@@ -177,17 +118,16 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str, watch:
     return lines
 
 
-class _WatchedCodes(io.StringIO):
-    """Takes what learn_bpe writes, a merge at a time, and tells the watch."""
+class _CountedCodes(io.StringIO):
+    """Takes what learn_bpe writes, the header and then a merge at a time, and moves a bar."""
 
-    def __init__(self, watch: LearningWatch, num_merges: int) -> None:
+    def __init__(self, bar: Any) -> None:
         super().__init__(newline="\n")
-        self._watch, self._num_merges, self._num_written = watch, num_merges, 0
+        self._bar = bar
 
     def write(self, line: str) -> int:
-        """Take a line: the header, then merges."""
-        self._watch.state = f"{self._num_written:,}/{self._num_merges:,} merges"
-        self._num_written += 1
+        """Take a line."""
+        self._bar.update(line != f"{HEADER}\n")
         return super().write(line)
 
 

@@ -9,18 +9,15 @@ readers split at them, and a piece that holds one would fall apart there.
 Learning holds all its lines, some 0.7 GB for a million of 24 words. It runs in one thread: the model's bytes tell it.
 """
 
-import functools
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import sentencepiece
 
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.provenance import file_sha256
 from aiayn.spec import SubwordSpec
-from aiayn.text.word_numbers import Numbered, WordNumbers, as_bytes, join_rows
 
 NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and one piece a byte
 MAX_PIECE_CHARACTERS = 64  # sentencepiece's own 16 would cut frequent German compounds; section 5.1 has no limit
@@ -32,8 +29,8 @@ _WHITE_SPACE = re.compile(r"\s")
 class PieceEncoder:
     """Splits lines into pieces by a learnt model.
 
-    A line is numbered word by word, several times as fast as sentencepiece itself and with the same numbers: no piece
-    holds U+2581 but at its beginning. Where one does, or the line holds that mark itself, the line is split as a whole.
+    A line may be split word by word, several times as fast as sentencepiece itself and with the same pieces: no piece
+    holds U+2581 but at its beginning. Where one does, or the line holds that mark itself, the line counts as one word.
     """
 
     def __init__(self, model_path: Path) -> None:
@@ -46,40 +43,16 @@ class PieceEncoder:
             self._model = sentencepiece.SentencePieceProcessor(model_proto=model_path.read_bytes())
         except (FileNotFoundError, RuntimeError) as error:
             raise CorpusError(f"{model_path}: no sentencepiece model: {error}; rerun `aiayn segment`") from error
-        self._path = model_path
-        self.digest = f"sentencepiece {sentencepiece.__version__}, {file_sha256(model_path)}"
-        self.symbols: list[str] = [self._model.id_to_piece(index) for index in range(self._model.get_piece_size())]
-        self._end: int = self._model.eos_id()
-        self._has_pieces_within_words = not any(WORD_BEGIN in symbol[1:] for symbol in self.symbols)
-        self._numbers_by_word = WordNumbers(self._model.encode)
+        symbols = map(self._model.id_to_piece, range(self._model.get_piece_size()))
+        self._has_pieces_within_words = not any(WORD_BEGIN in symbol[1:] for symbol in symbols)
 
-    def __reduce__(self) -> tuple[Callable[..., "PieceEncoder"], tuple[object, ...]]:
-        """Be pickled as the file's path: a process loads each model once, whatever the number of its shards."""
-        return _load_once, (self._path, self.digest)
+    def words(self, line: str) -> list[str]:
+        """Return the words of a line, no piece of which spans two."""
+        return [line] if WORD_BEGIN in line or not self._has_pieces_within_words else line.split(" ")
 
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
-
-    def number(self, lines: Sequence[str]) -> Numbered:
-        """Return the indices into `symbols` of all lines' pieces, each line ended by `</s>`, and each line's length.
-
-        Shapes: (num_tokens,) and (num_lines,); a length counts its `</s>`.
-        """
-        return join_rows([self._row(line) for line in lines], self._end)
-
-    def _row(self, line: str) -> bytes:
-        if WORD_BEGIN in line or not self._has_pieces_within_words:
-            return as_bytes(self._model.encode(line))
-        return self._numbers_by_word.row(line)
-
-
-@functools.lru_cache(maxsize=4)
-def _load_once(model_path: Path, digest: str) -> PieceEncoder:
-    encoder = PieceEncoder(model_path)
-    if encoder.digest != digest:
-        raise CorpusError(f"{model_path}: changed while it was read: {encoder.digest}, expected {digest}; start again")
-    return encoder
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:

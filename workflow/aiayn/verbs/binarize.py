@@ -31,8 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.errors import UsageError
     from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
     from aiayn.spec import read_corpus
-    from aiayn.text.binarize import binarize_corpus
-    from aiayn.text.numbered_parts import Numberer, WordNumberer
+    from aiayn.text.binarize import Encoder, WordEncoder, binarize_corpus
     from aiayn.text.subword import load_encoders
 
     spec = read_corpus(args.corpus)
@@ -40,18 +39,18 @@ def run(args: argparse.Namespace) -> None:
         state = "in pieces: leave --segmented out" if spec.is_segmented else "in words: give --segmented RECORD"
         raise UsageError(f"corpus {spec.name}: its text comes {state}")
     text = read_record(args.text, RawCorpus) if spec.is_segmented else read_record(args.text, ParallelText)
-    numberer_by_language: dict[str, Numberer]
-    if args.segmented is None:  # others' segmentations are joint ones: one numberer for both, one dictionary
-        numberer_by_language = dict.fromkeys((spec.source_language, spec.target_language), WordNumberer())
+    encoder_by_language: dict[str, Encoder]
+    if args.segmented is None:  # others' segmentations are joint ones: one encoder for both, one dictionary
+        encoder_by_language = dict.fromkeys((spec.source_language, spec.target_language), WordEncoder())
         model_paths = []
     else:
         segmented = read_record(args.segmented, SegmentedText)
-        numberer_by_language = {**load_encoders(segmented)}
+        encoder_by_language = {**load_encoders(segmented)}
         model_paths = list(dict.fromkeys(segmented.model_path_by_language.values()))
     record = binarize_corpus(
         spec,
         text,
-        numberer_by_language,
+        encoder_by_language,
         model_paths=model_paths,
         record_path=args.record,
         num_processes=args.num_processes,

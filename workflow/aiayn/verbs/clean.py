@@ -1,7 +1,6 @@
 """Prepare text as the corpus file says: normalise punctuation, make Moses tokens, drop unfit training pairs.
 
-The record counts dropped pairs by reason; test sets lose none. After a kill the same command reuses the shards that
-were finished. The output does not depend on the number of processes.
+The record counts dropped pairs by reason; test sets lose none. The output does not depend on the number of processes.
 """
 
 import argparse
@@ -18,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
     parser.add_argument("--raw", type=Path, required=True, metavar="RECORD", help="what fetch wrote")
     parser.add_argument(
-        "--num-processes", type=int, default=1, metavar="N", help="number of shards to work on at once (default: 1)"
+        "--num-processes", type=int, default=1, metavar="N", help="processes that work on chunks of text (default: 1)"
     )
     parser.add_argument("--record", type=Path, required=True, help="the record to write; the text goes beside it")
 

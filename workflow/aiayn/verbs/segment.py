@@ -14,9 +14,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
     parser.add_argument("--text", type=Path, required=True, metavar="RECORD", help="what clean wrote")
     parser.add_argument("--record", type=Path, required=True, help="the record to write; the models go beside it")
-    parser.add_argument(
-        "--num-processes", type=int, default=1, metavar="N", help="processes that count words (default: 1)"
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -26,5 +23,4 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.text.subword import segment_corpus
 
     text = read_record(args.text, ParallelText)
-    record = segment_corpus(read_corpus(args.corpus), text, record_path=args.record, num_processes=args.num_processes)
-    write_record(record, args.record)
+    write_record(segment_corpus(read_corpus(args.corpus), text, record_path=args.record), args.record)

@@ -51,15 +51,15 @@ def run(args: argparse.Namespace) -> None:
 
 def text_splitter(finished: "FinishedRun", language: str) -> "Callable[[str], str]":
     """Return what makes pieces of a line of a language, as was done to the run's corpus."""
-    from aiayn.text.route import TextRoute
+    from aiayn.text.clean import preprocessor
     from aiayn.text.subword import load_encoders
 
     segmented = finished.segmented
     if segmented is None:
         return lambda line: line
-    route = TextRoute(normalise=segmented.normalise, tokenise=segmented.tokenise, language=language)
+    prepare = preprocessor(segmented.normalise, segmented.tokenise, language)
     encoder = load_encoders(segmented)[language]
-    return lambda line: encoder.pieces(route.prepare(line))
+    return lambda line: encoder.pieces(prepare(line))
 
 
 def text_joiner(finished: "FinishedRun") -> "Callable[[str], str]":

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from sacremoses import MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
+from aiayn.text.clean import preprocessor
 from aiayn.text.lines import read_lines
 from aiayn.text.normalise_moses import blank_non_printing, normalise_line
-from aiayn.text.route import TextRoute
 from aiayn.text.tokenize_moses import Tokenizer, detokenize_line
 
 # Beginnings of SHA-256: tokens; normalised; normalised and tokens of -a, as fairseq's script does.
@@ -43,8 +43,8 @@ def newstest() -> Path:
 
 def prepared_digest(path: Path, normalise: str, tokenise: str) -> str:
     """Return the beginning of the SHA-256 of a file as we prepare it."""
-    route = TextRoute(normalise=normalise, tokenise=tokenise, language=path.name[-2:])
-    content = "".join(f"{route.prepare(line)}\n" for line in read_lines(path))
+    prepare = preprocessor(normalise, tokenise, path.name[-2:])
+    content = "".join(f"{prepare(line)}\n" for line in read_lines(path))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -58,8 +58,8 @@ def test_every_line_of_newstest_is_what_perl_printed(
 
 
 def test_another_languages_rules_give_another_digest(newstest: Path) -> None:
-    route = TextRoute(normalise="none", tokenise="moses", language="de")
-    content = "".join(f"{route.prepare(line)}\n" for line in read_lines(newstest / "newstest2013.fr"))
+    prepare = preprocessor("none", "moses", "de")
+    content = "".join(f"{prepare(line)}\n" for line in read_lines(newstest / "newstest2013.fr"))
     assert hashlib.sha256(content.encode()).hexdigest()[:16] != PRINTED_BY_PERL[2][1]
 
 
@@ -108,11 +108,8 @@ def test_steps_that_are_passed_over_would_have_changed_nothing(language: str, is
         assert ours.tokenize(line) == expected, line
 
 
-def test_a_route_of_nothing_leaves_lines_as_they_are() -> None:
-    route = TextRoute(normalise="none", tokenise="none", language="en")
-    assert route.is_identity
-    assert route.prepare(" a\u00a0 b\r") == " a\u00a0 b\r"
-    assert not TextRoute(normalise="moses", tokenise="none", language="en").is_identity
+def test_a_recipe_of_nothing_leaves_lines_as_they_are() -> None:
+    assert preprocessor("none", "none", "en")(" a\u00a0 b\r") == " a\u00a0 b\r"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""Chunks hold every line once, in step; results come in order; whatever ends the work ends it whole."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from aiayn.errors import CorpusError
+from aiayn.text.chunks import Chunk, map_chunks
+
+
+def write_sides(folder: Path, source: bytes, target: bytes) -> dict[str, Path]:
+    """Write two files and return their paths."""
+    paths = {"en": folder / "train.en", "de": folder / "train.de"}
+    paths["en"].write_bytes(source)
+    paths["de"].write_bytes(target)
+    return paths
+
+
+def sides_of(chunk: Chunk) -> tuple[list[str], list[str]]:
+    """Return both sides' lines."""
+    return chunk.lines("en"), chunk.lines("de")
+
+
+def slower_at_first(chunk: Chunk) -> list[str]:
+    """Return one side's lines, the first chunk's after the others'."""
+    time.sleep(0.5 if chunk.first_line == 1 else 0)
+    return chunk.lines("en")
+
+
+def die_at_once(chunk: Chunk) -> None:
+    """End the process without a word, as the kernel does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail_at_three(chunk: Chunk) -> None:
+    """Refuse one line."""
+    if chunk.first_line == 3:
+        raise CorpusError("line 3: a fault for this test")
+
+
+@pytest.mark.parametrize("lines_per_chunk", [1, 2, 3, 4, 5, 7, 100])
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_chunks_hold_every_line_once_and_in_step(tmp_path: Path, lines_per_chunk: int, ending: str) -> None:
+    sides = [[f"s{number}" * (number % 4) for number in range(1, 8)], [str(number) for number in range(1, 8)]]
+    paths = write_sides(tmp_path, *(("\n".join(side) + ending).encode() for side in sides))
+    found = list(map_chunks(sides_of, paths, num_processes=1, what="look", lines_per_chunk=lines_per_chunk))
+    assert [len(target) for _, target in found] == [
+        min(lines_per_chunk, 7 - first) for first in range(0, 7, lines_per_chunk)
+    ]
+    assert [line for source, _ in found for line in source] == sides[0]
+    assert [line for _, target in found for line in target] == sides[1]
+
+
+def test_crlf_bare_cr_and_unicode_line_ends_shift_nothing(tmp_path: Path) -> None:
+    lines = ["a\rb\r", "c\u2028d", "\u2029", "e\u0085f\x0b\x0c", "g", ""]
+    paths = write_sides(tmp_path, "".join(f"{line}\n" for line in lines).encode(), b"1\n2\n3\n4\n5\n6\n")
+    found = list(map_chunks(sides_of, paths, num_processes=1, what="look", lines_per_chunk=2))
+    assert found == [(lines[0:2], ["1", "2"]), (lines[2:4], ["3", "4"]), (lines[4:], ["5", "6"])]
+
+
+def test_results_are_in_the_order_of_the_text(tmp_path: Path) -> None:
+    paths = write_sides(tmp_path, b"".join(b"%d\n" % number for number in range(20)), b"\n" * 20)
+    found = map_chunks(slower_at_first, paths, num_processes=2, what="look", lines_per_chunk=2, lines_per_process=10)
+    assert [line for lines in found for line in lines] == [str(number) for number in range(20)]
+
+
+def test_a_line_that_is_not_utf_8_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
+    paths = write_sides(tmp_path, b"un\ndeux\ntrois\nd\xe9j\xe0\n", b"1\n2\n3\n4\n")
+    with pytest.raises(CorpusError, match=r"train\.en:4: not UTF-8"):
+        list(map_chunks(sides_of, paths, num_processes=1, what="look", lines_per_chunk=3))
+
+
+@pytest.mark.parametrize(("num_source", "num_target"), [(2, 1), (0, 0)])
+def test_uneven_and_empty_sides_are_refused_with_both_counts(tmp_path: Path, num_source: int, num_target: int) -> None:
+    paths = write_sides(tmp_path, b"a\n" * num_source, b"b\n" * num_target)
+    counts = rf"train\.en has {num_source} lines, .*train\.de has {num_target} lines"
+    with pytest.raises(CorpusError, match=counts):
+        list(map_chunks(sides_of, paths, num_processes=1, what="look"))
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"absent\.en: no such file"):
+        list(map_chunks(sides_of, {"en": tmp_path / "absent.en"}, num_processes=1, what="look"))
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_an_error_ends_all_as_itself(tmp_path: Path, num_processes: int) -> None:
+    paths = write_sides(tmp_path, b"a\n" * 9, b"b\n" * 9)
+    chunks = map_chunks(
+        fail_at_three, paths, num_processes=num_processes, what="look", lines_per_chunk=1, lines_per_process=1
+    )
+    with pytest.raises(CorpusError, match=r"^line 3: a fault for this test$"):
+        list(chunks)
+
+
+def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
+    paths = write_sides(tmp_path, b"a\nb\n", b"c\nd\n")
+    chunks = map_chunks(die_at_once, paths, num_processes=2, what="dying", lines_per_chunk=1, lines_per_process=1)
+    with pytest.raises(CorpusError, match=r"^dying: one of 2 processes was killed"):
+        list(chunks)
+
+
+SLOW_WORK = """
+import os, sys, time
+from pathlib import Path
+from aiayn.text.chunks import map_chunks
+
+def work(chunk):
+    (Path(sys.argv[1]).parent / f"begun-{os.getpid()}").touch()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    list(map_chunks(work, {"en": path}, num_processes=2, what="slow", lines_per_chunk=1, lines_per_process=1))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_signal_ends_all_processes_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGINT to the parent alone; Ctrl-C sends it to all of them, which leave it to the parent."""
+    (tmp_path / "slow_work.py").write_text(SLOW_WORK)
+    (tmp_path / "train.en").write_bytes(b"a\n" * 9)
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "slow_work.py"), str(tmp_path / "train.en")])
+    deadline = time.monotonic() + 60
+    while len(begun := [path.name.split("-")[1] for path in tmp_path.glob("begun-*")]) < 2:
+        assert time.monotonic() < deadline
+        assert parent.poll() is None
+        time.sleep(0.05)
+    parent.send_signal(number)
+    assert parent.wait(timeout=30) != 0
+    while any(Path(f"/proc/{process}").exists() for process in begun):
+        assert time.monotonic() < deadline, "a process outlived its parent"
+        time.sleep(0.05)
