@@ -40,7 +40,6 @@ VARIANTS = (
     "table3_d_pdrop0",
     "table3_d_els0",
     "standard_normal_embeddings",
-    "pretrained_embeddings",
     "table3_e_learned",
     "t2t_sinusoids",
     "batch_norm",

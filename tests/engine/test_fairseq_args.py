@@ -121,12 +121,6 @@ def test_a_constant_rate_has_no_warm_up() -> None:
     assert "--warmup-updates" not in flags
 
 
-def test_a_file_of_vectors_is_named_where_there_is_one() -> None:
-    training = replace(TRAINING, embeddings="vectors")
-    flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", vectors_path="pieces.txt")
-    assert value_of(flags, "--embedding-vectors") == "pieces.txt"
-
-
 @pytest.mark.parametrize("flag", ["--num-ranks", "--num-models", "--threads-per-rank"])
 def test_counts_below_one_are_a_usage_error(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -1,16 +1,14 @@
 """What the weights are before the first update, by bound and spread."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from aiayn.engine.initialisation import glorot_limit, load_vectors
+from aiayn.engine.initialisation import glorot_limit
 from aiayn.engine.transformer import AiaynTransformer
-from aiayn.errors import CorpusError
-from tests.engine.models import PAD, make_dictionary, make_model
+from tests.engine.models import PAD, make_model
 
 WIDTH, INNER = 64, 256
 
@@ -73,33 +71,3 @@ def test_the_same_seed_gives_the_same_model_and_another_another() -> None:
     one, same, other = (make_model(seed).decoder.layers[1].fc1.weight for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
-
-
-def vectors_file(folder: Path, text: str) -> Path:
-    path = folder / "vectors.txt"
-    path.write_text(text, encoding="utf-8", newline="\n")
-    return path
-
-
-def test_vectors_of_a_file_stand_in_their_rows_at_the_scale_of_embeddings(tmp_path: Path) -> None:
-    """(3, 4) and (0, 0): mean square 25 / 4, to be 1 / 2: times sqrt(0.08)."""
-    dictionary, weight = make_dictionary(), torch.full((23, 2), 7.0)
-    path = vectors_file(tmp_path, "3 2\ns0 3 4\ns1 0 0\nelsewhere 1 1\n")
-    assert load_vectors(path, dictionary, weight) == 2
-    assert weight[4].tolist() == pytest.approx([3 * 0.08**0.5, 4 * 0.08**0.5])
-    assert weight[5].tolist() == [0.0, 0.0]
-    assert weight[6].tolist() == [7.0, 7.0]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("2 3\ns0 1 2 3\n", r"vectors.txt:1: '2 3'; expected `V 2`"),
-        ("2 2\ns0 1 2\ns1 1\n", r"vectors.txt:3: 1 numbers, expected 2"),
-        ("1 2\nelsewhere 1 2\n", r"none of the dictionary's 23 symbols"),
-        ("", r"vectors.txt:1: ''; expected"),
-    ],
-)
-def test_vectors_that_do_not_fit_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(CorpusError, match=message):
-        load_vectors(vectors_file(tmp_path, text), make_dictionary(), torch.zeros(23, 2))

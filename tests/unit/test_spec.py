@@ -140,6 +140,8 @@ WRONG_VALUES = [
     ("clip_norm: 0.0", "clip_norm: .inf", "LINE: training.clip_norm is inf; expected 0.0 (no clipping) or more"),
     ("peak_learning_rate: null", "peak_learning_rate: 0.005",
      "LINE: training.peak_learning_rate is 0.005; expected null, as equation (3) fixes the rate"),
+    ("embeddings: d_model", "embeddings: vectors", "LINE: training.embeddings is 'vectors'; expected d_model or "
+     "standard_normal: embeddings no longer start from a file of vectors"),
     ("beam_size: 4", "beam_size: 0", "LINE: decoding.beam_size is 0; expected 1 or more"),
     ("length_penalty_alpha: 0.6", "length_penalty_alpha: -0.6",
      "LINE: decoding.length_penalty_alpha is -0.6; expected 0 or more"),

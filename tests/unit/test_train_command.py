@@ -1,4 +1,4 @@
-"""What `aiayn train` asks of a job: another length on request, and the vectors that a system starts from."""
+"""What `aiayn train` asks of a job: another length on request."""
 
 import re
 import shutil
@@ -53,13 +53,6 @@ def train(data_path: Path, system: str, *more: str) -> int:
     return main([*arguments, *places, "--runs-folder", str(data_path.parent / "runs"), *more])
 
 
-def vectors_file(folder: Path, header: str = "1 64", name: str = "v.txt") -> Path:
-    """Write a file of vectors that is read no further than its first line."""
-    path = folder / name
-    path.write_text(f"{header}\na 0.5\n", encoding="utf-8")
-    return path
-
-
 def test_updates_replace_the_systems_own_and_make_another_run(data_path: Path, requests: list[TrainingRequest]) -> None:
     own = read_system("base", "demo").training.updates
     for more in ([], ["--updates", "7"], ["--updates", str(own)]):
@@ -67,47 +60,12 @@ def test_updates_replace_the_systems_own_and_make_another_run(data_path: Path, r
     whole, short, said = requests
     assert [request.training.updates for request in requests] == [own, 7, own]
     assert short.run != whole.run == said.run
-    assert whole.vectors_path is None
 
 
 @pytest.mark.parametrize("updates", ["0", "-1", "x"])
 def test_no_updates_are_a_usage_error(data_path: Path, requests: list[TrainingRequest], updates: str) -> None:
     with pytest.raises(SystemExit):
         train(data_path, "base", f"--updates={updates}")
-    assert requests == []
-
-
-def test_vectors_travel_to_the_job_and_their_content_names_the_run(
-    data_path: Path, tmp_path: Path, requests: list[TrainingRequest]
-) -> None:
-    path = vectors_file(tmp_path)
-    copy = vectors_file(tmp_path, name="copy.txt")
-    assert train(data_path, "pretrained_embeddings", "--vectors", str(path)) == 0
-    assert train(data_path, "pretrained_embeddings", "--vectors", str(copy)) == 0
-    path.write_text(path.read_text(encoding="utf-8") + "b 0.25\n", encoding="utf-8")
-    assert train(data_path, "pretrained_embeddings", "--vectors", str(path)) == 0
-    first, same, other = requests
-    assert first.vectors_path == str(path)
-    assert first.run == same.run != other.run
-
-
-def test_a_system_of_vectors_needs_a_file_and_no_other_takes_one(
-    data_path: Path, tmp_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(data_path, "pretrained_embeddings") == 2
-    assert "embeddings is 'vectors', vectors None; name their file: --vectors FILE" in capsys.readouterr().err
-    assert train(data_path, "base", "--vectors", str(vectors_file(tmp_path))) == 2
-    assert "leave --vectors out" in capsys.readouterr().err
-    assert requests == []
-
-
-def test_vectors_of_another_width_are_refused(
-    data_path: Path, tmp_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(data_path, "pretrained_embeddings", "--vectors", str(vectors_file(tmp_path, "1 300"))) == 1
-    message = capsys.readouterr().err
-    assert "300 dimensions, expected pretrained_embeddings's d_model, 64" in message
-    assert "`aiayn vectors --dimensions 64`" in message
     assert requests == []
 
 
@@ -174,19 +132,6 @@ def test_the_data_changes_nothing_of_the_file_but_the_digest(
     (digest,) = set(re.findall(r"demo_en_de-base-seed1-([0-9a-f]{8})\b", seen.out))
     assert seen.out == before.replace("DIGEST", digest)
     assert seen.err == ""
-
-
-def test_vectors_that_are_not_made_yet_leave_the_digest_open_too(
-    data_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    more = ["--binarized", str(data_path), "--system", "pretrained_embeddings"]
-    assert dry_run(tmp_path, *more) == 0
-    seen = capsys.readouterr()
-    assert "--job-name=demo_en_de-pretrained_embeddings-seed1-DIGEST\n" in seen.out
-    assert "not there yet: results/demo/vectors/demo_en_de/64.txt; " in seen.err
-    assert dry_run(tmp_path, *more, "--vectors", str(vectors_file(tmp_path))) == 0
-    assert "DIGEST" not in capsys.readouterr().out
 
 
 def test_a_dry_run_prints_the_code_that_the_run_will_go_on_with(

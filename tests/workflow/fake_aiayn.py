@@ -29,8 +29,7 @@ def output_paths(arguments: list[str]) -> list[Path]:
                  "figures/figures.tsv")  # fmt: skip
         return [folder / name for name in names]
     record_path = Path(value_of("--record", arguments))
-    further = {"average": [record_path.with_suffix(".pt")], "decode": [record_path.with_suffix(".txt")],
-               "vectors": [record_path.with_suffix(".txt")]}  # fmt: skip
+    further = {"average": [record_path.with_suffix(".pt")], "decode": [record_path.with_suffix(".txt")]}
     return [record_path, *further.get(arguments[0], [])]
 
 

@@ -20,7 +20,6 @@ SUMMARY_BY_VERB = {
     "clean": "prepare text and drop unfit training pairs, as the corpus file says",
     "segment": "learn the subword vocabulary (section 5.1)",
     "binarize": "turn text into fairseq's data-bin",
-    "vectors": "make vectors of a corpus's subword pieces, for systems that start from vectors",
     "train": "train one system with one seed, or resume it (section 5)",
     "status": "list the runs: state, update, loss, speed, time left, cost, job",
     "logs": "print the log of a run, or follow it",

@@ -39,7 +39,7 @@ STAYING_DIFFERENCES = (
 )
 FOREIGN_ARCHITECTURE = "the architecture is fairseq's {architecture}, not the paper's"
 FAIRSEQ_TRAIN = "fairseq-train"
-DATA_FOLDER, SAVE_FOLDER, VECTORS_PATH = "DATA_BIN", "CHECKPOINTS", "VECTORS"  # placeholders in the command line
+DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
 SEED = 1
 
 
@@ -246,11 +246,8 @@ def _command(system: SystemSpec, corpus: CorpusSpec, *, is_joint: bool) -> tuple
         target_language=corpus.target_language,
         is_joint=is_joint,
     )
-    vectors_path = VECTORS_PATH if system.training.embeddings == "vectors" else None
     try:
-        flags = train_flags(
-            system.training, data, seed=SEED, save_folder=SAVE_FOLDER, device="cuda", vectors_path=vectors_path
-        )
+        flags = train_flags(system.training, data, seed=SEED, save_folder=SAVE_FOLDER, device="cuda")
     except ConfigError as error:
         return [], str(error)
     return [FAIRSEQ_TRAIN, *flags], ""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.spec import SCALES, TrainingSpec
+from aiayn.spec import SCALES
 
 RECORD_NAME = "record.json"
 
@@ -27,12 +27,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
 def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> Path:
     """Return the record of a data stage: fetch, clean, segment or binarize."""
     return results_folder / scale / verb / corpus / RECORD_NAME
-
-
-def vectors_files(results_folder: Path, scale: str, corpus: str, training: TrainingSpec) -> list[str]:
-    """Return the file of vectors that a training's embeddings start from, if they do, as a list."""
-    path = results_folder / scale / "vectors" / corpus / f"{training.d_model}.txt"
-    return [str(path)] if training.embeddings == "vectors" else []
 
 
 def train_record(results_folder: Path, scale: str, corpus: str, system: str, seed: int | str) -> Path:

@@ -129,23 +129,6 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
         return self.fairseq_split_by_testset[testset]
 
 
-class TokenVectors(Record, frozen=True, kw_only=True, tag="TokenVectors"):
-    """Vectors of a data-bin's symbols, a text file in word2vec's format, from how often they stand together.
-
-    `data_digest` is the data-bin's. Two symbols stand together within `window` places of a line; `seed` is of the
-    vector that the decomposition starts from.
-    """
-
-    corpus: str
-    path: Path
-    sha256: str
-    data_digest: str
-    num_vectors: int
-    dimensions: int
-    window: int
-    seed: int
-
-
 class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The machine that a training ran on; `num_gpus` is 0 on a CPU, `gpu` its product name or ''."""
 

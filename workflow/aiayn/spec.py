@@ -257,13 +257,8 @@ def run_name(
     training: TrainingSpec,
     data_digest: str,
     stage_version: int,
-    vectors_sha256: str | None = None,
 ) -> str:
-    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and nothing else.
-
-    `vectors_sha256` is of the file that the embeddings start from, None where there is none.
-    """
+    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and nothing else."""
     parts = [msgspec.json.encode(training, order="deterministic").decode(), str(seed), data_digest, str(stage_version)]
-    parts += [] if vectors_sha256 is None else [vectors_sha256]
     digest8 = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
     return f"{corpus}-{system}-seed{seed}-{digest8}"

@@ -9,7 +9,6 @@ STAGE_VERSIONS = {
     "clean": 1,
     "segment": 2,
     "binarize": 1,
-    "vectors": 1,
     "train": 2,
     "average": 1,
     "decode": 2,

@@ -34,9 +34,10 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     (`unscaled`), q.k / sqrt(d_model), q.k over a learned number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau
     et al. 2015). `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or learned.
     `tied_embeddings` is section 3.4's one matrix for source, target and output. `p_drop_attention` is on the weights,
-    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model), from N(0, 1), or
-    from a file of vectors. `initialisation` of all else is tensor2tensor's, that of torch.nn.Transformer's layers
-    (`torch_nn`), Xavier's uniform on every matrix, embeddings included, or, for fairseq's own architectures, theirs.
+    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model) or from N(0, 1);
+    `vectors`, a file of them, is only in records of version 0.3. `initialisation` of all else is tensor2tensor's, that
+    of torch.nn.Transformer's layers (`torch_nn`), Xavier's uniform on every matrix, embeddings included, or, for
+    fairseq's own architectures, theirs.
 
     A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one optimiser step
     (*update*) sums the gradients of `batches_per_update` of them, whether on as many GPUs or one after the other.
@@ -128,6 +129,8 @@ def check_training(training: TrainingSpec, check: Check) -> None:
     check("adam_epsilon", 0.0 < training.adam_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-9")
     check("norm_epsilon", 0.0 < training.norm_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-6")
     check("clip_norm", 0.0 <= training.clip_norm < math.inf, "0.0 (no clipping) or more")
+    expected = "d_model or standard_normal: embeddings no longer start from a file of vectors"
+    check("embeddings", training.embeddings != "vectors", expected)
     _check_schedule(training, check)
     _check_architecture(training, check)
 

@@ -1,39 +1,10 @@
 """One training a (corpus, system, seed): a driver that submits it, waits, and copies its record when it is done.
 
-Before it, where a system's embeddings start from vectors, these are made of the corpus's own text.
-
 reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<scale>/<system>.yaml
-writes: results/<scale>/vectors/<corpus>/<dimensions>.{json,txt}, results/<scale>/train/<corpus>/<system>/seed<k>.json;
-    checkpoints, log and attempts.jsonl in the runs folder
+writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in the runs folder
 """
 
 from paper_tables.evaluations import largest_asked_average
-
-
-rule vectors:
-    """Make vectors of {wildcards.dimensions} dimensions of the pieces of {wildcards.corpus}."""
-    input:
-        binarized=STAGE / "binarize/{corpus}/record.json",
-    output:
-        record=STAGE / "vectors/{corpus}/{dimensions}.json",
-        vectors=STAGE / "vectors/{corpus}/{dimensions}.txt",
-    params:
-        stage_version=STAGE_VERSIONS["vectors"],
-    wildcard_constraints:
-        dimensions=r"\d+",
-    log:
-        f"logs/{SCALE.scale}/vectors/{{corpus}}/{{dimensions}}.log",
-    benchmark:
-        f"benchmarks/{SCALE.scale}/vectors/{{corpus}}/{{dimensions}}.tsv"
-    conda:
-        "../../environment.yml"
-    shell:
-        """
-        aiayn vectors \
-            --binarized {input.binarized:q} \
-            --dimensions {wildcards.dimensions:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
-        """
 
 
 rule train:
@@ -46,10 +17,6 @@ rule train:
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         system=ancient(system_path),
-        # A list, which is empty for most systems.
-        vectors=lambda wildcards: paths.vectors_files(
-            RESULTS, SCALE.scale, wildcards.corpus, SYSTEMS[wildcards.system].training
-        ),
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
@@ -59,7 +26,6 @@ rule train:
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
-        vectors=lambda wildcards, input: ["--vectors", *input.vectors] if input.vectors else [],
     threads: 1
     # Where and whether a training runs is no matter of science: a change of these repeats nothing.
     # With slurm the cluster's file decides how many ranks there are.
@@ -88,7 +54,7 @@ rule train:
             --cluster {resources.cluster_file:q} \
             --num-models {params.num_models:q} \
             --num-ranks {resources.num_ranks:q} \
-            --threads-per-rank {threads:q} {params.overrides:q} {params.vectors:q} \
+            --threads-per-rank {threads:q} {params.overrides:q} \
             {resources.long_runs:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """

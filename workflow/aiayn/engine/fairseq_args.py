@@ -55,15 +55,15 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
         )
 
 
-def model_flags(training: TrainingSpec, *, is_joint: bool, vectors_path: str | None = None) -> list[str]:
+def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     """Return the flags of the architecture (sections 3.1 to 3.5 and 5.4)."""
     if training.architecture == "transformer":
-        return _our_flags(training, is_joint=is_joint, vectors_path=vectors_path)
+        return _our_flags(training, is_joint=is_joint)
     make_flags = {"fairseq_transformer": _fairseq_transformer_flags, "lstm": _lstm_flags, "fconv": _fconv_flags}
     return make_flags[training.architecture](training, is_joint=is_joint)
 
 
-def _our_flags(training: TrainingSpec, *, is_joint: bool, vectors_path: str | None) -> list[str]:
+def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     values = {
         "num_layers": training.num_layers, "d_model": training.d_model, "d_ff": training.d_ff,
         "num_heads": training.num_heads, "d_k": training.d_k, "d_v": training.d_v,
@@ -76,8 +76,7 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool, vectors_path: str | No
     flags = ["--arch", "aiayn_transformer"]
     for name, value in values.items():
         flags += [f"--{name.replace('_', '-')}", str(value)]
-    flags += ["--attention-biases"] if training.attention_biases else []
-    return flags + (["--embedding-vectors", vectors_path] if vectors_path else [])
+    return flags + (["--attention-biases"] if training.attention_biases else [])
 
 
 def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
@@ -177,11 +176,10 @@ def train_flags(
     save_folder: str,
     device: str,
     num_ranks: int = 1,
-    vectors_path: str | None = None,
 ) -> list[str]:
     """Return the command line of fairseq-train, without its name.
 
-    `device` is `cpu` or `cuda`, already resolved; `vectors_path` is for `embeddings: vectors`.
+    `device` is `cpu` or `cuda`, already resolved.
 
     Raises:
         ConfigError: as `refuse_untrainable`.
@@ -190,7 +188,7 @@ def train_flags(
     flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
     flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
     flags += ["--precision", training.precision]
-    flags += model_flags(training, is_joint=data.is_joint, vectors_path=vectors_path) + _optimiser_flags(training)
+    flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
     flags += _batch_flags(training, num_ranks=num_ranks) + _saving_flags(training)
     flags += ["--save-dir", save_folder, "--seed", str(seed)]
     flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]

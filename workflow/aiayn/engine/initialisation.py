@@ -1,14 +1,11 @@
 """What the weights are before the first update. The paper is silent; each form names whose it is."""
 
 import math
-from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from aiayn.engine.attention import MultiHeadAttention
-from aiayn.errors import CorpusError
 
 
 def glorot_limit(fan_in: int, fan_out: int) -> float:
@@ -66,31 +63,3 @@ def initialise_embedding(weight_VM: Tensor, kind: str, *, padding_index: int, is
         else:
             nn.init.normal_(weight_VM, std=1.0 if kind == "standard_normal" else weight_VM.shape[1] ** -0.5)
         weight_VM[padding_index] = 0.0
-
-
-def load_vectors(path: Path, dictionary: Dictionary, weight_VM: Tensor) -> int:
-    """Put a file's vectors in the rows of their symbols, brought to a mean square of 1 / d_model; return how many.
-
-    The file is in word2vec's text format: `V d`, then a symbol and d numbers a line. Symbols that it lacks keep theirs.
-
-    Raises:
-        CorpusError: with the line, if the file is torn or of another width, or has none of the symbols.
-    """
-    d_model = weight_VM.shape[1]
-    rows: dict[int, list[float]] = {}
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        header = lines.readline().split()
-        if len(header) != 2 or header[1] != str(d_model):
-            raise CorpusError(f"{path}:1: {' '.join(header)[:80]!r}; expected `V {d_model}`, as the model's d_model is")
-        for number, line in enumerate(lines, start=2):
-            symbol, *values = line.rstrip("\n").split(" ")
-            if len(values) != d_model:
-                raise CorpusError(f"{path}:{number}: {len(values)} numbers, expected {d_model}; write the file again")
-            if symbol in dictionary.indices:
-                rows[dictionary.indices[symbol]] = [float(value) for value in values]
-    if not rows:
-        raise CorpusError(f"{path}: has none of the dictionary's {len(dictionary)} symbols; give vectors of its pieces")
-    vectors = torch.tensor(list(rows.values()))
-    with torch.no_grad():
-        weight_VM[list(rows)] = vectors * (d_model * vectors.square().mean()).rsqrt()
-    return len(rows)

@@ -276,8 +276,6 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
     from fairseq.distributed import utils as distributed_utils
 
     request, training = run.request, run.request.training
-    if request.vectors_path is not None and not Path(request.vectors_path).is_file():
-        raise LaunchError(f"{request.vectors_path}: no such file of vectors; make it again with `aiayn vectors`")
     keeper = CheckpointKeeper(
         run.checkpoint_folder,
         num_models=request.num_models,
@@ -294,7 +292,6 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
         save_folder=str(run.checkpoint_folder),
         device=run.device,
         num_ranks=run.rank.num_ranks,
-        vectors_path=request.vectors_path,
     )
     flags += rank_flags(run.rank, run.device) + (["--restore-file", start.full_path] if start.full_path else [])
     distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)

@@ -29,14 +29,13 @@ def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
     Raises:
         LaunchError: if one is not there.
     """
-    paths = [Path(path) for path in (request.binarized_path, request.vectors_path) if path is not None]
-    for path in paths:
-        if not path.is_file():
-            raise LaunchError(
-                f"{platform.node()}: {path}: no such file here, an input of this training; make it again, or mount its "
-                "folder in the job's container"
-            )
-    return {path: file_sha256(path) for path in paths}
+    path = Path(request.binarized_path)
+    if not path.is_file():
+        raise LaunchError(
+            f"{platform.node()}: {path}: no such file here, an input of this training; make it again, or mount its "
+            "folder in the job's container"
+        )
+    return {path: file_sha256(path)}
 
 
 def make_record(

@@ -10,7 +10,6 @@ feeds a vector of zeros, and the encoder's input has no target-space embedding (
 
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -19,7 +18,7 @@ from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIn
 from torch import Tensor, nn
 
 from aiayn.engine.fused_loss import label_smoothed_nll
-from aiayn.engine.initialisation import initialise, initialise_embedding, load_vectors
+from aiayn.engine.initialisation import initialise, initialise_embedding
 from aiayn.engine.layers import DecoderLayer, EncoderLayer, LayerShape
 from aiayn.engine.norms import make_norm
 from aiayn.engine.positions import Positions, count_positions
@@ -51,7 +50,7 @@ class AiaynTransformerConfig(FairseqDataclass):  # type: ignore[misc]
     max_positions: int = _option(1024, "longest sentence, in tokens")
     share_embeddings: str = _option("all", "all, decoder (input and output) or none")
     embeddings: str = _option("d_model", "d_model, standard_normal or vectors")
-    embedding_vectors: str = _option("", "file of vectors; read when the model is first made")
+    embedding_vectors: str = _option("", "not read; runs trained with version 0.3 have it in their checkpoints")
     initialisation: str = _option("tensor2tensor", "tensor2tensor, torch_nn or xavier")
     p_drop: float = _option(0.1, "dropout on sub-layers' outputs and on embeddings")
     p_drop_attention: float = _option(0.0, "dropout on the attention's weights")
@@ -231,7 +230,4 @@ def _make_embedding(cfg: AiaynTransformerConfig, dictionary: Dictionary) -> nn.E
     initialise_embedding(
         embedding.weight, cfg.embeddings, padding_index=dictionary.pad(), is_xavier=cfg.initialisation == "xavier"
     )
-    # A model made to take up a checkpoint's tensors needs no file; `engine/train.py` sees that a training has it.
-    if cfg.embeddings == "vectors" and Path(cfg.embedding_vectors).is_file():
-        load_vectors(Path(cfg.embedding_vectors), dictionary, embedding.weight)
     return embedding

@@ -28,10 +28,9 @@ logger = logging.getLogger(__name__)
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    What decides its tensors is in `training`, `seed`, the data-bin and, for `embeddings: vectors`, the file of vectors
-    that the embeddings start from. On Slurm `num_earlier_jobs` of this training ran before this one, and with
-    `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`, and it is to run the code in
-    `code_folder`, if that is told.
+    What decides its tensors is in `training`, `seed` and the data-bin. On Slurm `num_earlier_jobs` of this training
+    ran before this one, and with `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`, and
+    it is to run the code in `code_folder`, if that is told.
     """
 
     run: str
@@ -47,7 +46,6 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     threads_per_rank: int
     commit: str
     command: str
-    vectors_path: str | None = None
     num_earlier_jobs: int = 0
     max_num_jobs: int | None = None
     gpus_per_node: int = 0

@@ -206,17 +206,11 @@ def count_jobs(asked: AskedScale) -> dict[str, int]:
     """Return how many jobs of each rule the tables need from nothing, in the order of the data flow."""
     segmented = [corpus.is_segmented for corpus in asked.corpora.values()]
     evaluations = asked.evaluations
-    vectors = {
-        (one.corpus, training.d_model)
-        for one in asked.trainings
-        if (training := asked.systems[one.system].training).embeddings == "vectors"
-    }
     num_jobs = {
         "fetch": len(segmented),
         "clean": segmented.count(False),
         "segment": segmented.count(False),
         "binarize": len(segmented),
-        "vectors": len(vectors),
         "train": sum(len(one.seeds) for one in asked.trainings),
         "average": len({(one.corpus, one.system, one.seed, one.average) for one in evaluations}),
         "decode": len(evaluations),

@@ -35,9 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
     parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
     parser.add_argument("--binarized", type=Path, metavar="RECORD", help="record of binarize")
-    parser.add_argument(
-        "--vectors", type=Path, metavar="FILE", help="initial embeddings, for a system with `embeddings: vectors`"
-    )
     add_override_arguments(parser)
     parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
     parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="folder of runs (default: runs)")
@@ -64,32 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=False,
         help="train even if more than 24 hours are predicted (default: refuse)",
     )
-
-
-def _vectors_sha256(args: argparse.Namespace, training: "TrainingSpec") -> str | None:
-    """Return the digest of the file that the embeddings start from, None for a system that starts from none.
-
-    Raises:
-        UsageError: if a system gets no file that needs one, or one that it would not read.
-        CorpusError: if the file has other dimensions than the system.
-    """
-    from aiayn.errors import CorpusError, UsageError
-    from aiayn.provenance import file_sha256
-    from aiayn.text.vectors import read_dimensions
-
-    needs_vectors = training.embeddings == "vectors" and training.architecture == "transformer"
-    if needs_vectors != (args.vectors is not None):
-        advice = "name their file: --vectors FILE" if needs_vectors else "leave --vectors out"
-        raise UsageError(f"{args.system}: embeddings is {training.embeddings!r}, vectors {args.vectors}; {advice}")
-    if args.vectors is None:
-        return None
-    dimensions = read_dimensions(args.vectors)
-    if dimensions != training.d_model:
-        raise CorpusError(
-            f"{args.vectors}: {dimensions} dimensions, expected {args.system}'s d_model, {training.d_model}; "
-            f"make others: `aiayn vectors --dimensions {training.d_model}`"
-        )
-    return file_sha256(args.vectors)
 
 
 def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
@@ -137,20 +108,16 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None
     from aiayn.launch.feasibility import check_precision
     from aiayn.launch.run_code import foresee_code
     from aiayn.launch.submit import sbatch_text
-    from aiayn.spec import read_system
 
-    results_folder, training = Path("results"), read_system(args.system, args.scale).training
-    args.binarized = args.binarized or paths.corpus_record(results_folder, args.scale, "binarize", args.corpus)
-    if args.vectors is None:
-        args.vectors = next(map(Path, paths.vectors_files(results_folder, args.scale, args.corpus, training)), None)
-    missing = [str(path) for path in (args.binarized, args.vectors) if path is not None and not path.exists()]
-    if missing:
+    args.binarized = args.binarized or paths.corpus_record(Path("results"), args.scale, "binarize", args.corpus)
+    is_missing = not args.binarized.exists()
+    if is_missing:
         print(
-            f"aiayn train: not there yet: {', '.join(missing)}; DIGEST stands for the 8 digits that the content will "
+            f"aiayn train: not there yet: {args.binarized}; DIGEST stands for the 8 digits that the content will "
             "decide, all else is as it will be",
             file=sys.stderr,
         )
-    request = _make_request(args, None if missing else _read_data(args), cluster)
+    request = _make_request(args, None if is_missing else _read_data(args), cluster)
     check_precision(request, cluster)
     code = foresee_code(request, fresh=args.fresh)
     print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
@@ -194,7 +161,6 @@ def _run_name(args: argparse.Namespace, training: "TrainingSpec", data: "Binariz
         training=training,
         data_digest=data.digest if data else "",
         stage_version=STAGE_VERSIONS["train"],
-        vectors_sha256=_vectors_sha256(args, training) if data else None,
     )
     return name if data else f"{name.rpartition('-')[0]}-DIGEST"
 
@@ -245,5 +211,4 @@ def _make_request(
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         commit=commit_label(),
         command=shlex.join(["aiayn", *sys.argv[1:]]),
-        vectors_path=str(args.vectors.absolute()) if args.vectors else None,
     )
