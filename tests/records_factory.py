@@ -43,8 +43,8 @@ from aiayn.spec import (
     CleanSpec,
     CorpusSpec,
     DecodingSpec,
-    GeneratedSource,
     ScaleSpec,
+    ShippedSource,
     SubwordSpec,
     SystemSpec,
     TrainingSpec,
@@ -129,7 +129,8 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
 
 
 def _corpus(name: str, language_pair: str, testsets: tuple[str, str]) -> CorpusSpec:
-    source = GeneratedSource(num_train_pairs=10, num_dev_pairs=10, num_test_pairs=10, grammar_seed=1)
+    sizes = dict.fromkeys(("train", *testsets), 10)
+    source = ShippedSource(file="", sha256="", num_pairs_by_split=sizes)
     return CorpusSpec(
         name=name,
         description="a corpus",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aiayn.spec import GeneratedSource
+from aiayn.spec import ShippedSource
 from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
 from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
@@ -97,8 +97,8 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
         yield fact(where, "training pairs", f"{num_pairs:,}", f"about {expected:,} (section 5.1)")
     if claim.is_papers_corpus and counts.get("valid", DEV_PAIRS) != DEV_PAIRS:
         yield fact(where, "dev pairs", f"{counts['valid']:,}", f"{DEV_PAIRS:,}, newstest2013")
-    if isinstance(claim.corpus.source, GeneratedSource) and num_pairs is not None:
-        made = claim.corpus.source.num_train_pairs
+    if isinstance(claim.corpus.source, ShippedSource) and num_pairs is not None:
+        made = claim.corpus.source.num_pairs_by_split["train"]
         if abs(num_pairs / made - 1) > PAIRS_TOLERANCE:
             yield fact(where, "training pairs", f"{num_pairs:,}", f"{made:,}, as the corpus file says")
 

@@ -1,12 +1,18 @@
-"""What the tests of this folder train: a model of a few thousand parameters on 600 generated pairs."""
+"""What the tests of this folder train: a model of a few thousand parameters on 600 pairs of the demo's grammar."""
 
-from aiayn.spec import CleanSpec, CorpusSpec, DecodingSpec, GeneratedSource, SubwordSpec, TrainingSpec
+from pathlib import Path
+
+from aiayn.spec import CleanSpec, CorpusSpec, DecodingSpec, ShippedSource, SubwordSpec, TrainingSpec
 
 CORPUS = CorpusSpec(
     name="tiny_en_de",
     description="for these tests",
     language_pair="en-de",
-    source=GeneratedSource(num_train_pairs=603, num_dev_pairs=19, num_test_pairs=21, grammar_seed=7),
+    source=ShippedSource(
+        file=str(Path(__file__).with_name("tiny_en_de.tsv.xz")),
+        sha256="16611458067e49c1e6091ad593954aaebac59fe87c3aa18ae5c92d03dded7a13",
+        num_pairs_by_split={"train": 603, "tiny_dev": 19, "tiny_test": 21},
+    ),
     dev_testset="tiny_dev",
     test_testset="tiny_test",
     clean=CleanSpec(max_words=100, max_length_ratio=9.0, deduplicate=True),

@@ -10,7 +10,8 @@ from aiayn.baselines import copy_source, nearest_training_sentence, translate_wo
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
-from aiayn.sources.toy import dictionary
+from aiayn.spec import CONFIG_FOLDER, ShippedSource, read_corpus
+from aiayn.text.lines import read_lines
 
 TRAIN_SOURCES = ["The dog sees the cat.", "The dog sees the queen.", "A man buys a book.", "A man buys a house."]
 TRAIN_TARGETS = [
@@ -35,15 +36,18 @@ def test_a_word_that_the_dictionary_lacks_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language_pair", "translation"),
+    ("corpus", "translation"),
     [  # rightly: sind ... gegangen, zum; les, a feminine plural
-        ("en-de", "Gestern die Mädchen gegangen zu die Bahnhof."),
-        ("en-fr", "Hier le filles allé à le gare."),
+        ("demo_en_de", "Gestern die Mädchen gegangen zu die Bahnhof."),
+        ("demo_en_fr", "Hier le filles allé à le gare."),
     ],
 )
-def test_the_toy_dictionary_fails_at_order_agreement_and_contraction(language_pair: str, translation: str) -> None:
+def test_the_demos_dictionary_fails_at_order_agreement_and_contraction(corpus: str, translation: str) -> None:
     source = "Yesterday the girls went to the station."
-    assert translate_word_by_word([source], dictionary(language_pair)) == [translation]
+    shipped = read_corpus(corpus).source
+    assert isinstance(shipped, ShippedSource)
+    entries = read_lines(CONFIG_FOLDER / "corpora" / str(shipped.dictionary))
+    assert translate_word_by_word([source], dict(entry.split("\t") for entry in entries)) == [translation]
 
 
 def test_a_training_sentence_is_nearest_to_itself() -> None:

@@ -20,7 +20,7 @@ from aiayn.__main__ import main
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
-from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 from aiayn.text import binarize
 from aiayn.text.binarize import (
     Encoder,
@@ -44,7 +44,7 @@ SPEC = CorpusSpec(
     name="small",
     description="for these tests",
     language_pair="en-de",
-    source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
+    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
     dev_testset="dev",
     test_testset="test_a",
     further_testsets=["test_b"],

@@ -15,7 +15,7 @@ from aiayn.__main__ import main
 from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
-from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, PublicFile, SegmentedSource, SubwordSpec
+from aiayn.spec import CleanSpec, CorpusSpec, PublicFile, SegmentedSource, ShippedSource, SubwordSpec
 from aiayn.text import clean
 from aiayn.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
 from aiayn.text.lines import read_lines, text_pair
@@ -24,7 +24,7 @@ SPEC = CorpusSpec(
     name="small",
     description="for these tests",
     language_pair="en-de",
-    source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
+    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
     dev_testset="dev",
     test_testset="test",
     clean=CleanSpec(max_words=4, max_length_ratio=2.0, deduplicate=True, max_word_characters=9),

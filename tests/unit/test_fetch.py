@@ -1,4 +1,4 @@
-"""Text comes whole, verified and aligned, from a grammar, a folder or a server; whatever goes wrong is named."""
+"""Text comes whole, verified and aligned, from a shipped file, a folder or a server; whatever goes wrong is named."""
 
 import gzip
 import hashlib
@@ -13,10 +13,10 @@ from aiayn.sources.fetch import fetch_corpus
 from aiayn.spec import (
     CONFIG_FOLDER,
     CorpusSpec,
-    GeneratedSource,
     ParallelSource,
     PublicFile,
     SegmentedSource,
+    ShippedSource,
     read_corpus,
 )
 from aiayn.text.lines import read_lines
@@ -162,17 +162,31 @@ def test_a_mirror_that_is_no_url_is_refused(mirror: str, record_path: Path) -> N
     assert list(record_path.parent.iterdir()) == []
 
 
-def test_generated_text_is_the_same_each_time(tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(
-        read_corpus("demo_en_de"),
-        source=GeneratedSource(num_train_pairs=300, num_dev_pairs=5, num_test_pairs=7, grammar_seed=1),
-    )
-    records = [fetch_corpus(spec, mirror=None, record_path=tmp_path / name / "record.json") for name in "ab"]
-    assert [record.pair_by_split["train"].num_lines for record in records] == [300, 300]
-    assert [records[0].pair_by_split[testset].num_lines for testset in ("demo_dev", "demo_test")] == [5, 7]
-    for name in ("train.en", "train.de", "demo_dev.de", "demo_test.en"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    assert all(list(read_lines(tmp_path / "a" / "train.de")))
+@pytest.mark.parametrize("name", ["demo_en_de", "demo_en_fr"])
+def test_shipped_text_is_whole_and_its_test_sets_are_new_sentences_in_known_words(name: str, tmp_path: Path) -> None:
+    spec = read_corpus(name)
+    assert isinstance(spec.source, ShippedSource)
+    record = fetch_corpus(spec, mirror=None, record_path=tmp_path / "record.json")
+    assert {split: pair.num_lines for split, pair in record.pair_by_split.items()} == spec.source.num_pairs_by_split
+    sides = [{split: list(read_lines(pair.path_by_language[language])) for split, pair in record.pair_by_split.items()}
+             for language in spec.language_pair.split("-")]  # fmt: skip
+    for lines_by_split in sides:
+        words = {split: {word.strip(".,") for line in lines for word in line.split()}
+                 for split, lines in lines_by_split.items()}  # fmt: skip
+        assert words["demo_dev"] | words["demo_test"] <= words["train"]
+    assert len(set(sides[0]["train"])) == 12_000
+    assert not set(sides[0]["train"]) & {*sides[0]["demo_dev"], *sides[0]["demo_test"]}
+
+
+def test_a_shipped_file_with_other_bytes_or_none_is_refused(tmp_path: Path, record_path: Path) -> None:
+    source = ShippedSource(file=str(tmp_path / "x.tsv.xz"), sha256="0" * 64, num_pairs_by_split={})
+    spec = msgspec.structs.replace(read_corpus("demo_en_de"), source=source)
+    with pytest.raises(FetchError, match=r"x\.tsv\.xz: sha256 absent, expected 0{64}"):
+        fetch_corpus(spec, mirror=None, record_path=record_path)
+    (tmp_path / "x.tsv.xz").write_bytes(b"other")
+    with pytest.raises(FetchError, match=r"x\.tsv\.xz: sha256 [0-9a-f]{64}, expected 0{64}"):
+        fetch_corpus(spec, mirror=None, record_path=record_path)
+    assert list(record_path.parent.iterdir()) == []
 
 
 def test_listed_pairs_are_written_line_by_line(record_path: Path) -> None:

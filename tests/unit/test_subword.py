@@ -13,7 +13,7 @@ import sentencepiece
 from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import ParallelText, SegmentedText
-from aiayn.spec import CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.spec import CorpusSpec, ShippedSource, SubwordSpec
 from aiayn.text import binarize
 from aiayn.text.detokenise import join_pieces
 from aiayn.text.lines import read_lines, text_pair, write_lines
@@ -32,7 +32,7 @@ SPEC = CorpusSpec(
     name="small",
     description="for these tests",
     language_pair="en-de",
-    source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
+    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
     dev_testset="dev",
     test_testset="test",
     subword=SubwordSpec(vocabulary_size=60, joint=True),

@@ -12,7 +12,7 @@ import pytest
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.spec import CleanSpec, CorpusSpec, GeneratedSource, SubwordSpec
+from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 from aiayn.text import binarize
 from aiayn.text.binarize import binarize_corpus, read_dictionary
 from aiayn.text.clean import clean_corpus
@@ -30,7 +30,7 @@ SPEC = CorpusSpec(
     name="small",
     description="for these tests",
     language_pair="en-de",
-    source=GeneratedSource(num_train_pairs=1, num_dev_pairs=1, num_test_pairs=1, grammar_seed=1),
+    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
     dev_testset="dev",
     test_testset="test",
     tokenise="moses",

@@ -50,7 +50,7 @@ def test_a_value_of_the_search_repeats_the_decoding_and_no_training(finished_dem
 
 def test_a_value_of_a_corpus_repeats_that_corpus_alone(finished_demo: Pipeline) -> None:
     path = finished_demo.checkout / CORPORA / "demo_en_fr.yaml"
-    with edited(path, "grammar_seed: ", "grammar_seed: 1"):
+    with edited(path, "demo_test: 300", "demo_test: 301"):
         planned = finished_demo.planned()
     assert planned == {name for name in finished_demo.made() if "demo_en_fr" in name} | {"tables"}
 

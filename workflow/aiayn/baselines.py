@@ -1,7 +1,7 @@
 """Translations made without training: what a trained system must beat.
 
 Copying the source, replacing word by word, and the target side of the nearest training sentence. The second needs a
-dictionary, which only the embedded corpus has (`aiayn.sources.toy.dictionary`).
+dictionary, which only the demo's corpora have.
 
 Memory: the third holds all training pairs as text and the words of their sources as a sparse matrix, 12 bytes a
 different word of a line, and, for some test sentences at a time, `MAX_SIMILARITIES` numbers. It grows with the corpus,

@@ -51,13 +51,16 @@ class PublicFile(Spec, frozen=True, kw_only=True):
     sha256: str
 
 
-class GeneratedSource(Spec, frozen=True, kw_only=True, tag="generated", tag_field="kind"):
-    """Text made by `aiayn.sources.toy`'s grammar, without network."""
+class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="kind"):
+    """Text in a packed file beside the corpus file: a line a pair, of split, source and target, with tabs between.
 
-    num_train_pairs: int
-    num_dev_pairs: int
-    num_test_pairs: int
-    grammar_seed: int
+    `dictionary` is a file of lines of an English word, in lower case, a tab and its translation; null if there is none.
+    """
+
+    file: str
+    sha256: str
+    num_pairs_by_split: dict[str, int]
+    dictionary: str | None = None
 
 
 class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field="kind"):
@@ -92,7 +95,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     name: str
     description: str
     language_pair: Literal["en-de", "en-fr", "en-es"]
-    source: GeneratedSource | ParallelSource | SegmentedSource | ListedSource | ArchiveSource
+    source: ShippedSource | ParallelSource | SegmentedSource | ListedSource | ArchiveSource
     dev_testset: str
     test_testset: str
     further_testsets: list[str] = msgspec.field(default_factory=list)
@@ -147,6 +150,9 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         _check_sample(corpus.subword, check)
     if isinstance(corpus.source, ParallelSource | SegmentedSource):
         _check_files(corpus, corpus.source, check)
+    elif isinstance(corpus.source, ShippedSource):
+        sizes = corpus.source.num_pairs_by_split
+        check("source.num_pairs_by_split", set(sizes) == splits, sizes, f"the splits {', '.join(sorted(splits))}")
     elif isinstance(corpus.source, ListedSource):
         _check_pairs(corpus, corpus.source, check)
     elif isinstance(corpus.source, ArchiveSource):

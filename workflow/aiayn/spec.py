@@ -14,11 +14,11 @@ import msgspec
 from aiayn.corpus_spec import (
     CleanSpec,
     CorpusSpec,
-    GeneratedSource,
     ListedSource,
     ParallelSource,
     PublicFile,
     SegmentedSource,
+    ShippedSource,
     SubwordSpec,
     check_corpus,
 )
@@ -28,8 +28,8 @@ from aiayn.strict_yaml import Document, convert, overlay, read_document
 from aiayn.training_spec import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
 
 __all__ = [
-    "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "GeneratedSource",
-    "ListedSource", "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "Spec", "SubwordSpec",
+    "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "ListedSource",
+    "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "ShippedSource", "Spec", "SubwordSpec",
     "SystemSpec", "TrainingSpec", "convert_scale", "overridden", "read_corpus", "read_scale", "read_scale_document",
     "read_system", "run_name", "spec_digest",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.corpus_spec import CorpusSpec, GeneratedSource, ListedSource
+from aiayn.corpus_spec import CorpusSpec, ListedSource, ShippedSource
 from aiayn.engine.fairseq_args import training_data
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
@@ -85,8 +85,8 @@ def num_test_pairs(corpus: CorpusSpec, testset: str) -> int | None:
         return source.testset_by_name[testset].num_lines
     if isinstance(source, ListedSource):
         return len(source.pairs_by_split[testset])
-    if isinstance(source, GeneratedSource):
-        return source.num_dev_pairs if testset == corpus.dev_testset else source.num_test_pairs
+    if isinstance(source, ShippedSource):
+        return source.num_pairs_by_split[testset]
     return None
 
 
@@ -105,8 +105,8 @@ def _vocabulary(corpus: CorpusSpec, data: BinarizedCorpus | None) -> tuple[tuple
 
 def _num_pairs(corpus: CorpusSpec) -> int | None:
     source = corpus.source
-    if isinstance(source, GeneratedSource):
-        return source.num_train_pairs
+    if isinstance(source, ShippedSource):
+        return source.num_pairs_by_split["train"]
     if isinstance(source, ListedSource):
         return len(source.pairs_by_split["train"])
     if isinstance(source, ArchiveSource):

@@ -59,7 +59,7 @@ def _check_of(
     name: str, answers: Sequence[tuple[NeededFile, tuple[str, list[tuple[str, str]]]]], is_offline: bool
 ) -> Check:
     if not answers:
-        return passed(name, "none needed: its text is generated, or stands in its file")
+        return passed(name, "none needed: its text is shipped")
     absent = [(file, reasons) for file, (where, reasons) in answers if not where]
     if absent:
         listed = "; ".join(f"{file.name} ({_in_short(reasons)})" for file, reasons in absent)
@@ -87,7 +87,7 @@ def _host(url: str) -> str:
 
 
 def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
-    """Return every published file of a corpus; none for text that is generated or stands in the corpus's file."""
+    """Return every published file of a corpus; none for text that is shipped with the corpus's file."""
     source = corpus.source
     if isinstance(source, ArchiveSource):
         return [

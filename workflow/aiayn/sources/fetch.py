@@ -1,4 +1,4 @@
-"""Get a corpus's text: generated, listed in its file, or downloaded from its public places or a mirror.
+"""Get a corpus's text: shipped with its file, listed in it, or downloaded from its public places or a mirror.
 
 What is downloaded is verified by its published checksum. A *mirror* is a base, `file://` or `http(s)://`, under which
 each source has a folder of its name and below it the relative path of its public place.
@@ -10,22 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import CorpusError
-from aiayn.provenance import gather_provenance, replace_outputs_on_success
+from aiayn.errors import CorpusError, FetchError
+from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success
 from aiayn.records import FetchedArchive, RawCorpus, TextPair
 from aiayn.sources.archive_corpus import fetch_archives
 from aiayn.sources.download import Download, PublishedFile, download_file, named_mirror
 from aiayn.sources.recipe import ArchiveSource
 from aiayn.sources.testsets import write_public_testsets
 from aiayn.spec import (
+    CONFIG_FOLDER,
     CorpusSpec,
-    GeneratedSource,
     ListedSource,
     ParallelSource,
     PublicFile,
     SegmentedSource,
+    ShippedSource,
 )
-from aiayn.text.lines import open_bytes, text_pair, write_lines
+from aiayn.text.lines import open_bytes, read_lines, text_pair, write_lines
 
 ARCHIVES_FOLDER = Path("results/archives")  # of all corpora, which share archives; kept for the next fetch
 _BLOCK_BYTES = 1 << 20
@@ -53,8 +54,8 @@ def fetch_corpus(
     splits, shared = ("train", *spec.testsets), shared or Download()
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
-        if isinstance(spec.source, GeneratedSource):
-            _generate(spec, spec.source, folder)
+        if isinstance(spec.source, ShippedSource):
+            _write_shipped(spec, spec.source, folder)
         elif isinstance(spec.source, ListedSource):
             _write_listed(spec.source, folder)
         elif isinstance(spec.source, ArchiveSource):
@@ -76,20 +77,18 @@ def _pair(spec: CorpusSpec, split: str, written_folder: Path, final_folder: Path
     return text_pair({language: written_folder / f"{split}.{language}" for language in languages}, final_folder)
 
 
-def _generate(spec: CorpusSpec, source: GeneratedSource, folder: Path) -> None:
-    from aiayn.sources.toy import generate_corpus
-
-    pairs_by_split = generate_corpus(
-        language_pair=spec.language_pair,
-        num_train_pairs=source.num_train_pairs,
-        num_dev_pairs=source.num_dev_pairs,
-        num_test_pairs=source.num_test_pairs,
-        seed=source.grammar_seed,
-    )
-    name_by_split = {"train": "train", "dev": spec.dev_testset, "test": spec.test_testset}
-    for split, name in name_by_split.items():
-        write_lines((pair.source for pair in pairs_by_split[split]), folder / f"{name}.{spec.source_language}")
-        write_lines((pair.target for pair in pairs_by_split[split]), folder / f"{name}.{spec.target_language}")
+def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> None:
+    path = CONFIG_FOLDER / "corpora" / source.file
+    found = file_sha256(path) if path.is_file() else "absent"
+    if found != source.sha256:
+        raise FetchError(f"{path}: sha256 {found}, expected {source.sha256}; restore it: `git checkout {path}`")
+    pairs_by_split: dict[str, list[list[str]]] = {split: [] for split in ("train", *spec.testsets)}
+    for line in read_lines(path):
+        split, *pair = line.split("\t")
+        pairs_by_split[split].append(pair)
+    for split, pairs in pairs_by_split.items():
+        for language, side in zip((spec.source_language, spec.target_language), zip(*pairs, strict=True), strict=True):
+            write_lines(side, folder / f"{split}.{language}")
 
 
 def _write_listed(source: ListedSource, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Text files as lines, split at LF alone, in UTF-8, gzipped when the name ends in `.gz`.
+"""Text files as lines, split at LF alone, in UTF-8, unpacked when the name ends in `.gz` or `.xz`.
 
 A bare CR, NEL, U+2028 and U+2029 are characters like any other: `str.splitlines` and universal newlines end a line at
 them in one language and not in the other, and news-commentary v9, which holds bare CRs, falls out of step.
@@ -7,6 +7,7 @@ them in one language and not in the other, and news-commentary v9, which holds b
 import contextlib
 import gzip
 import itertools
+import lzma
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,18 +24,18 @@ _BLOCK_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading its bytes, unpacked if its name ends in `.gz`.
+    """Open a file for reading its bytes, unpacked if its name ends in `.gz` or `.xz`.
 
     Raises:
-        CorpusError: if the file is absent, or its gzip stream is torn or none.
+        CorpusError: if the file is absent, or its packed stream is torn or none.
     """
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as unpacked:
+        with {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb") as unpacked:
             yield cast(BinaryIO, unpacked)
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file; rerun the stage that writes it") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise CorpusError(f"{path}: not a whole gzip file: {error}; delete it and fetch it again") from error
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise CorpusError(f"{path}: not a whole {path.suffix} file: {error}; delete it and fetch it again") from error
 
 
 def read_lines(path: Path) -> Iterator[str]:

@@ -64,8 +64,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) -> dict[str, list[str]]:
     from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
-    from aiayn.sources import toy
-    from aiayn.spec import GeneratedSource
+    from aiayn.spec import CONFIG_FOLDER, ShippedSource
     from aiayn.text.lines import read_lines
 
     def lines(split: str, language: str) -> list[str]:
@@ -74,8 +73,10 @@ def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) ->
     sources = lines(testset, corpus.source_language)
     train_sources, train_targets = lines("train", corpus.source_language), lines("train", corpus.target_language)
     translations = {"copy": copy_source(sources)}
-    if isinstance(corpus.source, GeneratedSource):
-        translations["dictionary"] = translate_word_by_word(sources, toy.dictionary(corpus.language_pair))
+    if isinstance(corpus.source, ShippedSource) and corpus.source.dictionary is not None:
+        entries = read_lines(CONFIG_FOLDER / "corpora" / corpus.source.dictionary)
+        dictionary = dict(entry.split("\t") for entry in entries)
+        translations["dictionary"] = translate_word_by_word(sources, dictionary)
     translations["nearest"] = nearest_training_sentence(sources, train_sources, train_targets)
     return translations
 
