@@ -1,26 +1,23 @@
 """A download ends with the published bytes or says why not, whatever the servers do on the way."""
 
+import functools
 import hashlib
 import logging
-import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import urllib3
 
 from aiayn.errors import ConfigError, FetchError
 from aiayn.sources.download import (
-    Download,
     PublishedFile,
-    download_all,
-    download_file,
     missing_bytes,
     named_mirror,
     verify_file,
 )
-from aiayn.sources.transfer import Patience, StoppedError
-from aiayn.sources.transfer_progress import TransferProgress
+from aiayn.sources.download import download_file as download_file_with_waits
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
@@ -39,10 +36,7 @@ def _no_mirror(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO)
 
 
-def shared(waits: list[float] | None = None, max_attempts: int = 5) -> Download:
-    """Return what downloads share, with a sleep that only notes how long it would be."""
-    waits = [] if waits is None else waits
-    return Download(patience=Patience(max_attempts=max_attempts, sleep=waits.append, rng=random.Random(1)))
+download_file = functools.partial(download_file_with_waits, sleep=lambda seconds: None)
 
 
 def sha256(content: bytes) -> str:
@@ -62,7 +56,7 @@ def names_in(folder: Path) -> list[str]:
 
 def test_a_file_is_received_verified_and_named(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT)
-    found = download_file([published(url)], tmp_path / "new", shared())
+    found = download_file([published(url)], tmp_path / "new")
     assert found.path == tmp_path / "new" / "file.tgz"
     assert found.path.read_bytes() == CONTENT
     assert (found.url, found.num_bytes, f"sha256:{found.sha256}") == (url, 10240, sha256(CONTENT))
@@ -72,16 +66,9 @@ def test_a_file_is_received_verified_and_named(server: LoopbackServer, tmp_path:
 def test_waits_double_and_are_shortened_by_up_to_a_half(server: LoopbackServer, tmp_path: Path) -> None:
     waits: list[float] = []
     url = server.serve("/file.tgz", CONTENT, *["no_such_range"] * 4)
-    download_file([published(url)], tmp_path, shared(waits))
+    download_file([published(url)], tmp_path, sleep=waits.append)
     assert [lower <= wait <= 2 * lower for lower, wait in zip((0.5, 1, 2, 4), waits, strict=True)] == [True] * 4
     assert waits != [1, 2, 4, 8]
-
-
-def test_waits_have_a_largest_and_keep_what_the_server_asks() -> None:
-    patience = Patience(max_wait_seconds=100.0, rng=random.Random(1))
-    assert patience.wait_seconds(20) == 100.0
-    assert patience.wait_seconds(1, asked_seconds=7.0) == 7.0
-    assert patience.wait_seconds(1, asked_seconds=86400.0) == 100.0
 
 
 def test_a_busy_server_is_asked_again_when_it_says(
@@ -89,7 +76,7 @@ def test_a_busy_server_is_asked_again_when_it_says(
 ) -> None:
     waits: list[float] = []
     url = server.serve("/file.tgz", CONTENT, "busy", "busy")
-    assert download_file([published(url)], tmp_path, shared(waits)).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path, sleep=waits.append).path.read_bytes() == CONTENT
     assert [status for _, status in server.asked("/file.tgz")] == [503, 503, 200]
     assert min(waits) >= 1.0  # Retry-After
     assert f"{url}: 503 Service Unavailable; 0 bytes are there; trying again in 1.0 s" in caplog.text
@@ -99,7 +86,7 @@ def test_a_broken_connection_is_continued_where_it_broke(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop")
-    assert download_file([published(url)], tmp_path, shared()).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz") == [("", 200), ("bytes=5120-", 206)]
     assert "5120 bytes are there; trying again" in caplog.text
     assert "continuing after 5120 bytes" in caplog.text
@@ -107,7 +94,7 @@ def test_a_broken_connection_is_continued_where_it_broke(
 
 def test_a_server_that_drops_every_connection_is_read_to_the_end(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, *["drop"] * 12)  # each brings half of what is missing
-    assert download_file([published(url)], tmp_path, shared(max_attempts=2)).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert len(server.requests) == 13
 
 
@@ -116,7 +103,7 @@ def test_a_server_that_brings_nothing_new_is_given_up(server: LoopbackServer, tm
     with pytest.raises(
         FetchError, match=r"/file\.tgz: 503 Service Unavailable \(attempt 5\); try later, or name a copy"
     ):
-        download_file([published(url)], tmp_path, shared())
+        download_file([published(url)], tmp_path)
     assert len(server.requests) == 5
 
 
@@ -124,21 +111,21 @@ def test_a_server_that_ignores_where_to_continue_starts_over(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", "ignore_range")
-    assert download_file([published(url)], tmp_path, shared()).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz") == [("", 200), ("bytes=5120-", 200)]
     assert "the server ignores where to continue; starting over" in caplog.text
 
 
 def test_a_server_that_has_nothing_there_starts_over(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", "no_such_range")
-    assert download_file([published(url)], tmp_path, shared()).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz") == [("", 200), ("bytes=5120-", 416), ("", 200)]
 
 
 def test_another_part_than_was_asked_for_is_refused(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", "wrong_range")
     with pytest.raises(FetchError, match=r"asked for bytes from 5120, answered 'bytes 5121-10239/10240'"):
-        download_file([published(url)], tmp_path, shared())
+        download_file([published(url)], tmp_path)
 
 
 def test_an_answer_without_length_that_ends_early_is_not_taken_for_whole(
@@ -146,37 +133,47 @@ def test_an_answer_without_length_that_ends_early_is_not_taken_for_whole(
 ) -> None:
     url = server.serve("/file.tgz", CONTENT[:100], "unstated")
     with pytest.raises(FetchError, match="offers 100 bytes, the published file has 10240"):
-        download_file([published(url)], tmp_path, shared())
+        download_file([published(url)], tmp_path)
     assert "the answer ended after 100 of 10240 bytes; 100 bytes are there; trying again" in caplog.text
 
 
 def test_what_a_server_labels_as_encoded_is_not_unpacked(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, "labelled")
-    assert download_file([published(url)], tmp_path, shared()).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
 
 
 def test_an_absent_file_is_asked_for_once(server: LoopbackServer, tmp_path: Path) -> None:
     with pytest.raises(FetchError, match=r"/absent: 404 Not Found; try later, or name a copy with --mirror"):
-        download_file([published(f"{server.url}/absent")], tmp_path, shared())
+        download_file([published(f"{server.url}/absent")], tmp_path)
     assert server.asked("/absent") == [("", 404)]
+
+
+def test_a_server_may_ask_for_a_wait_of_two_minutes_at_most(
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(urllib3.Retry, "parse_retry_after", lambda self, after: 86400.0)
+    url = server.serve("/file.tgz", CONTENT, "busy")
+    download_file([published(url)], tmp_path, sleep=waits.append)
+    assert waits == [120.0]
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*--archives-folder"):
-        download_file([published("http://127.0.0.1:9/file")], tmp_path, shared())
+        download_file([published("http://127.0.0.1:9/file")], tmp_path)
 
 
 def test_another_size_is_refused_before_it_is_received(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT + b"more")
     with pytest.raises(FetchError, match="offers 10244 bytes, the published file has 10240"):
-        download_file([published(url)], tmp_path, shared())
+        download_file([published(url)], tmp_path)
     assert names_in(tmp_path) == []
 
 
 def test_a_server_that_never_ends_is_cut_off(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT * 50, "unstated")
     with pytest.raises(FetchError, match="sends more than 10240 bytes"):
-        download_file([published(url)], tmp_path, shared())
+        download_file([published(url)], tmp_path)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10240
 
 
@@ -184,7 +181,7 @@ def test_a_wrong_sum_is_set_aside_and_the_next_place_asked(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = server.serve("/a/file.tgz", CONTENT, "corrupt"), server.serve("/b/file.tgz", CONTENT)
-    found = download_file([published(first, second)], tmp_path, shared())
+    found = download_file([published(first, second)], tmp_path)
     assert (found.url, found.path.read_bytes()) == (second, CONTENT)
     assert names_in(tmp_path) == ["file.tgz", "file.tgz.wrong"]
     seen = hashlib.sha256(b"\x01" + CONTENT[1:]).hexdigest()
@@ -198,7 +195,7 @@ def test_a_wrong_sum_is_set_aside_and_the_next_place_asked(
 def test_every_place_is_named_when_none_has_it(server: LoopbackServer, tmp_path: Path) -> None:
     urls = [f"{server.url}/absent/file.tgz", server.serve("/b/file.tgz", CONTENT, "corrupt")]
     with pytest.raises(FetchError) as caught:
-        download_file([published(*urls)], tmp_path, shared())
+        download_file([published(*urls)], tmp_path)
     first, *reasons, last = str(caught.value).split("\n")
     assert first == "file.tgz: no place gives the published file:"
     assert reasons[0] == f"  {urls[0]}: 404 Not Found"
@@ -209,14 +206,14 @@ def test_every_place_is_named_when_none_has_it(server: LoopbackServer, tmp_path:
 def test_another_edition_will_do_once_no_place_has_the_first(server: LoopbackServer, tmp_path: Path) -> None:
     tgz = PublishedFile("a.tgz", [f"{server.url}/a.tgz"], num_bytes=1, checksum=sha256(b"a"), edition="tgz")
     zipped = PublishedFile("a.zip", [server.serve("/a.zip", b"zip")], checksum=sha256(b"zip"), edition="zip")
-    assert download_file([tgz, zipped], tmp_path, shared()).edition == "zip"
+    assert download_file([tgz, zipped], tmp_path).edition == "zip"
 
 
 def test_the_mirrors_of_all_editions_come_before_public_places(server: LoopbackServer, tmp_path: Path) -> None:
     mirror = server.serve("/mirror/a.zip", b"zip")
     tgz = PublishedFile("a.tgz", [server.serve("/a.tgz", b"a")], (f"{server.url}/mirror/a.tgz",), checksum=sha256(b"a"))
     zipped = PublishedFile("a.zip", [server.serve("/a.zip", b"zip")], (mirror,), checksum=sha256(b"zip"))
-    assert download_file([tgz, zipped], tmp_path, shared()).url == mirror
+    assert download_file([tgz, zipped], tmp_path).url == mirror
     assert [path for path, _, _ in server.requests] == ["/mirror/a.tgz", "/mirror/a.zip"]
 
 
@@ -225,13 +222,13 @@ def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", *["busy"] * 9)
     with pytest.raises(FetchError, match="503"):
-        download_file([published(url)], tmp_path, shared(max_attempts=2))
+        download_file([published(url)], tmp_path)
     (partial,) = names_in(tmp_path)
     assert partial.startswith(".file.tgz.")
     assert partial.endswith(".partial")
     assert (tmp_path / partial).stat().st_size == 5120
     server.faults_by_path["/file.tgz"].clear()
-    assert download_file([published(url)], tmp_path, shared()).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz")[-1] == ("bytes=5120-", 206)
     assert names_in(tmp_path) == ["file.tgz"]
 
@@ -242,14 +239,14 @@ def test_two_halves_that_do_not_fit_are_received_once_more_as_a_whole(
     key = hashlib.sha256(sha256(CONTENT).encode()).hexdigest()[:8]
     (tmp_path / f".file.tgz.{key}.partial").write_bytes(b"\xff" * 5120)
     url = server.serve("/file.tgz", CONTENT)
-    assert download_file([published(url)], tmp_path, shared()).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz") == [("bytes=5120-", 206), ("", 200)]
     assert "put together from two downloads: receiving it once more as a whole" in caplog.text
 
 
 def test_what_lies_in_the_folder_is_verified_and_not_asked_for(server: LoopbackServer, tmp_path: Path) -> None:
     (tmp_path / "file.tgz").write_bytes(CONTENT)
-    found = download_file([published(f"{server.url}/file.tgz")], tmp_path, shared())
+    found = download_file([published(f"{server.url}/file.tgz")], tmp_path)
     assert (found.path, found.url) == (tmp_path / "file.tgz", "")
     assert server.requests == []
     assert names_in(tmp_path) == ["file.tgz"]
@@ -262,7 +259,7 @@ def test_a_name_in_the_folder_is_not_trusted(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, lying: bytes, reason: str
 ) -> None:
     (tmp_path / "file.tgz").write_bytes(lying)
-    download_file([published(server.serve("/file.tgz", CONTENT))], tmp_path, shared())
+    download_file([published(server.serve("/file.tgz", CONTENT))], tmp_path)
     assert (tmp_path / "file.tgz").read_bytes() == CONTENT
     assert (tmp_path / "file.tgz.wrong").read_bytes() == lying
     assert f"{tmp_path}/file.tgz: {reason}" in caplog.text
@@ -272,15 +269,15 @@ def test_a_file_url_is_read_where_it_lies(tmp_path: Path) -> None:
     lying = tmp_path / "a mirror" / "file.tgz"
     lying.parent.mkdir()
     lying.write_bytes(CONTENT)
-    found = download_file([published(lying.as_uri())], tmp_path / "archives", shared())
+    found = download_file([published(lying.as_uri())], tmp_path / "archives")
     assert (found.path, found.url) == (lying, lying.as_uri())
     assert not (tmp_path / "archives").exists()
     lying.write_bytes(CONTENT[::-1])
     with pytest.raises(FetchError, match=r"file\.tgz: sha256 .*expected"):
-        download_file([published(lying.as_uri())], tmp_path / "archives", shared())
+        download_file([published(lying.as_uri())], tmp_path / "archives")
     assert lying.exists()  # a mirror is not ours to rename in
     with pytest.raises(FetchError, match=r"file:///nowhere/file\.tgz: no such file; .*<base>/<mirror_folder>/<path>"):
-        download_file([published("file:///nowhere/file.tgz")], tmp_path, shared())
+        download_file([published("file:///nowhere/file.tgz")], tmp_path)
 
 
 def test_a_weaker_sum_is_checked_and_said_to_be_weaker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -297,38 +294,17 @@ def test_an_unknown_sum_is_told_with_what_was_seen_and_never_continued(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", "drop")
-    found = download_file([PublishedFile("file.tgz", [url])], tmp_path, shared())
+    found = download_file([PublishedFile("file.tgz", [url])], tmp_path)
     assert (found.checked_by, found.path.read_bytes()) == ("unknown", CONTENT)
     assert f"NOT checked, for nobody published a sum of it; seen: 10240 bytes, sha256 {found.sha256}" in caplog.text
     assert [asked_range for asked_range, _ in server.asked("/file.tgz")] == ["", "", ""]
-
-
-def test_several_files_are_received_at_once(server: LoopbackServer, tmp_path: Path) -> None:
-    server.gate = threading.Barrier(2)  # neither is answered before both are asked for
-    editions = {
-        name: [PublishedFile(name, [server.serve(f"/{name}", name.encode())], checksum=sha256(name.encode()))]
-        for name in ("a.tgz", "b.tgz")
-    }
-    found = download_all(editions, tmp_path, shared())
-    assert {name: file.path.read_text() for name, file in found.items()} == {"a.tgz": "a.tgz", "b.tgz": "b.tgz"}
-
-
-def test_a_file_that_fails_stops_no_other_and_all_failures_are_named(server: LoopbackServer, tmp_path: Path) -> None:
-    editions = {
-        "a": [PublishedFile("a.tgz", [f"{server.url}/a.tgz"])],
-        "b": [PublishedFile("b.tgz", [server.serve("/b.tgz", b"b")], checksum=sha256(b"b"))],
-        "c": [PublishedFile("c.tgz", [f"{server.url}/c.tgz"])],
-    }
-    with pytest.raises(FetchError, match=r"(?s)/a\.tgz: 404.*/c\.tgz: 404"):
-        download_all(editions, tmp_path, shared())
-    assert names_in(tmp_path) == ["b.tgz"]
 
 
 def test_two_processes_that_share_an_archive_download_it_once(server: LoopbackServer, tmp_path: Path) -> None:
     server.seconds_per_block = 0.005
     url = server.serve("/file.tgz", CONTENT)
     threads = [
-        threading.Thread(target=download_file, args=([published(url)], tmp_path, shared())) for _ in range(2)
+        threading.Thread(target=download_file, args=([published(url)], tmp_path)) for _ in range(2)
     ]  # a lock of flock's kind stands between two threads as between two processes
     for thread in threads:
         thread.start()
@@ -337,18 +313,10 @@ def test_two_processes_that_share_an_archive_download_it_once(server: LoopbackSe
     assert len(server.requests) == 1
 
 
-def test_a_download_that_is_told_to_stop_keeps_what_it_has(server: LoopbackServer, tmp_path: Path) -> None:
-    stopped = shared()
-    stopped.stop.set()
-    with pytest.raises(StoppedError):
-        download_file([published(server.serve("/file.tgz", CONTENT))], tmp_path, stopped)
-    assert "file.tgz" not in names_in(tmp_path)
-
-
 def test_a_proxy_is_used(server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.serve("http://statmt.invalid/file.tgz", CONTENT)  # what a proxy is asked for is the whole URL
     monkeypatch.setenv("http_proxy", server.url)
-    found = download_file([published("http://statmt.invalid/file.tgz")], tmp_path, shared())
+    found = download_file([published("http://statmt.invalid/file.tgz")], tmp_path)
     assert found.path.read_bytes() == CONTENT
 
 
@@ -362,32 +330,6 @@ def test_only_what_is_missing_needs_space(tmp_path: Path) -> None:
     assert missing_bytes([file], tmp_path) == 0
     in_mirror = PublishedFile("b.tgz", [], (tmp_path.joinpath("file.tgz").as_uri(),), num_bytes=7)
     assert missing_bytes([in_mirror], tmp_path / "other") == 0
-
-
-def test_progress_shows_share_rate_and_time_left_of_all_files(caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    progress = TransferProgress(clock=lambda: now)
-    progress.begin("a", 1_000_000, 3_000_000)  # 1 MB lay there, and does not count as speed
-    progress.begin("b", 0, 1_000_000)
-    now = 29.0
-    progress.report("a", 1_500_000)
-    assert caplog.messages == []  # a line every half minute
-    now = 50.0
-    progress.report("b", 500_000)
-    (line,) = caplog.messages
-    assert line.startswith("2 downloads:  50%")
-    assert "2.00M/4.00M [00:50<01:40, 20.0kB/s]" in line
-
-
-def test_progress_of_unknown_length_shows_no_share(caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    progress = TransferProgress(clock=lambda: now)
-    progress.finish()
-    progress.begin("a", 0, None)
-    now = 10.0
-    progress.report("a", 1000)
-    progress.finish()
-    assert caplog.messages == ["1 downloads: 1.00kB [00:10, 100B/s]"]
 
 
 @pytest.mark.parametrize("mirror", ["/data/mirror", "ftp://example.org"])

@@ -6,7 +6,6 @@ Numbers of lines and characters were counted on the real files.
 import gzip
 import io
 import os
-import random
 import tarfile
 import urllib.parse
 import urllib.request
@@ -18,11 +17,9 @@ from sacrebleu.dataset import DATASETS
 
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.sources.download import Download
 from aiayn.sources.joining import append_archive, append_member
 from aiayn.sources.recipe import ArchiveSource
 from aiayn.sources.testsets import SACREBLEU_NAME_BY_TESTSET, write_public_testsets
-from aiayn.sources.transfer import Patience
 from aiayn.spec import CleanSpec, CorpusSpec, read_corpus
 from aiayn.text.clean import clean_corpus, preprocessor, reason_to_drop
 from aiayn.text.lines import count_lines, read_lines, text_pair
@@ -94,10 +91,7 @@ def read_testsets(recipe: str, mirror: Path, folder: Path, monkeypatch: pytest.M
     text_folder = folder / recipe
     text_folder.mkdir()
     corpus = read_corpus(recipe)
-    patience = Download(patience=Patience(sleep=lambda seconds: None, rng=random.Random(1)))
-    write_public_testsets(
-        source_of(corpus), corpus.testsets, corpus.language_pair, text_folder, mirror.as_uri(), patience
-    )
+    write_public_testsets(source_of(corpus), corpus.testsets, corpus.language_pair, text_folder, mirror.as_uri())
     return {path.name: list(read_lines(path)) for path in text_folder.iterdir()}
 
 

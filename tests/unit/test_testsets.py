@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import random
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -13,7 +12,6 @@ import sacrebleu
 from sacrebleu.dataset import DATASETS
 
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
-from aiayn.sources.download import Download
 from aiayn.sources.recipe import ArchiveSource, PlainText, PublicTestset
 from aiayn.sources.testsets import (
     SACREBLEU_NAME_BY_TESTSET,
@@ -21,9 +19,9 @@ from aiayn.sources.testsets import (
     read_public_testset,
     write_public_testsets,
 )
-from aiayn.sources.transfer import Patience
 from aiayn.spec import read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
+from tests.workflow.loopback_server import loopback_server
 
 LINES = {"en": ["One S&P.", "T\u2028wo\u00a0!"], "de": ["Eins S&P.", "Zw\u00adei\u00a0\u202f!"]}
 BYTES = {language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()}
@@ -41,15 +39,11 @@ NEWSTEST = PublicTestset(
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
     """Give sacreBLEU an empty cache, and no network."""
-
-    def refuse() -> None:
-        raise OSError("no route to host")
-
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
     move_cache(SACREBLEU_NAME_BY_TESTSET.values(), tmp_path / "sacrebleu", monkeypatch)
     for name in SACREBLEU_NAME_BY_TESTSET.values():
-        monkeypatch.setattr(DATASETS[name], "maybe_download", refuse)
+        monkeypatch.setattr(DATASETS[name], "data", ["file:///nowhere/test-full.tgz"])
     return tmp_path / "sacrebleu" / "wmt14" / "full"
 
 
@@ -63,14 +57,13 @@ def mirror(tmp_path: Path) -> str:
     return folder.parent.as_uri()
 
 
-def quick() -> Download:
-    """Return what downloads share, with waits of no time."""
-    return Download(patience=Patience(sleep=lambda seconds: None, rng=random.Random(1)))
+def no_wait(seconds: float) -> None:
+    """Wait no time."""
 
 
 def read(mirror: str | None = None, published: PublicTestset = NEWSTEST) -> dict[str, list[str]]:
     """Read the small newstest2014."""
-    return read_public_testset("newstest2014", published, "en-de", mirror=mirror, shared=quick())
+    return read_public_testset("newstest2014", published, "en-de", mirror=mirror, sleep=no_wait)
 
 
 def put_archive(cache: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]] = LINES) -> None:
@@ -133,8 +126,8 @@ def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) ->
         f"test set 'newstest2014' (wmt14/full): {mirror}/newstest/newstest2014.de: md5 "
         f"{hashlib.md5(path.read_bytes()).hexdigest()}, expected {MD5['de'][4:]}: not the published file"
     )
-    assert "sacreBLEU could not download it (OSError('no route to host'))" in told
-    assert f"wmt14/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in told
+    assert "file:///nowhere/test-full.tgz: no such file" in told
+    assert f"/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in told
     assert not (cache / "wmt14_full.en-de.src").exists()
 
 
@@ -147,26 +140,17 @@ def test_text_in_the_cache_of_another_md5_is_not_taken(cache: Path, mirror: str)
         read(mirror=None)
 
 
-def test_a_mirror_without_the_test_set_leaves_it_to_sacrebleu(
+def test_a_mirror_without_the_test_set_leaves_it_to_the_archives_public_place(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DATASETS["wmt14/full"], "maybe_download", lambda: put_archive(cache, monkeypatch))
-    assert read((tmp_path / "empty").as_uri()) == LINES
-
-
-def test_a_download_that_fails_once_is_tried_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    num_downloads = 0
-
-    def download() -> None:
-        nonlocal num_downloads
-        num_downloads += 1
-        if num_downloads == 1:
-            raise SystemExit(1)  # as sacreBLEU does for a wrong MD5
-        put_archive(cache, monkeypatch)
-
-    monkeypatch.setattr(DATASETS["wmt14/full"], "maybe_download", download)
-    assert read() == LINES
-    assert num_downloads == 2
+    put_archive(cache, monkeypatch)
+    packed = (cache / "raw" / "wmt14_full.test-full.tgz").read_bytes()
+    (cache / "raw" / "wmt14_full.test-full.tgz").unlink()
+    with loopback_server() as server:
+        monkeypatch.setattr(DATASETS["wmt14/full"], "data", [server.serve("/test-full.tgz", packed, "busy", "drop")])
+        assert read((tmp_path / "empty").as_uri()) == LINES
+    assert read() == LINES  # from the cache
+    assert (cache / "raw" / "wmt14_full.test-full.tgz").read_bytes() == packed
 
 
 def test_another_number_of_lines_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +226,9 @@ def test_the_real_test_sets_have_the_published_md5(
     corpus = read_corpus(recipe)
     assert isinstance(corpus.source, ArchiveSource)
     (tmp_path / "text").mkdir()
-    write_public_testsets(corpus.source, corpus.testsets, corpus.language_pair, tmp_path / "text", real_mirror, quick())
+    write_public_testsets(
+        corpus.source, corpus.testsets, corpus.language_pair, tmp_path / "text", real_mirror, sleep=no_wait
+    )
     found = {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in (tmp_path / "text").iterdir()}
     assert found == md5_by_file
 
@@ -257,7 +243,7 @@ def real_mirror() -> str:
 
 
 def test_without_a_network_references_of_ones_own_are_named() -> None:
-    with pytest.raises(FetchError, match=r"no route to host.* or give its references with --references FILE"):
+    with pytest.raises(FetchError, match=r"no such file.* or give its references with --references FILE"):
         public_references("newstest2014", "en-de")
 
 

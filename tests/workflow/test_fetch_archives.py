@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -20,10 +19,8 @@ import msgspec
 import pytest
 
 from aiayn.errors import CorpusError, FetchError, SpaceError
-from aiayn.sources.download import Download
 from aiayn.sources.fetch import fetch_corpus
 from aiayn.sources.recipe import ArchiveSource
-from aiayn.sources.transfer import Patience
 from aiayn.spec import CorpusSpec, read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
@@ -82,9 +79,8 @@ def expected_text(corpus: CorpusSpec) -> Mapping[str, bytes]:
     }
 
 
-def quick() -> Download:
-    """Return what downloads share, with waits of no time."""
-    return Download(patience=Patience(sleep=lambda seconds: None, rng=random.Random(1)))
+def no_wait(seconds: float) -> None:
+    """Wait no time."""
 
 
 def test_the_small_recipes_override_addresses_sizes_sums_and_vocabulary_alone(
@@ -150,7 +146,7 @@ def test_the_filtered_test_set_is_one_word_away(
     put_sgm_archive("wmt14", "en-de", lines, monkeypatch)
     raw = fetch_corpus(
         corpus, mirror=f"{server.url}/mirror", record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", shared=quick(),
+        archives_folder=tmp_path / "archives", sleep=no_wait,
     )  # fmt: skip
     assert raw.pair_by_split["newstest2014_filtered"].num_lines == 2737
     for language, segments in lines.items():
@@ -213,7 +209,7 @@ def test_english_french_comes_from_its_five_archives_and_from_a_zip_where_a_tar_
         mirror=f"{server.url}/mirror",
         record_path=record_path,
         archives_folder=tmp_path / "archives",
-        shared=quick(),
+        sleep=no_wait,
     )
     for language, text in expected_text(corpus).items():
         assert (record_path.parent / f"train.{language}").read_bytes() == text
@@ -230,9 +226,9 @@ def test_a_second_fetch_works_offline_from_archives_and_sacrebleus_cache(
 ) -> None:
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     places = {"record_path": tmp_path / "fetch" / "record.json", "archives_folder": tmp_path / "archives"}
-    first = fetch_corpus(corpus, mirror=f"{server.url}/mirror", shared=quick(), **places)
+    first = fetch_corpus(corpus, mirror=f"{server.url}/mirror", sleep=no_wait, **places)
     num_requests = len(server.requests)
-    second = fetch_corpus(corpus, mirror=None, shared=quick(), **places)
+    second = fetch_corpus(corpus, mirror=None, sleep=no_wait, **places)
     assert len(server.requests) == num_requests
     assert second.pair_by_split == first.pair_by_split
     assert {seen.url for seen in second.archive_by_name.values()} == {""}
@@ -244,7 +240,7 @@ def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
     corpus = small_corpus("wmt16_en_de_google", server, tmp_path)
     raw = fetch_corpus(
         corpus, mirror=f"{server.url}/mirror", record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", shared=quick(),
+        archives_folder=tmp_path / "archives", sleep=no_wait,
     )  # fmt: skip
     assert (
         "wmt16_en_de.tar.gz (4500966 pairs, md5:874ab6bbfe9c21ec987ed1b9347f95ec) cannot be downloaded since 2022"
@@ -266,7 +262,7 @@ def test_a_file_mirror_is_read_where_it_lies(server: LoopbackServer, tmp_path: P
         lying.write_bytes(content)
     raw = fetch_corpus(
         corpus, mirror=(tmp_path / "mirror").as_uri(), record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", shared=quick(),
+        archives_folder=tmp_path / "archives", sleep=no_wait,
     )  # fmt: skip
     assert server.requests == []
     assert list((tmp_path / "archives").iterdir()) == []
@@ -280,7 +276,7 @@ def fetch_fails(corpus: CorpusSpec, server: LoopbackServer, tmp_path: Path) -> N
     try:
         fetch_corpus(
             corpus, mirror=f"{server.url}/mirror", record_path=record_path, archives_folder=tmp_path / "archives",
-            shared=quick(),
+            sleep=no_wait,
         )  # fmt: skip
     finally:
         assert list(record_path.parent.iterdir()) == []
@@ -342,7 +338,7 @@ def test_the_real_test_sets_leave_the_fetch_with_the_published_md5(
     corpus = read_corpus(write_recipe(recipe, tmp_path / "config"), tmp_path / "config")
     raw = fetch_corpus(
         corpus, mirror=REAL_MIRROR, record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", shared=quick(),
+        archives_folder=tmp_path / "archives", sleep=no_wait,
     )  # fmt: skip
     assert (raw.pair_by_split["newstest2013"].num_lines, raw.pair_by_split["newstest2014"].num_lines) == (3000, 3003)
     found = {file: hashlib.md5((tmp_path / "fetch" / file).read_bytes()).hexdigest() for file in md5_by_file}

@@ -15,9 +15,9 @@ import requests
 
 from aiayn.corpus_spec import CorpusSpec, ParallelSource, SegmentedSource
 from aiayn.preflight.checks import Check, failed, passed
+from aiayn.sources.download import local_path
 from aiayn.sources.fetch import file_url
 from aiayn.sources.recipe import UNKNOWN, ArchiveSource, place_urls
-from aiayn.sources.transfer import local_path
 
 TIMEOUT_SECONDS = 10.0
 MAX_ASKED_AT_ONCE = 8

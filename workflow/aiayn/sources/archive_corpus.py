@@ -5,10 +5,11 @@ import logging
 import time
 from pathlib import Path
 
-from aiayn.errors import CorpusError
+from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import require_free_space
 from aiayn.records import FetchedArchive
-from aiayn.sources.download import Download, FoundFile, PublishedFile, download_all, missing_bytes
+from aiayn.sources.archives import SizeLimit
+from aiayn.sources.download import FoundFile, PublishedFile, Sleep, download_file, missing_bytes
 from aiayn.sources.joining import append_archive
 from aiayn.sources.recipe import UNKNOWN, ArchiveSource, ArchiveSpec, place_urls
 
@@ -20,7 +21,7 @@ ESTIMATED_UNPACKED_PER_PACKED = 4  # where nobody counted lines
 
 def fetch_archives(
     source: ArchiveSource, languages: tuple[str, str], folder: Path, archives_folder: Path, mirror: str | None,
-    shared: Download,
+    *, sleep: Sleep = time.sleep,
 ) -> dict[str, FetchedArchive]:  # fmt: skip
     """Write `train.<language>` into `folder` and return what was seen of each archive, in the order of joining.
 
@@ -35,7 +36,14 @@ def fetch_archives(
     editions_by_name = {name: _editions(source, archive, mirror) for name, archive in archive_by_name.items()}
     _warn_of_dead_download(source)
     _require_space(archive_by_name, editions_by_name, folder, archives_folder)
-    found_by_name = download_all(editions_by_name, archives_folder, shared)
+    found_by_name, failures = {}, []
+    for name, editions in editions_by_name.items():  # one that fails stops no other: what they bring is kept
+        try:
+            found_by_name[name] = download_file(editions, archives_folder, sleep=sleep)
+        except FetchError as error:
+            failures.append(str(error))
+    if failures:
+        raise FetchError("\n".join(failures))
     fetched_by_name = {}
     with contextlib.ExitStack() as opened:
         text_by_language = {
@@ -49,6 +57,7 @@ def fetch_archives(
                 archive.member_by_language,
                 text_by_language,
                 max_lines=None if archive.num_lines == UNKNOWN else archive.num_lines,
+                limit=SizeLimit(found.path) if found.checked_by == UNKNOWN else None,
             )
             fetched_by_name[name] = _checked_count(name, archive, found, num_lines)
             _LOG.info("%s: %d pairs read in %.0f s", found.path, num_lines, time.monotonic() - began)

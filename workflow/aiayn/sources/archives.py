@@ -5,11 +5,9 @@ link reaches nothing. No published archive holds such things; so it is refused w
 - a member whose name is absolute or climbs out with `..`, by slashes or backslashes;
 - in a tar, a link, symbolic or hard, whose target does so (a zip's links are members like others: never followed);
 - a device or a named pipe;
-- a tar's header, with its extensions, of more than 1 MiB;
-- what is read of it unpacking to more than `MAX_UNPACKED_PER_PACKED` times its size and to more than
-  `MIN_UNPACKED_BYTES`: a tar is read whole, of a zip the wanted members alone;
 and for a wanted member that is absent, there twice, a link or folder, sparse, encrypted, or packed by what cannot be
-unpacked, or whose bytes are torn. How many lines a member may have is its reader's matter (`joining`).
+unpacked, or whose bytes are torn. How much one without a published checksum may unpack to is limited (`SizeLimit`); how
+many lines a member may have is its reader's matter (`joining`).
 """
 
 import contextlib
@@ -30,98 +28,65 @@ from aiayn.errors import CorpusError
 
 MAX_UNPACKED_PER_PACKED = 20  # text packs to a third or a quarter; gzip can do 1,000, which only a bomb needs
 MIN_UNPACKED_BYTES = 16 << 20  # small archives of even text may exceed the ratio, and harm nobody
-_MAX_HEADER_BYTES = 1 << 20  # tarfile reads a header's extension into memory, whatever size it claims
-_TAR_BLOCK_BYTES = 512
-_TAR_READ_AHEAD_BYTES = 2 * tarfile.RECORDSIZE
 _MAX_NAMES_SHOWN = 6
 
 
-class ByteBudget:
-    """How many bytes an archive may still unpack to."""
+class SizeLimit:
+    """How much an archive without a published checksum may unpack to, for all its members together."""
 
     def __init__(self, archive_path: Path) -> None:
-        """Begin with the whole of an archive's allowance."""
-        self.num_packed_bytes = archive_path.stat().st_size
-        self.max_bytes = max(MIN_UNPACKED_BYTES, MAX_UNPACKED_PER_PACKED * self.num_packed_bytes)
+        """Allow a multiple of the archive's own size."""
         self._path = archive_path
+        self._num_packed_bytes = archive_path.stat().st_size
+        self._max_bytes = max(MIN_UNPACKED_BYTES, MAX_UNPACKED_PER_PACKED * self._num_packed_bytes)
         self._num_bytes = 0
 
-    def spend(self, num_bytes: int) -> None:
+    def count(self, num_bytes: int) -> None:
         """Count bytes that were unpacked.
 
         Raises:
             CorpusError: if they are more than the archive's size allows.
         """
         self._num_bytes += num_bytes
-        if self._num_bytes > self.max_bytes:
+        if self._num_bytes > self._max_bytes:
             raise CorpusError(
-                f"{self._path}: unpacks to more than {self.max_bytes:,} bytes from {self.num_packed_bytes:,} packed; "
-                "text does not: a bomb, and no published archive; delete it, and fetch it from its public place"
+                f"{self._path}: unpacks to more than {self._max_bytes:,} bytes from {self._num_packed_bytes:,} packed: "
+                "larger than text can be, maybe a decompression bomb; delete it, and fetch it from its public place"
             )
 
 
-class CountedReader:
-    """A stream whose bytes are counted against the archive's budget, and against an allowance of its own if set."""
-
-    def __init__(self, stream: BinaryIO, budget: ByteBudget, place: str) -> None:
-        self._stream = stream
-        self._budget = budget
-        self._place = place
-        self._allowed_bytes: int | None = None
-
-    def allow(self, num_bytes: int) -> None:
-        """Let so many bytes be read from here on."""
-        self._allowed_bytes = num_bytes
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, none at the end."""
-        block = self._stream.read(size)
-        self._budget.spend(len(block))
-        if self._allowed_bytes is not None:
-            self._allowed_bytes -= len(block)
-            if self._allowed_bytes < 0:
-                raise CorpusError(
-                    f"{self._place}: a header of more than {_MAX_HEADER_BYTES:,} bytes: no published archive has one; "
-                    "delete it, and fetch it from its public place"
-                )
-        return block
-
-
-def open_members(path: Path, archive_format: str, wanted: Collection[str]) -> Iterator[tuple[str, BinaryIO]]:
+def open_members(
+    path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None = None
+) -> Iterator[tuple[str, BinaryIO]]:
     """Yield (name, stream) of each wanted member, in the archive's order; a member named `.gz` is unpacked.
 
     A stream is to be read before the next one is asked for.
 
     Raises:
         CorpusError: naming the archive and the member, if a wanted one is missing, there twice, or no plain file;
-            if any points out of the archive or is a device; if it unpacks to too much; or if the archive is torn.
+            if any points out of the archive or is a device; if it unpacks to more than `limit`; or if it is torn.
     """
-    budget = ByteBudget(path)
     members = _zip_members if archive_format == "zip" else _tar_members
     with _torn_archives_named(path):
-        for name, stream in members(path, archive_format, wanted, budget):
-            yield name, cast(BinaryIO, _MemberReader(_gunzipped(stream, budget, f"{path}: {name}"), path))
+        for name, stream in members(path, archive_format, wanted, limit):
+            unpacked = gzip.GzipFile(fileobj=stream, mode="rb") if name.endswith(".gz") else stream
+            is_counted = archive_format != "zip" and unpacked is stream  # as the tar was read
+            yield name, cast(BinaryIO, _Reader(cast(BinaryIO, unpacked), path, None if is_counted else limit))
 
 
-def _gunzipped(stream: BinaryIO, budget: ByteBudget, place: str) -> BinaryIO:
-    """Return what a stream unpacks to, if its place ends in `.gz`."""
-    if not place.endswith(".gz"):
-        return stream
-    unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb"))
-    return cast(BinaryIO, CountedReader(unpacked, budget, place))
+class _Reader:
+    """A stream whose bytes are counted, and whose faults name the archive: they come up where it is read."""
 
-
-class _MemberReader:
-    """A member's stream whose faults name the archive; they come up where it is read, not where it was opened."""
-
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
-        self._stream = stream
-        self._path = path
+    def __init__(self, stream: BinaryIO, path: Path, limit: SizeLimit | None) -> None:
+        self._stream, self._path, self._limit = stream, path, limit
 
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes, none at the end."""
         with _torn_archives_named(self._path):
-            return self._stream.read(size)
+            block = self._stream.read(size)
+        if self._limit is not None:
+            self._limit.count(len(block))
+        return block
 
 
 _DECODING_ERRORS = (
@@ -144,19 +109,16 @@ def _torn_archives_named(path: Path) -> Iterator[None]:
 
 
 def _tar_members(
-    path: Path, archive_format: str, wanted: Collection[str], budget: ByteBudget
+    path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None
 ) -> Iterator[tuple[str, BinaryIO]]:
     """Walk through a tar once, from front to back, as it is unpacked."""
     choice = _MemberChoice(path, wanted)
     with path.open("rb") as packed:
         unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if archive_format == "tgz" else packed
-        reader = CountedReader(unpacked, budget, str(path))
-        reader.allow(_MAX_HEADER_BYTES)
+        reader = cast(BinaryIO, _Reader(unpacked, path, limit))
         # "r|": tarfile never seeks, so neither sizes nor offsets of its headers lead anywhere but forward.
-        with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|") as tar:
+        with tarfile.open(fileobj=reader, mode="r|") as tar:
             while (member := tar.next()) is not None:
-                padded_bytes = -(-member.size // _TAR_BLOCK_BYTES) * _TAR_BLOCK_BYTES
-                reader.allow(padded_bytes + _MAX_HEADER_BYTES + _TAR_READ_AHEAD_BYTES)
                 if member.islnk() or member.issym():
                     folder = posixpath.dirname(member.name) if member.issym() else ""
                     _refuse_outside(path, posixpath.join(folder, member.linkname), f"link {member.name!r} to ")
@@ -165,19 +127,13 @@ def _tar_members(
                 if choice.takes(member.name, is_device, is_plain):
                     yield posixpath.normpath(member.name), cast(BinaryIO, tar.extractfile(member))
                 cast(Any, tar).members.clear()  # it remembers every header, of which an archive may have millions
-        _drain(reader)
+        while reader.read(tarfile.RECORDSIZE):  # so that a gzip stream's own checksum is looked at
+            pass
     choice.check_all_there()
 
 
-def _drain(reader: CountedReader) -> None:
-    """Read what follows the last member, so that a gzip stream's own checksum is looked at."""
-    reader.allow(_MAX_HEADER_BYTES)
-    while reader.read(tarfile.RECORDSIZE):
-        pass
-
-
 def _zip_members(
-    path: Path, archive_format: str, wanted: Collection[str], budget: ByteBudget
+    path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None
 ) -> Iterator[tuple[str, BinaryIO]]:
     choice = _MemberChoice(path, wanted)
     with zipfile.ZipFile(path) as archive:
@@ -189,8 +145,7 @@ def _zip_members(
             if member.flag_bits & 1:
                 raise CorpusError(f"{path}: member {member.filename!r} is encrypted; fetch it from its public place")
             with archive.open(member) as stream:
-                counted = CountedReader(cast(BinaryIO, stream), budget, f"{path}: {member.filename}")
-                yield posixpath.normpath(member.filename), cast(BinaryIO, counted)
+                yield posixpath.normpath(member.filename), cast(BinaryIO, stream)
     choice.check_all_there()
 
 

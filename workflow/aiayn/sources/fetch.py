@@ -6,6 +6,7 @@ each source has a folder of its name and below it the relative path of its publi
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success
 from aiayn.records import FetchedArchive, RawCorpus, TextPair
 from aiayn.sources.archive_corpus import fetch_archives
-from aiayn.sources.download import Download, PublishedFile, download_file, named_mirror
+from aiayn.sources.download import PublishedFile, Sleep, download_file, named_mirror
 from aiayn.sources.recipe import ArchiveSource
 from aiayn.sources.testsets import write_public_testsets
 from aiayn.spec import (
@@ -38,7 +39,7 @@ def fetch_corpus(
     mirror: str | None,
     record_path: Path,
     archives_folder: Path = ARCHIVES_FOLDER,
-    shared: Download | None = None,
+    sleep: Sleep = time.sleep,
 ) -> RawCorpus:
     """Write `<split>.<language>` beside the record, for training and all test sets, and return the record.
 
@@ -51,7 +52,7 @@ def fetch_corpus(
         CorpusError: if the sides of a split differ in their number of lines, or are empty.
         SpaceError: if archives and their text would not fit on the disk.
     """
-    splits, shared = ("train", *spec.testsets), shared or Download()
+    splits = ("train", *spec.testsets)
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, ShippedSource):
@@ -59,9 +60,9 @@ def fetch_corpus(
         elif isinstance(spec.source, ListedSource):
             _write_listed(spec.source, folder)
         elif isinstance(spec.source, ArchiveSource):
-            archive_by_name = _join(spec, spec.source, folder, archives_folder, named_mirror(mirror), shared)
+            archive_by_name = _join(spec, spec.source, folder, archives_folder, named_mirror(mirror), sleep)
         else:
-            _download(spec.source, splits, named_mirror(mirror), folder, shared)
+            _download(spec.source, splits, named_mirror(mirror), folder, sleep)
         pair_by_split = {split: _pair(spec, split, folder, record_path.parent) for split in splits}
     sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
     return RawCorpus(
@@ -103,11 +104,13 @@ def _join(
     folder: Path,
     archives_folder: Path,
     mirror: str | None,
-    shared: Download,
+    sleep: Sleep,
 ) -> dict[str, FetchedArchive]:
     languages = (spec.source_language, spec.target_language)
-    write_public_testsets(source, spec.testsets, spec.language_pair, folder, mirror, shared)  # the small ones first
-    return fetch_archives(source, languages, folder, archives_folder, mirror, shared)
+    write_public_testsets(
+        source, spec.testsets, spec.language_pair, folder, mirror, sleep=sleep
+    )  # the small ones first
+    return fetch_archives(source, languages, folder, archives_folder, mirror, sleep=sleep)
 
 
 def _download(
@@ -115,16 +118,15 @@ def _download(
     splits: tuple[str, ...],
     mirror: str | None,
     folder: Path,
-    shared: Download,
+    sleep: Sleep,
 ) -> None:
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
             url, name = file_url(source, public_file, mirror), Path(public_file.path).name
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
                 published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
-                packed_path = download_file([published], Path(temporary), shared).path
+                packed_path = download_file([published], Path(temporary), sleep=sleep).path
                 _copy_text(url, packed_path, folder / f"{split}.{language}")
-    shared.progress.finish()
 
 
 def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, mirror: str | None) -> str:

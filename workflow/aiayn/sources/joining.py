@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aiayn.errors import CorpusError
-from aiayn.sources.archives import open_members
+from aiayn.sources.archives import SizeLimit, open_members
 from aiayn.sources.sgm import read_segments
 
 _BLOCK_BYTES = 1 << 20
@@ -24,10 +24,12 @@ def append_archive(
     into: Mapping[str, BinaryIO],
     *,
     max_lines: int | None = None,
+    limit: SizeLimit | None = None,
 ) -> int:
     """Write each language's member after what its file holds, and return the number of lines of each side.
 
     `max_lines`: as many as were published of a side, None where nobody counted; reading ends at the first line more.
+    `limit`: of an archive without a published checksum.
 
     Raises:
         CorpusError: naming archive, member and line, if a side is missing, empty, not UTF-8, longer than published, or
@@ -36,7 +38,7 @@ def append_archive(
     if archive_format == "parquet":
         from aiayn.sources.parquet import append_columns
 
-        num_lines_by_member = append_columns(path, member_by_language, into, max_lines=max_lines)
+        num_lines_by_member = append_columns(path, member_by_language, into, max_lines=max_lines, limit=limit)
     else:
         language_by_member = {member: language for language, member in member_by_language.items()}
         num_lines_by_member = {
@@ -47,7 +49,7 @@ def append_archive(
                 is_markup=is_markup(name),
                 max_lines=max_lines,
             )
-            for name, stream in open_members(path, archive_format, language_by_member)
+            for name, stream in open_members(path, archive_format, language_by_member, limit)
         }
     counts = ", ".join(f"{name} has {count}" for name, count in num_lines_by_member.items())
     for name, count in num_lines_by_member.items():
@@ -94,8 +96,7 @@ def check_published(num_lines: int, max_lines: int | None, place: str) -> None:
     if max_lines is not None and num_lines > max_lines:
         raise CorpusError(
             f"{place}:{max_lines + 1}: goes on after the {max_lines:,} lines that were published (num_lines in the "
-            "corpus file): another text than the recipe means, or a bomb; compare its checksum, and correct what is "
-            "wrong"
+            "corpus file): another text than the recipe means; compare its checksum, and correct what is wrong"
         )
 
 

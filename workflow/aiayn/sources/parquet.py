@@ -1,12 +1,12 @@
 """The columns of a parquet file as line-aligned text, batch by batch; Hugging Face keeps WMT14 so."""
 
 import importlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.sources.archives import ByteBudget
+from aiayn.sources.archives import SizeLimit
 from aiayn.sources.joining import check_published
 
 ROWS_PER_BATCH = 8192
@@ -18,6 +18,7 @@ def append_columns(
     into: Mapping[str, BinaryIO],
     *,
     max_lines: int | None = None,
+    limit: SizeLimit | None = None,
 ) -> dict[str, int]:
     """Write each language's column after what its file holds, and return the number of lines of each column.
 
@@ -25,42 +26,33 @@ def append_columns(
 
     Raises:
         ConfigError: if pyarrow is not installed.
-        CorpusError: before anything is read, if by the file's footer there are more rows than `max_lines`, or the
-            columns unpack to more than an archive of its size may; naming file, column and row, if a column is missing,
-            a row is null or holds a line feed, or the text is more than that for all the footer says.
+        CorpusError: before anything is read, if by the file's footer there are more rows than `max_lines`; naming file,
+            column and row, if a column is missing, or a row is null or holds a line feed; if the text is over `limit`.
     """
     try:
         pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise ConfigError(f"{path}: needs pyarrow to be read; `pip install pyarrow`, or name other archives") from error
-    num_lines_by_column, budget = dict.fromkeys(column_by_language.values(), 0), ByteBudget(path)
+    num_lines_by_column = dict.fromkeys(column_by_language.values(), 0)
     try:
         with parquet.ParquetFile(path) as rows:
             columns = {column.path for column in rows.schema}
             for column in column_by_language.values():
                 if column not in columns:
                     raise CorpusError(f"{path}: no column {column!r}; it has {', '.join(sorted(columns))}")
-            _check_footer(path, rows.metadata, num_lines_by_column, max_lines)
+            check_published(rows.metadata.num_rows, max_lines, str(path))
             for batch in rows.iter_batches(ROWS_PER_BATCH, columns=list(column_by_language.values())):
                 for language, column in column_by_language.items():
                     place = f"{path}: {column}"
                     lines = _column_values(batch, column)
                     text = _joined(lines, place, num_lines_by_column[column])
-                    budget.spend(len(text))  # a dictionary of a few long strings unpacks to more than the footer says
+                    if limit is not None:
+                        limit.count(len(text))
                     into[language].write(text)
                     num_lines_by_column[column] += len(lines)
     except (pyarrow.ArrowException, OSError) as error:
         raise CorpusError(f"{path}: torn, or no parquet file: {error}; delete it and fetch it again") from error
     return num_lines_by_column
-
-
-def _check_footer(path: Path, metadata: Any, wanted: Collection[str], max_lines: int | None) -> None:
-    """Refuse a file that has too many rows, or whose wanted columns' pages unpack to too much, as it says itself."""
-    check_published(metadata.num_rows, max_lines, str(path))
-    groups = [metadata.row_group(group_index) for group_index in range(metadata.num_row_groups)]
-    columns = [group.column(column_index) for group in groups for column_index in range(group.num_columns)]
-    unpacked_bytes = sum(column.total_uncompressed_size for column in columns if column.path_in_schema in wanted)
-    ByteBudget(path).spend(unpacked_bytes)
 
 
 def _column_values(batch: Any, column: str) -> list[str | None]:

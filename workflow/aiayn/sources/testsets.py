@@ -1,20 +1,17 @@
 """Public test sets by name, exactly as published: from sacreBLEU's archive of them, or a mirror's plain text.
 
-sacreBLEU's dataset module says where an archive is, its MD5 and its members, downloads it, and keeps it in its cache
+sacreBLEU's dataset module says where an archive is, its MD5 and its members, and keeps it in its cache
 (variable SACREBLEU, by default ~/.sacrebleu): that folder works offline. Its own text of it is not taken, for it makes
 blanks of all white space (NBSP in 11 lines of newstest2013.de): the segments are read from its archive instead. Plain
 text of a mirror, with the published MD5, fills its cache, so that it can be used offline, too.
 """
 
-import contextlib
 import difflib
 import hashlib
-import http.client
 import logging
 import re
-import socket
 import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +22,9 @@ from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
 from aiayn.provenance import replace_on_success
 from aiayn.sources.archives import open_members
-from aiayn.sources.download import Download, PublishedFile, WrongFileError, download_file, named_mirror, verify_file
+from aiayn.sources.download import PublishedFile, Sleep, WrongFileError, download_file, named_mirror, verify_file
 from aiayn.sources.joining import append_member
 from aiayn.sources.recipe import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
-from aiayn.sources.transfer import READ_TIMEOUT_SECONDS
 from aiayn.spec import CONFIG_FOLDER, read_corpus
 from aiayn.text.lines import read_lines
 
@@ -40,7 +36,6 @@ SACREBLEU_NAME_BY_TESTSET = {
     "newstest2014": "wmt14/full",
     "newstest2014_filtered": "wmt14",
 }
-MAX_DOWNLOADS = 3  # sacreBLEU tries once
 _UNKNOWN_FIELDS = ("docid", "genre", "origlang")  # sacreBLEU keeps them beside the text; plain text has none
 
 
@@ -65,9 +60,7 @@ def public_references(testset: str, language_pair: str) -> list[str]:
     published = _published_in_recipe(testset, language_pair)
     if published is not None:
         try:
-            return read_public_testset(testset, published, language_pair, mirror=named_mirror(None), shared=Download())[
-                target_language
-            ]
+            return read_public_testset(testset, published, language_pair, mirror=named_mirror(None))[target_language]
         except FetchError as error:
             raise FetchError(f"{error}; or give its references with --references FILE") from error
     try:
@@ -102,7 +95,7 @@ def target_language_of(language_pair: str) -> str:
 
 def write_public_testsets(
     source: ArchiveSource, testsets: tuple[str, ...], language_pair: str, folder: Path, mirror: str | None,
-    shared: Download,
+    *, sleep: Sleep = time.sleep,
 ) -> None:  # fmt: skip
     """Write `<testset>.<language>` into `folder`, both sides of each test set.
 
@@ -111,13 +104,13 @@ def write_public_testsets(
     """
     for testset in testsets:
         published = source.testset_by_name[testset]
-        lines_by_language = read_public_testset(testset, published, language_pair, mirror=mirror, shared=shared)
+        lines_by_language = read_public_testset(testset, published, language_pair, mirror=mirror, sleep=sleep)
         for language, lines in lines_by_language.items():
             (folder / f"{testset}.{language}").write_bytes(_as_bytes(lines))
 
 
 def read_public_testset(
-    testset: str, published: PublicTestset, language_pair: str, *, mirror: str | None, shared: Download
+    testset: str, published: PublicTestset, language_pair: str, *, mirror: str | None, sleep: Sleep = time.sleep
 ) -> dict[str, list[str]]:
     """Return a test set's lines by language: of sacreBLEU's cache, of the mirror, or of sacreBLEU's download.
 
@@ -137,8 +130,8 @@ def read_public_testset(
     lines_by_language = (
         cached.read_archive()
         or cached.read_text()
-        or cached.fill_from_mirror(mirror, shared, reasons)
-        or cached.download(shared, reasons)
+        or cached.fill_from_mirror(mirror, sleep, reasons)
+        or cached.download(sleep, reasons)
     )
     for language, lines in lines_by_language.items():
         if len(lines) != published.num_lines:
@@ -164,20 +157,22 @@ class CachedTestset:
 
     def read_archive(self) -> dict[str, list[str]] | None:
         """Return the segments of sacreBLEU's archive, None if it is not there or has another MD5."""
-        published = PublishedFile(self.archive_path.name, self._dataset.data, checksum=f"md5:{self._dataset.md5[0]}")
         try:
-            verify_file(self.archive_path, published)
+            verify_file(self.archive_path, self._archive())
         except FileNotFoundError:
             return None
         except WrongFileError as error:  # sacreBLEU itself would take it for right from now on
             aside_path = self.archive_path.replace(self.archive_path.with_name(f"{self.archive_path.name}.wrong"))
             _LOG.warning("%s; set aside as %s", error, aside_path)
             return None
+        return self._segments(self.archive_path)
+
+    def _segments(self, path: Path) -> dict[str, list[str]]:
         members = dict(zip(self._dataset.langpairs[self._language_pair], self._languages, strict=True))
         lines_by_language = {}
-        for member, stream in open_members(self.archive_path, "tgz", members):
+        for member, stream in open_members(path, "tgz", members):
             with tempfile.TemporaryFile() as segments:
-                append_member(stream, segments, f"{self.archive_path}: {member}", is_markup=True)
+                append_member(stream, segments, f"{path}: {member}", is_markup=True)
                 segments.seek(0)
                 lines_by_language[members[member]] = segments.read().decode().split("\n")[:-1]
         for language, lines in lines_by_language.items():
@@ -195,7 +190,7 @@ class CachedTestset:
             return None
         return {language: list(read_lines(path)) for language, path in path_by_language.items()}
 
-    def fill_from_mirror(self, mirror: str | None, shared: Download, reasons: list[str]) -> dict[str, list[str]] | None:
+    def fill_from_mirror(self, mirror: str | None, sleep: Sleep, reasons: list[str]) -> dict[str, list[str]] | None:
         """Put a mirror's plain text, once its checksum is found right, into the cache and return it, or None."""
         plain_by_language = self._published.plain_by_language
         if mirror is None or set(plain_by_language) != set(self._languages):
@@ -206,7 +201,7 @@ class CachedTestset:
                 url = f"{mirror.rstrip('/')}/{self._published.mirror_folder}/{plain.path}"
                 published = PublishedFile(Path(plain.path).name, [url], checksum=plain.checksum)
                 try:
-                    path_by_language[language] = download_file([published], Path(temporary), shared).path
+                    path_by_language[language] = download_file([published], Path(temporary), sleep=sleep).path
                 except FetchError as error:
                     reasons.append(str(error))
                     _LOG.warning("%s: %s", self._place, error)
@@ -221,27 +216,23 @@ class CachedTestset:
         _LOG.info("%s: plain text of %s put into sacreBLEU's cache", self._place, mirror)
         return self.read_text()
 
-    def download(self, shared: Download, reasons: list[str]) -> dict[str, list[str]]:
-        """Let sacreBLEU download its archive and return the segments.
+    def download(self, sleep: Sleep, reasons: list[str]) -> dict[str, list[str]]:
+        """Download the archive into the cache and return the segments.
 
         Raises:
-            FetchError: if it fails MAX_DOWNLOADS times.
+            FetchError: if its place does not give it.
         """
-        for num_failures in range(1, MAX_DOWNLOADS + 1):
-            try:
-                with _socket_timeout(READ_TIMEOUT_SECONDS):
-                    self._dataset.maybe_download()
-            except (OSError, http.client.HTTPException, SystemExit) as error:  # it exits on a wrong MD5
-                reasons.append(f"sacreBLEU could not download it ({error!r})")
-            if (lines_by_language := self.read_archive()) is not None:
-                return lines_by_language
-            if num_failures < MAX_DOWNLOADS:
-                _LOG.warning("%s: %s; trying again", self._place, reasons[-1])
-                (shared.patience.sleep or shared.stop.wait)(shared.patience.wait_seconds(num_failures))
-        raise FetchError(
-            f"{self._place}: {'; '.join(dict.fromkeys(reasons))}; put its archive {self._dataset.data[0]} into "
-            f"sacreBLEU's cache as {self.archive_path} (variable SACREBLEU), or name a --mirror with its plain text"
-        )
+        try:
+            found = download_file([self._archive()], self.archive_path.parent, sleep=sleep)
+        except FetchError as error:
+            raise FetchError(
+                f"{self._place}: {'; '.join([*reasons, str(error)])}; put its archive {self._dataset.data[0]} into "
+                f"sacreBLEU's cache as {self.archive_path} (variable SACREBLEU), or name a --mirror with its plain text"
+            ) from error
+        return self._segments(found.path)
+
+    def _archive(self) -> PublishedFile:
+        return PublishedFile(self.archive_path.name, self._dataset.data, checksum=f"md5:{self._dataset.md5[0]}")
 
     def _text_paths(self, *fields: str) -> list[Path]:
         return [Path(self._dataset._get_txt_file_path(self._language_pair, field)) for field in fields]
@@ -266,14 +257,3 @@ def _published_in_recipe(testset: str, language_pair: str) -> PublicTestset | No
 
 def _as_bytes(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-@contextlib.contextmanager
-def _socket_timeout(seconds: float) -> Iterator[None]:
-    """Bound how long sacreBLEU's download may hear nothing; its own has no limit."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
