@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from tabulate import tabulate
+
 from aiayn.errors import ConfigError
 from aiayn.sources.recipe import UNKNOWN, ArchiveSource, split_checksum
 from aiayn.spec import CorpusSpec
@@ -41,13 +43,8 @@ def differing(rows: Sequence[Row]) -> list[Row]:
 
 def rendered(names: Sequence[str], rows: Sequence[Row]) -> str:
     """Return rows as Markdown, aligned."""
-    table = [["", *names], *([what, *cells] for what, cells in rows)]
-    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in table
-    ]
-    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([lines[0], rule, *lines[1:]])
+    table = [[what, *cells] for what, cells in rows]
+    return tabulate(table, headers=["", *names], tablefmt="github", disable_numparse=True)
 
 
 def _text_rows(corpora: Sequence[CorpusSpec]) -> list[Row]:
