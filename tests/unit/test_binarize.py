@@ -24,7 +24,6 @@ from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 from aiayn.text import binarize
 from aiayn.text.binarize import (
     Encoder,
-    EncodingWork,
     WordEncoder,
     binarize_corpus,
     data_bin_digest,
@@ -34,11 +33,11 @@ from aiayn.text.binarize import (
     read_dictionary,
     require_recorded_data_bin,
 )
-from aiayn.text.chunks import Chunk
 from aiayn.text.clean import length_reason
 from aiayn.text.lines import read_lines, text_pair, write_lines
 from aiayn.text.subword_codes import CodesEncoder, learn_codes
 from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
+from tests.encoded_lines import encoded_side
 
 SPEC = CorpusSpec(
     name="small",
@@ -332,9 +331,7 @@ def test_words_seen_lately_are_remembered_and_others_forgotten(monkeypatch: pyte
     """Two generations of two: `a`, in every line, is split once, whatever passes by."""
     monkeypatch.setattr(binarize, "MAX_WORDS", 2)
     witness = Witness()
-    work = EncodingWork({"en": witness}, None)
-    text = "".join(f"a w{index}\n" for index in range(20)) + "w0\n"
-    encoded = work(Chunk({"en": Path("train.en")}, 1, 21, {"en": text.encode()})).side_by_language["en"]
+    encoded = encoded_side(witness, [*(f"a w{index}" for index in range(20)), "w0"])
     assert (witness.asked.count("a"), witness.asked.count("w0"), len(witness.asked)) == (1, 2, 22)
     assert [encoded.symbols[number] for number in encoded.numbers[:6]] == ["a", "w0", "</s>", "a", "w1", "</s>"]
     assert encoded.lengths.tolist() == [3] * 20 + [2]

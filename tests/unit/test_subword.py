@@ -292,4 +292,4 @@ def test_what_learning_took_is_said_and_recorded(
     learning = record.learning_by_model["joint"]
     assert learning.seconds > 0
     assert 10 < learning.memory_mib < 100_000
-    assert "10/10" in capsys.readouterr().err
+    assert "10.0/10.0" in capsys.readouterr().err

@@ -1,14 +1,17 @@
 """How far a long step is, on standard error: rewritten on a terminal, added twice a minute where a log is kept."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 SECONDS_BETWEEN_LOGGED = 30.0
 
 
 def progress_bar(what: str, total: int | None, unit: str, *, initial: int = 0) -> "tqdm[Any]":
     """Return tqdm's bar of `total` units (None: unknown); of what is there already, `initial`, no rate is told."""
+    from tqdm import tqdm  # here, as processes that work on chunks show none
+
     seconds = 0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LOGGED
     return tqdm(desc=what, total=total, initial=initial, unit=unit, unit_scale=True, mininterval=seconds, ascii=True)

@@ -44,7 +44,8 @@ def differing(rows: Sequence[Row]) -> list[Row]:
 def rendered(names: Sequence[str], rows: Sequence[Row]) -> str:
     """Return rows as Markdown, aligned."""
     table = [[what, *cells] for what, cells in rows]
-    return tabulate(table, headers=["", *names], tablefmt="github", disable_numparse=True)
+    text: str = tabulate(table, headers=["", *names], tablefmt="github", disable_numparse=True)
+    return text
 
 
 def _text_rows(corpora: Sequence[CorpusSpec]) -> list[Row]:

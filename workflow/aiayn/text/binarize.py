@@ -175,7 +175,7 @@ class _Numbering(dict[str, bytes]):
     def __missing__(self, word: str) -> bytes:
         row = self._older.pop(word, None)
         if row is None:
-            pieces = self._encoder.pieces(word).split(" ") if word else []
+            pieces = filter(None, self._encoder.pieces(word).split(" "))  # a mark or a blank alone has none
             known = self._number_by_symbol
             row = np.array([known.setdefault(piece, len(known)) for piece in pieces], _NUMBER_DTYPE).tobytes()
         if len(self) >= MAX_WORDS:

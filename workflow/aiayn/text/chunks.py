@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiayn.errors import CorpusError
 from aiayn.progress import progress_bar
-from aiayn.text.lines import count_aligned_lines, open_bytes
+from aiayn.text.lines import count_aligned_lines
 
 LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
 LINES_PER_PROCESS = 250_000  # a process takes longer to start than to work on far fewer
@@ -26,12 +26,12 @@ Result = TypeVar("Result")
 
 
 class Chunk(NamedTuple):
-    """The same lines of every side; `first_line` counts from 1."""
+    """The same lines of every side, by where their bytes begin and end in its file; `first_line` counts from 1."""
 
     path_by_language: dict[str, Path]
     first_line: int
     num_lines: int
-    text_by_language: dict[str, bytes]
+    bounds_by_language: dict[str, tuple[int, int]]
 
     def lines(self, language: str) -> list[str]:
         """Return the lines of one side, without their LF.
@@ -39,7 +39,10 @@ class Chunk(NamedTuple):
         Raises:
             CorpusError: naming file and line, if one is not UTF-8.
         """
-        text = self.text_by_language[language]
+        begin, end = self.bounds_by_language[language]
+        with self.path_by_language[language].open("rb") as content:
+            content.seek(begin)
+            text = content.read(end - begin)
         try:
             return text.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
@@ -68,27 +71,26 @@ def map_chunks(
     """
     num_lines = count_aligned_lines(path_by_language)
     num_processes = min(num_processes, -(-num_lines // lines_per_process))
-    chunks = _read_chunks(path_by_language, lines_per_chunk)
+    chunks = _find_chunks(path_by_language, num_lines, lines_per_chunk)
     with progress_bar(what, num_lines, " lines") as bar:
-        if num_processes == 1:
-            results = ((chunk.num_lines, work(chunk)) for chunk in chunks)
-        else:
+        results: Iterator[tuple[int, Result]] = ((chunk.num_lines, work(chunk)) for chunk in chunks)
+        if num_processes > 1:
             results = _work_in_processes(work, chunks, num_processes, what)
         for num_done, result in results:
             bar.update(num_done)
             yield result
 
 
-def _read_chunks(path_by_language: Mapping[str, Path], lines_per_chunk: int) -> Iterator[Chunk]:
+def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int, lines_per_chunk: int) -> Iterator[Chunk]:
     with contextlib.ExitStack() as opened:
-        sides = {language: opened.enter_context(open_bytes(path)) for language, path in path_by_language.items()}
-        for first_line in itertools.count(1, lines_per_chunk):
-            lines_by_language = {k: list(itertools.islice(side, lines_per_chunk)) for k, side in sides.items()}
-            num_lines = len(next(iter(lines_by_language.values())))
-            if num_lines == 0:
-                return
-            text_by_language = {language: b"".join(lines) for language, lines in lines_by_language.items()}
-            yield Chunk(dict(path_by_language), first_line, num_lines, text_by_language)
+        sides = {language: opened.enter_context(path.open("rb")) for language, path in path_by_language.items()}
+        begins = dict.fromkeys(path_by_language, 0)
+        for first_line in range(1, num_lines + 1, lines_per_chunk):
+            num_chunk_lines = min(lines_per_chunk, num_lines + 1 - first_line)
+            ends = {k: begins[k] + sum(map(len, itertools.islice(side, num_chunk_lines))) for k, side in sides.items()}
+            bounds_by_language = {language: (begins[language], end) for language, end in ends.items()}
+            yield Chunk(dict(path_by_language), first_line, num_chunk_lines, bounds_by_language)
+            begins = ends
 
 
 def _work_in_processes(

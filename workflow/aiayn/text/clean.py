@@ -121,7 +121,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
         kept[1].append(target)
         if spec.clean.deduplicate:  # a line holds no LF, so no two pairs give the same bytes
             digests += hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=_DIGEST_BYTES).digest()
-    texts = {k: "".join(f"{line}\n" for line in lines).encode() for k, lines in zip(languages, kept, strict=True)}
+    texts = {k: "\n".join([*lines, ""]).encode() for k, lines in zip(languages, kept, strict=True)}
     return CleanedChunk(texts, bytes(digests), num_dropped_by_reason)
 
 

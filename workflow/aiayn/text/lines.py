@@ -11,7 +11,7 @@ import lzma
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -30,8 +30,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         CorpusError: if the file is absent, or its packed stream is torn or none.
     """
     try:
-        with {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb") as unpacked:
-            yield cast(BinaryIO, unpacked)
+        opened: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
+        with opened as unpacked:
+            yield unpacked
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file; rerun the stage that writes it") from error
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:

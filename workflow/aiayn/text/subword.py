@@ -95,7 +95,7 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
 def _lines_to_learn(spec: SubwordSpec, paths: list[Path], num_lines_each: int) -> tuple[int, int | None, Iterable[str]]:
     """Return how many lines sentencepiece learns from, the seed of their sample (None: all lines), and the lines."""
     num_lines, seed = num_lines_each * len(paths), None
-    lines = (line for path in paths for line in read_lines(path))
+    lines: Iterable[str] = (line for path in paths for line in read_lines(path))
     if spec.sample_lines is not None and spec.sample_lines < num_lines:
         seed = spec.sample_seed
         lines = sample_lines(paths, [num_lines_each] * len(paths), spec.sample_lines, np.random.default_rng(seed))
