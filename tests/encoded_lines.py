@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aiayn.text.binarize import Encoder, EncodingWork, SideOfChunk
+from aiayn.text.binarize import EncodingWork, SideOfChunk
 from aiayn.text.chunks import Chunk
+from aiayn.text.encoder import Encoder
 
 
 def encoded_side(encoder: Encoder, lines: Sequence[str]) -> SideOfChunk:

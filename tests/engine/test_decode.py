@@ -22,7 +22,8 @@ from aiayn.errors import CheckpointError, ConfigError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec import SCALES, DecodingSpec, read_system
-from aiayn.text.binarize import WordEncoder, binarize_corpus
+from aiayn.text.binarize import binarize_corpus
+from aiayn.text.encoder import WordEncoder
 from aiayn.text.lines import read_lines, text_pair, write_lines
 from tests.engine.tiny_spec import CORPUS, DECODING
 

@@ -23,8 +23,6 @@ from aiayn.records import BinarizedCorpus, RawCorpus, read_record
 from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 from aiayn.text import binarize
 from aiayn.text.binarize import (
-    Encoder,
-    WordEncoder,
     binarize_corpus,
     data_bin_digest,
     dictionary_lines,
@@ -34,6 +32,7 @@ from aiayn.text.binarize import (
     require_recorded_data_bin,
 )
 from aiayn.text.clean import length_reason
+from aiayn.text.encoder import Encoder, WordEncoder
 from aiayn.text.lines import read_lines, text_pair, write_lines
 from aiayn.text.subword_codes import CodesEncoder, learn_codes
 from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
@@ -319,6 +318,7 @@ class Witness(WordEncoder):
 
     def __init__(self) -> None:
         """Begin without a note."""
+        super().__init__()
         self.asked: list[str] = []
 
     def pieces(self, line: str) -> str:

@@ -173,6 +173,12 @@ def test_the_first_of_equal_pairs_is_kept_whatever_the_buckets(
     assert 100 < found.sum() < 225
 
 
+def test_digests_that_share_a_half_are_not_equal(tmp_path: Path) -> None:
+    (tmp_path / "digests").write_bytes(np.array([(1, 5), (2, 5), (2, 6), (1, 5)], "<u8").tobytes())
+    with (tmp_path / "digests").open("rb") as content:
+        assert first_occurrences(content).tolist() == [True, True, True, False]
+
+
 def test_a_killed_process_leaves_no_output_and_a_second_start_succeeds(tmp_path: Path, record_path: Path) -> None:
     raw = raw_of_pairs(tmp_path, [(f"a{index}", f"b{index}") for index in range(50_000)])
     write_record(raw, tmp_path / "raw.json")

@@ -22,7 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +32,11 @@ from aiayn.provenance import file_sha256, replace_outputs_on_success, require_fr
 from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus, TextPair
 from aiayn.spec import CleanSpec, CorpusSpec
 from aiayn.text.chunks import LINES_PER_CHUNK, LINES_PER_PROCESS, Chunk, map_chunks
+from aiayn.text.encoder import Encoder
 from aiayn.text.lines import read_lines, text_provenance, unchanged_paths, write_lines
 
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
-END = "</s>"
 UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
 MAX_WORDS = 1 << 18  # in each of two generations: at most 120 MB in all, whatever the length of the text
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
@@ -44,28 +44,6 @@ _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
 _NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
 _MAGIC = b"MMIDIDX\x00\x00"
 _BYTES_PER_BLOCK = 1 << 20
-
-
-class Encoder(Protocol):
-    """Splits text into pieces, each word by itself. It can be pickled."""
-
-    def words(self, line: str) -> list[str]:
-        """Return the words of a line, no piece of which spans two."""
-
-    def pieces(self, line: str) -> str:
-        """Return a line's pieces, separated by blanks."""
-
-
-class WordEncoder:
-    """Takes the words of text that comes in pieces; fairseq's words: what white space of any kind separates."""
-
-    def words(self, line: str) -> list[str]:
-        """Return the words of a line."""
-        return line.split()
-
-    def pieces(self, line: str) -> str:
-        """Return the words of a line, separated by blanks."""
-        return " ".join(line.split())
 
 
 def binarize_corpus(
@@ -168,16 +146,13 @@ class _Numbering(dict[str, bytes]):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        self._encoder = encoder
+        self.encoder = encoder
         self._older: dict[str, bytes] = {}
-        self._number_by_symbol = {END: 0}
 
     def __missing__(self, word: str) -> bytes:
         row = self._older.pop(word, None)
         if row is None:
-            pieces = filter(None, self._encoder.pieces(word).split(" "))  # a mark or a blank alone has none
-            known = self._number_by_symbol
-            row = np.array([known.setdefault(piece, len(known)) for piece in pieces], _NUMBER_DTYPE).tobytes()
+            row = np.array(self.encoder.numbers(word) if word else [], _NUMBER_DTYPE).tobytes()
         if len(self) >= MAX_WORDS:
             self._older = dict(self)
             self.clear()
@@ -185,15 +160,11 @@ class _Numbering(dict[str, bytes]):
         return row
 
     def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
-        """Return the numbers of all lines' pieces, each line ended by END, and the lines' lengths."""
-        words, end = self._encoder.words, bytes(_NUMBER_DTYPE.itemsize)
+        """Return the numbers of all lines' pieces, each line ended by `</s>`, and the lines' lengths."""
+        words, end = self.encoder.words, np.array([self.encoder.end], _NUMBER_DTYPE).tobytes()
         rows = [b"".join(map(self.__getitem__, words(line))) for line in lines]
         lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
         return np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE), lengths
-
-    def symbols(self) -> list[str]:
-        """Return all symbols so far, by their numbers."""
-        return list(self._number_by_symbol)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +189,7 @@ class EncodingWork:
             numbered = {k: (some[np.repeat(kept, lengths)], lengths[kept]) for k, (some, lengths) in numbered.items()}
         sides = {}
         for language, (numbers, lengths) in numbered.items():
-            counts, symbols = np.bincount(numbers), numbering_by_language[language].symbols()
+            counts, symbols = np.bincount(numbers), self.encoder_by_language[language].symbols()
             occurring = np.flatnonzero(counts)
             table = np.zeros(counts.size, _NUMBER_DTYPE)
             table[occurring] = np.arange(occurring.size)

@@ -20,6 +20,7 @@ from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unus
 
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
+from aiayn.text.encoder import Encoder
 from aiayn.text.lines import read_lines
 
 HEADER = "#version: 0.2"  # of a file of codes; in older ones the end of a word was a symbol of its own
@@ -28,7 +29,7 @@ _WORD_END = "</w>"  # within codes: the piece ends its word
 _LINES_PER_BLOCK = 8192
 
 
-class CodesEncoder:
+class CodesEncoder(Encoder):
     """Splits lines of tokens by learnt codes."""
 
     def __init__(self, codes_path: Path) -> None:
@@ -37,14 +38,11 @@ class CodesEncoder:
         Raises:
             CorpusError: if the file is absent or holds no codes, naming the line.
         """
+        super().__init__()
         codes = "".join(f"{line}\n" for line in _checked_codes(codes_path))
         self._bpe = BPE(io.StringIO(codes, newline="\n"))
         self._bpe.cache = _Forgetful()  # the library's own grows with the text
         self._path = codes_path
-
-    def words(self, line: str) -> list[str]:
-        """Return the words of a line; each is split by itself."""
-        return line.split(" ")
 
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks, a piece inside its word ending in `@@`."""

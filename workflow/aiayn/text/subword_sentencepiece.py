@@ -18,6 +18,7 @@ import sentencepiece
 
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.spec import SubwordSpec
+from aiayn.text.encoder import Encoder
 
 NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and one piece a byte
 MAX_PIECE_CHARACTERS = 64  # sentencepiece's own 16 would cut frequent German compounds; section 5.1 has no limit
@@ -26,7 +27,7 @@ WORD_BEGIN = "\u2581"
 _WHITE_SPACE = re.compile(r"\s")
 
 
-class PieceEncoder:
+class PieceEncoder(Encoder):
     """Splits lines into pieces by a learnt model.
 
     A line may be split word by word, several times as fast as sentencepiece itself and with the same pieces: no piece
@@ -43,8 +44,9 @@ class PieceEncoder:
             self._model = sentencepiece.SentencePieceProcessor(model_proto=model_path.read_bytes())
         except (FileNotFoundError, RuntimeError) as error:
             raise CorpusError(f"{model_path}: no sentencepiece model: {error}; rerun `aiayn segment`") from error
-        symbols = map(self._model.id_to_piece, range(self._model.get_piece_size()))
-        self._has_pieces_within_words = not any(WORD_BEGIN in symbol[1:] for symbol in symbols)
+        self.end = self._model.eos_id()
+        self._symbols = [self._model.id_to_piece(index) for index in range(self._model.get_piece_size())]
+        self._has_pieces_within_words = not any(WORD_BEGIN in symbol[1:] for symbol in self._symbols)
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line, no piece of which spans two."""
@@ -53,6 +55,15 @@ class PieceEncoder:
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
+
+    def numbers(self, word: str) -> list[int]:
+        """Return the numbers of a word's pieces, which are the model's."""
+        numbers: list[int] = self._model.encode(word)
+        return numbers
+
+    def symbols(self) -> list[str]:
+        """Return all pieces of the model, by their numbers."""
+        return self._symbols
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:

@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.errors import UsageError
     from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
     from aiayn.spec import read_corpus
-    from aiayn.text.binarize import Encoder, WordEncoder, binarize_corpus
+    from aiayn.text.binarize import binarize_corpus
+    from aiayn.text.encoder import Encoder, WordEncoder
     from aiayn.text.subword import load_encoders
 
     spec = read_corpus(args.corpus)
