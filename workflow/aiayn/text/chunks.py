@@ -107,8 +107,8 @@ def _work_in_processes(
                 pending.append((chunk.num_lines, executor.submit(_work_on, chunk)))
     except BrokenProcessPool as error:
         raise CorpusError(
-            f"{what}: one of {num_processes} processes was killed (by the system, if memory ran out); start again, "
-            "with a smaller --num-processes if memory is short"
+            f"{what}: one of {num_processes} processes ended abruptly (killed by the system, if memory ran out); start "
+            "again, with a smaller --num-processes if memory is short"
         ) from error
     except BaseException:  # Ctrl-C, an error of the work, or of whoever reads the results
         for process in multiprocessing.active_children():
