@@ -23,6 +23,7 @@ from aiayn.records import BinarizedCorpus, RawCorpus, read_record
 from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 from aiayn.text import binarize
 from aiayn.text.binarize import (
+    EncodingWork,
     binarize_corpus,
     data_bin_digest,
     dictionary_lines,
@@ -31,12 +32,12 @@ from aiayn.text.binarize import (
     read_dictionary,
     require_recorded_data_bin,
 )
+from aiayn.text.chunks import Chunk
 from aiayn.text.clean import length_reason
 from aiayn.text.encoder import Encoder, WordEncoder
 from aiayn.text.lines import read_lines, text_pair, write_lines
 from aiayn.text.subword_codes import CodesEncoder, learn_codes
 from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
-from tests.encoded_lines import encoded_side
 
 SPEC = CorpusSpec(
     name="small",
@@ -327,15 +328,24 @@ class Witness(WordEncoder):
         return super().pieces(line)
 
 
-def test_words_seen_lately_are_remembered_and_others_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two generations of two: `a`, in every line, is split once, whatever passes by."""
-    monkeypatch.setattr(binarize, "MAX_WORDS", 2)
+def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks of a line, of which `a` is in all: w2 makes four words, one too many, and w0 is asked for again."""
+    monkeypatch.setattr(binarize, "MAX_WORDS", 3)
     witness = Witness()
-    encoded = encoded_side(witness, [*(f"a w{index}" for index in range(20)), "w0"])
-    assert (witness.asked.count("a"), witness.asked.count("w0"), len(witness.asked)) == (1, 2, 22)
-    assert [encoded.symbols[number] for number in encoded.numbers[:6]] == ["a", "w0", "</s>", "a", "w1", "</s>"]
-    assert encoded.lengths.tolist() == [3] * 20 + [2]
-    assert encoded.counts[encoded.symbols.index("a")] == 20
+    work, text = EncodingWork({"en": witness}, None), b"a w0\na w1\na w2\na w2\na w0\n"
+    (tmp_path / "train.en").write_bytes(text)
+    chunks = [
+        Chunk({"en": tmp_path / "train.en"}, number + 1, 1, {"en": (5 * number, 5 * number + 5)}) for number in range(5)
+    ]
+    sides = [work(chunk).side_by_language["en"] for chunk in chunks]
+    assert (witness.asked.count("a"), witness.asked.count("w2"), witness.asked.count("w0")) == (1, 1, 2)
+    assert [[side.symbols[number] for number in side.numbers] for side in (sides[0], sides[3])] == [
+        ["a", "w0", "</s>"], ["a", "w2", "</s>"],
+    ]  # fmt: skip
+    assert sides[0].lengths.tolist() == [3]
+    assert sides[0].counts == [1, 1, 1]
 
 
 def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:

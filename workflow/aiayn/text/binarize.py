@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import struct
 import tempfile
 from collections import Counter
@@ -38,7 +39,7 @@ from aiayn.text.lines import read_lines, text_provenance, unchanged_paths, write
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
 UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
-MAX_WORDS = 1 << 18  # in each of two generations: at most 120 MB in all, whatever the length of the text
+MAX_WORDS = 1 << 19  # at most 120 MB, whatever the length of the text
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
 _NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
@@ -137,34 +138,32 @@ class EncodedChunk(NamedTuple):
     num_dropped_by_reason: dict[str, int]
 
 
-class _Numbering(dict[str, bytes]):
-    """The numbers of a word's pieces, as bytes of _NUMBER_DTYPE, by the word.
+class _Numbering:
+    """Numbers lines by an encoder, each different word of them once.
 
-    Text repeats its words: 97 % of them are found here. When it is full, its words become the older generation: the
-    next full one replaces that, but for the words asked for again. So the words seen lately are kept.
+    Text repeats its words, and 97 % are known from chunks before. When there are too many, those of the newest chunk
+    stay, the frequent ones among them.
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self._older: dict[str, bytes] = {}
-
-    def __missing__(self, word: str) -> bytes:
-        row = self._older.pop(word, None)
-        if row is None:
-            row = np.array(self.encoder.numbers(word) if word else [], _NUMBER_DTYPE).tobytes()
-        if len(self) >= MAX_WORDS:
-            self._older = dict(self)
-            self.clear()
-        self[word] = row
-        return row
+        self._encoder = encoder
+        self._row_by_word: dict[str, bytes] = {}  # the numbers of its pieces, as bytes of _NUMBER_DTYPE
+        self._end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
 
     def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
         """Return the numbers of all lines' pieces, each line ended by `</s>`, and the lines' lengths."""
-        words, end = self.encoder.words, np.array([self.encoder.end], _NUMBER_DTYPE).tobytes()
-        rows = [b"".join(map(self.__getitem__, words(line))) for line in lines]
+        words_by_line = list(map(self._encoder.words, lines))
+        words = set(itertools.chain.from_iterable(words_by_line))
+        new_words = list(words.difference(self._row_by_word))
+        numbers = self._encoder.numbers(new_words)
+        self._row_by_word.update(
+            zip(new_words, (np.array(row, _NUMBER_DTYPE).tobytes() for row in numbers), strict=True)
+        )
+        rows = [b"".join(map(self._row_by_word.__getitem__, line)) for line in words_by_line]
+        if len(self._row_by_word) > MAX_WORDS:
+            self._row_by_word = {word: self._row_by_word[word] for word in words}
         lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
-        return np.frombuffer(end.join([*rows, b""]), _NUMBER_DTYPE), lengths
+        return np.frombuffer(self._end.join([*rows, b""]), _NUMBER_DTYPE), lengths
 
 
 @dataclasses.dataclass(frozen=True)

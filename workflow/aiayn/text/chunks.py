@@ -18,7 +18,7 @@ from aiayn.errors import CorpusError
 from aiayn.progress import progress_bar
 from aiayn.text.lines import count_aligned_lines
 
-LINES_PER_CHUNK = 20_000  # some 3 MB a side
+LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
 LINES_PER_PROCESS = 250_000  # a process takes longer to start than to work on far fewer
 _CHUNKS_PER_PROCESS = 2  # one at work, one waiting
 

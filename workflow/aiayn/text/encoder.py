@@ -18,10 +18,11 @@ class Encoder:
         """Return a line's pieces, separated by blanks."""
         raise NotImplementedError
 
-    def numbers(self, word: str) -> list[int]:
-        """Return the numbers of a word's pieces."""
+    def numbers(self, words: list[str]) -> list[list[int]]:
+        """Return the numbers of each word's pieces."""
         known = self._number_by_symbol
-        return [known.setdefault(piece, len(known)) for piece in filter(None, self.pieces(word).split(" "))]
+        pieces_by_word = (filter(None, self.pieces(word).split(" ")) for word in words)
+        return [[known.setdefault(piece, len(known)) for piece in pieces] for pieces in pieces_by_word]
 
     def symbols(self) -> list[str]:
         """Return all pieces so far, by their numbers."""

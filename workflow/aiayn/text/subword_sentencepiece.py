@@ -56,9 +56,9 @@ class PieceEncoder(Encoder):
         """Return a line's pieces, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
 
-    def numbers(self, word: str) -> list[int]:
-        """Return the numbers of a word's pieces, which are the model's."""
-        numbers: list[int] = self._model.encode(word)
+    def numbers(self, words: list[str]) -> list[list[int]]:
+        """Return the numbers of each word's pieces, which are the model's."""
+        numbers: list[list[int]] = self._model.encode(words, num_threads=1)
         return numbers
 
     def symbols(self) -> list[str]:
