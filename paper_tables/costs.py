@@ -17,7 +17,8 @@ from aiayn.errors import TableError
 from aiayn.spec import read_system
 from analysis.doctor.causes import PLACE_BY_CHECK
 from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
-from analysis.doctor.types import Cost, Diagnosis, Finding, Missing, Outcome
+from analysis.doctor.types import Diagnosis, Missing, Outcome
+from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
 from paper_tables.csv_rows import read_rows
 from paper_tables.published import PUBLISHED_FOLDER, find_printed, read_cells, read_table

@@ -17,13 +17,14 @@ from typing import NamedTuple
 from aiayn.hardware import read_hardware
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
+from analysis.findings import Finding
 from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import default_cache_folder, read_folder
-from analysis.logs.checks import Finding, read_rules
 from analysis.logs.folder import judge_folder
 from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import LeftOut, list_folder
 from analysis.logs.rows import PaperRow
+from analysis.logs.rules import broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.conditions import PAPER_SCALE
@@ -84,7 +85,7 @@ def make_tables_from_logs(
 
     Raises:
         RecordError: if there is no such folder, or a record is torn.
-        ConfigError: if a rule, a system or the hardware file cannot be read.
+        ConfigError: if a system or the hardware file cannot be read.
     """
     read = _read_folders(folders, cache_folder)
     recorded_by_scale = {
@@ -143,8 +144,7 @@ def _write_logs(
     Tables 2 and 3 from logs are of trainings whose records are not there. Without any such training, and with records,
     there are none.
     """
-    rules = read_rules()
-    judged = judge_folder(read.root, read.file_by_path, read_rows(_scales_of(read.file_by_path), config_folder), rules)
+    judged = judge_folder(read.root, read.file_by_path, read_rows(_scales_of(read.file_by_path), config_folder))
     scale_by_run = {
         train.run: scale
         for scale, recorded in recorded_by_scale.items()
@@ -154,7 +154,7 @@ def _write_logs(
         one.path: scale_by_run[run] for one in judged.trainings if (run := run_of_log(one.path)) in scale_by_run
     }
     alone = [training for training in judged.trainings if training.path not in scale_by_path]
-    lines, findings_by_path = average_trainings(alone, rules)
+    lines, findings_by_path = average_trainings(alone)
     lines.sort(key=lambda line: (line.row.scale != PAPER_SCALE, line.row.scale, len(line.configuration)))
     for path, finding in _contradictions(judged, recorded_by_scale):
         findings_by_path.setdefault(path, []).append(finding)
@@ -210,11 +210,9 @@ def _contradictions(judged: LoggedFolder, recorded_by_scale: Mapping[str, Record
         pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
         for name, (recorded, logged) in pairs.items():
             if logged is not None and recorded != logged:
-                message = f"the record of {train.run} says {recorded:,} {name}, its log {logged:,}"
-                found.append((training.path, Finding(
-                    rule="log-and-record-agree", severity="note", line=log.last_line, message=message,
-                    next_step="find out which of the two is of another training", label="",
-                )))  # fmt: skip
+                text = f"the record of {train.run} says {recorded:,} {name}, its log {logged:,}"
+                fix = "find out which of the two is of another training"
+                found.append((training.path, broken("note", "log-and-record-agree", text, fix, line=log.last_line)))
     return found
 
 
@@ -257,7 +255,7 @@ def _training_lines(lines: Sequence[AveragedLine]) -> str:
     for number, line in enumerate(lines, start=1):
         shared = (line.row.scale, line.row.system, line.language_pair)
         for training in line.trainings:
-            made = (training.facts.value_by_name["seed"], training.version, "; ".join(line.configuration))
+            made = (training.seed, training.version, "; ".join(line.configuration))
             values = list(training.value_by_metric.items())
             values += [(f"{one.metric} ({one.role})", one.value) for one in training.evaluations]
             rows += [(training.path, number, *shared, *made, metric, value) for metric, value in values]
@@ -276,7 +274,7 @@ def _finding_lines(
         found += [(training.path, one) for one in (*training.findings, *findings_by_path.get(training.path, ()))]
     found += [(generation.path, one) for generation in judged.generations for one in generation.findings]
     rows: list[Sequence[object]] = [
-        (path, one.rule, one.severity, one.line or "", one.message, one.next_step)
+        (path, one.check, one.severity, one.line or "", one.title, one.fix)
         for path, one in sorted(found, key=lambda entry: (entry[0], entry[1].line))
     ]
     for path, log_file in sorted(judged.file_by_path.items()):

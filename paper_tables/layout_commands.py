@@ -7,7 +7,8 @@ change; a `?` stands behind a cost that was suspected only. Sources stand below 
 import textwrap
 from collections.abc import Sequence
 
-from analysis.doctor.types import Cost, Diagnosis, Finding
+from analysis.doctor.types import Diagnosis
+from analysis.findings import Cost, Finding
 from paper_tables.costs import PAPER_CORPORA
 from paper_tables.layout_doctor import amount_of, words_of_missing
 

@@ -4,7 +4,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from analysis.doctor.causes import CAUSE_BY_CHECK
-from analysis.doctor.types import Cost, Diagnosis, Evidence, Finding, Missing, Outcome
+from analysis.doctor.types import Diagnosis, Missing, Outcome
+from analysis.findings import Cost, Evidence, Finding
 
 WIDTH = 100
 LABEL = 11  # columns of the labels of a finding

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from analysis.logs.checks import Finding
+from analysis.findings import Finding
 from analysis.logs.folder import entries_by_name
 from analysis.logs.judged import LoggedFolder, LoggedTraining
 from analysis.logs.listing import LeftOut

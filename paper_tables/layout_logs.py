@@ -150,7 +150,7 @@ def _provenance(line: AveragedLine, of: str, value_by_path: Sequence[tuple[str, 
     sources = []
     for path, value in value_by_path:
         training = training_by_path.get(path)
-        seed = training.facts.value_by_name["seed"] if training else None
+        seed = training.seed if training else None
         gpu = training.log.gpu if training else ""
         sources.append(Source(path, seed if isinstance(seed, int) else None, value, hardware=gpu or ""))
     return CellProvenance(f"{of} of {line.row.system}, {line.language_pair}, from logs", tuple(sources))

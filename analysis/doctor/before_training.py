@@ -23,7 +23,8 @@ from analysis.doctor.check_training import (
 from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
 from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand, PastedBleu
 from analysis.doctor.rates import TOLERANCE
-from analysis.doctor.types import Claim, Finding
+from analysis.doctor.types import Claim
+from analysis.findings import Finding
 from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_arguments, symbols_of_spec
 
 # Real target tokens over max-tokens x GPUs x update-freq: 0.88 to 0.94 in logs of WMT (fairseq #1331, #506, #233).

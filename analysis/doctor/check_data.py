@@ -8,11 +8,11 @@ from aiayn.spec import ShippedSource
 from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
 from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Case, Evidence, Finding, Outcome
-from analysis.logs.facts import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
+from analysis.doctor.types import Case, Outcome
+from analysis.findings import Evidence, Finding
+from analysis.logs.rules import DEV_PAIRS, PAIRS_TOLERANCE, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
 PAPER_VOCABULARY = {"en-de": (30_000, 42_000), "en-fr": (28_000, 36_000)}  # section 5.1: about 37,000; 32,000
-PAIRS_TOLERANCE = 0.15  # "about 4.5 million"
 NUM_LINES_LOOKED_AT = 2000
 MAX_UNKNOWN_SHARE = 0.01
 PLANTED_SHARE = 0.1

@@ -10,8 +10,9 @@ from aiayn.system_output import Form, Share, form_of, joined
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
-from analysis.doctor.types import Case, Cost, Evidence, Finding, Outcome, Reported, Scorer, Translation
-from analysis.logs.facts import DEV_PAIRS, TEST_PAIRS
+from analysis.doctor.types import Case, Outcome, Reported, Scorer, Translation
+from analysis.findings import Cost, Evidence, Finding
+from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")

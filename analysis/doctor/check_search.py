@@ -7,7 +7,8 @@ from sacrebleu.metrics.bleu import BLEU
 
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.plain import plain
-from analysis.doctor.types import Averaged, Case, Claim, Cost, Evidence, Finding, Outcome, Search, Translation
+from analysis.doctor.types import Averaged, Case, Claim, Outcome, Search, Translation
+from analysis.findings import Cost, Evidence, Finding
 
 NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.94, 1.06  # length ratios at which published replications had a fault: 0.946, 1.062, 1.138

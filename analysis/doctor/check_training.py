@@ -8,8 +8,9 @@ from aiayn.spec import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
-from analysis.doctor.types import Case, Claim, Evidence, Finding, Outcome, Trained
-from analysis.logs.facts import dev_subset
+from analysis.doctor.types import Case, Claim, Outcome, Trained
+from analysis.findings import Evidence, Finding
+from analysis.logs.judged import dev_subset
 from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_spec
 
 NO_LOG = "no log of a training was given"

@@ -15,7 +15,8 @@ from analysis.doctor.check_training import (
     check_updates,
 )
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import Case, Diagnosis, Finding, Outcome, Scorer
+from analysis.doctor.types import Case, Diagnosis, Outcome, Scorer
+from analysis.findings import Finding
 
 PRINTED_METRIC_BY_LANGUAGE_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
 

@@ -1,4 +1,4 @@
-"""What the doctor is told and what it answers: the claim, the evidence, findings with their place and cost."""
+"""What the doctor is told and what it answers: the claim, what there is of a run, and the outcome of each check."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,6 +8,7 @@ import msgspec
 from aiayn.spec import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import LoggedRate
+from analysis.findings import Finding
 from analysis.logs.symbols import Symbols
 from analysis.logs.types import BleuLine, TrainingLog
 
@@ -103,30 +104,6 @@ class Case(NamedTuple):
     scorer: Scorer
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact: where it stands (`line` None for a whole file), what was found there, and what was expected."""
-
-    path: str
-    line: int | None
-    what: str
-    found: str
-    expected: str
-
-
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fault costs in BLEU, positive if it lowers the score; where nothing is known, `words` alone say so.
-
-    `certainty` is '' for what was measured on this very run; else how well the cost itself is known: `confirmed` (a
-    second measurement, or the number's author), `measured` (the effect, its cause inferred), `suspected`, `planted`.
-    """
-
-    low: float | None
-    high: float | None
-    words: str
-    source: str
-    certainty: str = ""
-
-
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """How many BLEU are missing beside the printed number, at most `high`; negative if nothing is. `words` say of what.
 
@@ -137,27 +114,6 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     words: str
     is_known: bool = True
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as claimed. `check` is its key in `causes`; a symptom may follow from other findings.
-
-    `what` and `amount` say what was found in the terms in which costs were published (published/costs.csv): a symbol
-    and its value, or the ratio to the paper's. `costs` come from this very run where they can be measured on it, else
-    from publications on its own corpus. `likelihood` is how likely it is behind what is missing: `measured`,
-    `likely`, `possible`, `unknown` (nobody published a cost), `unlikely` (it costs more than is missing), `raises`.
-    """
-
-    check: str
-    title: str
-    evidence: tuple[Evidence, ...]
-    fix: str
-    published_rank: str
-    is_symptom: bool = False
-    costs: tuple[Cost, ...] = ()
-    what: str = ""
-    amount: float | None = None
-    likelihood: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

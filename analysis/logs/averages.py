@@ -4,13 +4,14 @@ Whatever a rule of severity `apart` finds becomes part of the configuration, so 
 trainings; a seed that comes again makes a line of its own for each of its trainings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.logs.checks import Finding, Rule, broken_together
+from analysis.findings import Finding
 from analysis.logs.judged import LoggedEvaluation, LoggedTraining
 from analysis.logs.rows import PaperRow
+from analysis.logs.rules import copies, mixed_versions, repeated_seeds
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,64 +36,47 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def average_trainings(
-    trainings: Sequence[LoggedTraining], rules: list[Rule]
-) -> tuple[list[AveragedLine], dict[str, list[Finding]]]:
+def average_trainings(trainings: Sequence[LoggedTraining]) -> tuple[list[AveragedLine], dict[str, list[Finding]]]:
     """Return the lines of all trainings that fill a row, and what rules of a whole line found, by path."""
     groups: dict[tuple[str, str, str, tuple[str, ...]], list[LoggedTraining]] = {}
     for training in trainings:
-        if training.row is not None:
+        if (row := training.row) is not None:
             labels = tuple(finding.label for finding in training.findings if finding.severity == "apart")
-            key = (training.row.scale, training.row.system, training.language_pair, labels)
-            groups.setdefault(key, []).append(training)
+            groups.setdefault((row.scale, row.system, training.language_pair, labels), []).append(training)
     lines: list[AveragedLine] = []
     findings: dict[str, list[Finding]] = {}
     for (*_, labels), members in groups.items():
-        for configuration, averaged in _split(members, labels, [rule for rule in rules if rule.of == "line"], findings):
-            row = averaged[0].row
+        for configuration, averaged in _taken_apart(members, labels, findings):
+            row, pair = averaged[0].match.row, averaged[0].language_pair
             if row is not None:
-                lines.append(
-                    AveragedLine(
-                        row=row,
-                        language_pair=averaged[0].language_pair,
-                        configuration=configuration,
-                        trainings=tuple(averaged),
-                    )
-                )
+                lines.append(AveragedLine(
+                    row=row, language_pair=pair, configuration=configuration, trainings=tuple(averaged)
+                ))  # fmt: skip
     return lines, findings
 
 
-def _split(
-    members: list[LoggedTraining], labels: tuple[str, ...], rules: Sequence[Rule], findings: dict[str, list[Finding]]
-) -> list[tuple[tuple[str, ...], list[LoggedTraining]]]:
-    """Return the groups that remain when each rule has taken apart what breaks it; notes what it found by path."""
-    groups = [(labels, members)]
-    for rule in rules:
-        remaining = []
-        for configuration, averaged in groups:
-            broken = broken_together(rule, {one.path: one.facts for one in averaged})
-            for path, finding in broken.items():
-                findings.setdefault(path, []).append(finding)
-            whole = [one for one in averaged if one.path not in broken]
-            if whole:
-                remaining.append((configuration, whole))
-            if rule.severity == "apart":
-                remaining += _apart(configuration, averaged, broken)
-            elif rule.severity == "note":
-                remaining[-1:] = [(configuration, averaged)]
-        groups = remaining
-    return groups
+def _taken_apart(
+    members: list[LoggedTraining], labels: tuple[str, ...], findings: dict[str, list[Finding]]
+) -> Iterator[tuple[tuple[str, ...], list[LoggedTraining]]]:
+    """Yield the groups that may be averaged; notes what each rule found by path."""
 
+    def without(
+        group: list[LoggedTraining], broken: Iterator[tuple[LoggedTraining, Finding]]
+    ) -> tuple[list[LoggedTraining], dict[str, list[LoggedTraining]]]:
+        """Return those that break no rule, and the others by what sets them apart."""
+        by_label: dict[str, list[LoggedTraining]] = {}
+        found = {training.path: (training, finding) for training, finding in broken}
+        for path, (training, finding) in found.items():
+            findings.setdefault(path, []).append(finding)
+            by_label.setdefault(finding.label, []).append(training)
+        return [one for one in group if one.path not in found], by_label
 
-def _apart(
-    configuration: tuple[str, ...], averaged: Sequence[LoggedTraining], broken: dict[str, Finding]
-) -> list[tuple[tuple[str, ...], list[LoggedTraining]]]:
-    """Return what breaks a rule in groups of one value each: those of one version stay together, of one seed not."""
-    groups: dict[str, list[LoggedTraining]] = {}
-    for training in averaged:
-        finding = broken.get(training.path)
-        if finding is not None:
-            is_alone = finding.rule == "distinct-seeds"
-            label = f"{finding.label} of {training.path}" if is_alone else finding.label
-            groups.setdefault(label, []).append(training)
-    return [((*configuration, label), members) for label, members in groups.items()]
+    once, _ = without(members, copies(members))
+    whole, of_version = without(once, mixed_versions(once))
+    groups = {labels: whole} | {(*labels, label): same for label, same in of_version.items()}
+    for configuration, group in groups.items():
+        whole, of_seed = without(group, repeated_seeds(group))
+        if whole:
+            yield configuration, whole
+        for label, same in of_seed.items():
+            yield from (((*configuration, f"{label} of {one.path}"), [one]) for one in same)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.logs.facts import dev_subset
+from analysis.logs.judged import dev_subset
 from analysis.logs.lines import LogText
 from analysis.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
 from analysis.logs.types import LogFile, TrainingLog

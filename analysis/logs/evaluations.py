@@ -12,14 +12,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.logs.checks import AsInRow, Finding, Rule, broken_rules, untold_finding
-from analysis.logs.facts import Facts, facts_of_generation, final_validation
-from analysis.logs.judged import LoggedEvaluation, LoggedGeneration, LoggedTraining
-from analysis.logs.rows import PaperRow
+from analysis.logs.judged import LoggedEvaluation, LoggedGeneration, LoggedTraining, final_validation
+from analysis.logs.rules import broken, symbol_findings
 from analysis.logs.symbols import Symbols
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 
-NO_FACTS = Facts({}, {})
 _CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")
 _AVERAGE_IN_NAME = re.compile(r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d+)|last[._-]?(\d+)")
 
@@ -109,43 +106,15 @@ def average_of(generation: GenerationLog, averagings: Sequence[AveragingLog], tr
     return name or "unknown"
 
 
-def judge_generation(
-    name: str, log: GenerationLog, training: LoggedTraining | None, average: str, rules: list[Rule]
-) -> LoggedGeneration:
-    """Return a generation with the rules that it breaks; without a training of a row, its settings are no question."""
-    row = training.match.row if training else None
-    pair = training.language_pair if training else ""
-    facts = facts_of_generation(log, average, training is not None, pair)
-    found: Symbols = {"average": average}
-    if log.bleu is not None:
-        found["beam_size"] = log.bleu.beam_size
-    alpha = log.arguments.get("lenpen")
-    if isinstance(alpha, int | float):
-        found["length_penalty_alpha"] = float(alpha)
-    scale = row.scale if row else "paper"
-    expected = _expected_decoding(row, "dev" if facts.value_by_name["subset"] == "valid" else "test", pair)
-    findings = broken_rules(rules, "generation", facts, scale=scale, found=found, expected=expected)
-    if row is not None:
-        findings += untold_finding(rules, "generation", facts, scale=scale, found=found, expected=expected)
-    if training is None:
-        findings = [finding for finding in findings if finding.severity == "error"]
-    return LoggedGeneration(
-        path=name, log=log, training_path=training.path if training else "", findings=tuple(findings)
-    )
-
-
 def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]) -> LoggedGeneration:
     """Return a generation; with a finding that keeps its BLEU out if an earlier one of the training is the same."""
-    copied = next((one for one in earlier if judged.training_path and _is_copy(judged, one)), None)
+    copied = next((one for one in earlier if judged.training is not None and _is_copy(judged, one)), None)
     if copied is None:
         return judged
-    finding = Finding(
-        rule="one-log-a-generation",
-        severity="error",
-        line=judged.log.first_line,
-        message=f"the same as {copied.path}: it counts once",
-        next_step="nothing; or take the copy out of the folder",
-    )
+    finding = broken(
+        "error", "one-log-a-generation", f"the same as {copied.path}: it counts once",
+        "nothing; or take the copy out of the folder", line=judged.log.first_line,
+    )  # fmt: skip
     return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
 
 
@@ -156,20 +125,13 @@ def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
         bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)
         return msgspec.structs.replace(log, first_line=0, last_line=0, bleu=bleu)
 
-    return one.training_path == other.training_path and said(one.log) == said(other.log)
+    return one.training is other.training and said(one.log) == said(other.log)
 
 
-def _expected_decoding(row: PaperRow | None, role: str, language_pair: str) -> Symbols:
-    if row is None:
-        return {}
-    average = row.decoding.get(f"average_{role}_{language_pair}")
-    return row.decoding | ({"average": average} if average is not None else {})
-
-
-def evaluation_of(judged: LoggedGeneration, training: LoggedTraining | None) -> LoggedEvaluation | None:
+def evaluation_of(judged: LoggedGeneration) -> LoggedEvaluation | None:
     """Return the BLEU of a generation; None if it has none, or a rule keeps it out."""
     bleu = judged.log.bleu
-    if bleu is None or training is None or any(finding.severity == "error" for finding in judged.findings):
+    if bleu is None or judged.training is None or any(finding.severity == "error" for finding in judged.findings):
         return None
     apart = [finding.label for finding in judged.findings if finding.severity == "apart"]
     return LoggedEvaluation(
@@ -196,7 +158,7 @@ def metric_of_generation(log: GenerationLog) -> str:
     return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
 
 
-def validation_bleu(training: LoggedTraining, rules: list[Rule]) -> list[LoggedEvaluation]:
+def validation_bleu(training: LoggedTraining) -> list[LoggedEvaluation]:
     """Return the BLEU of `--eval-bleu` at the last update, unless it is one of pieces."""
     arguments, final, row = training.log.arguments, final_validation(training.log), training.match.row
     if final is None or final.bleu is None or not arguments.get("eval_bleu_remove_bpe"):
@@ -207,12 +169,7 @@ def validation_bleu(training: LoggedTraining, rules: list[Rule]) -> list[LoggedE
     except ValueError:
         search = {}
     found: Symbols = {"beam_size": search.get("beam", 1), "length_penalty_alpha": float(search.get("lenpen", 1.0))}
-    asked = [rule for rule in rules if rule.of == "generation" and isinstance(rule.check, AsInRow)]
-    scale = row.scale if row else "paper"
-    expected = {
-        key: value for key, value in _expected_decoding(row, "dev", training.language_pair).items() if key in found
-    }
-    findings = broken_rules(asked, "generation", NO_FACTS, scale=scale, found=found, expected=expected)
+    findings = tuple(symbol_findings(found, row.decoding if row else {}))
     return [
         LoggedEvaluation(
             path=training.path,
@@ -220,6 +177,6 @@ def validation_bleu(training: LoggedTraining, rules: list[Rule]) -> list[LoggedE
             metric="bleu_sacre_13a_of_detokenised" if is_joined else "bleu_sacre_on_tokens",
             value=final.bleu,
             settings="; ".join(finding.label for finding in findings),
-            findings=tuple(findings),
+            findings=findings,
         )
     ]

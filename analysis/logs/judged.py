@@ -1,14 +1,20 @@
-"""What is known of each log in a folder once the rules have been asked: its row, its numbers, its faults."""
+"""What is known of each log in a folder: its row, its numbers, what it tells of its making, and the rules it breaks."""
 
 import msgspec
 
-from analysis.logs.checks import Finding
-from analysis.logs.facts import Facts
+from aiayn.runs.attempts import Event, Started, summarise_attempts
+from analysis.findings import Finding
 from analysis.logs.rows import Match, PaperRow
-from analysis.logs.symbols import Symbols
-from analysis.logs.types import GenerationLog, LogFile, TrainingLog
+from analysis.logs.symbols import Symbols, is_ours
+from analysis.logs.types import Argument, GenerationLog, LogFile, TrainingLog, Validation
 
 PERPLEXITY_METRIC = "ppl_per_subword"
+VERSION_BY_FORM = {
+    "print": "fairseq 0.9 or before",
+    "namespace": "fairseq 0.10",
+    "config": "fairseq 1.0.0a0 to 0.12",
+    "": "fairseq, version unknown",
+}
 
 
 class LoggedEvaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,18 +29,17 @@ class LoggedEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
-    """A training: its row or the nearest, what its log holds by metric, and the rules that it breaks."""
+    """A training: its row or the nearest, and the rules that it breaks.
+
+    `events` are those of the attempts.jsonl beside a log of ours; None of a log without one.
+    """
 
     path: str
     log: TrainingLog
+    events: list[Event] | None
     symbols: Symbols
-    language_pair: str
     match: Match
-    facts: Facts
-    findings: tuple[Finding, ...]
-    value_by_metric: dict[str, float]
-    version: str
-    gpu_seconds: float | None
+    findings: tuple[Finding, ...] = ()
     evaluations: tuple[LoggedEvaluation, ...] = ()
 
     @property
@@ -43,14 +48,77 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
         is_kept_out = any(finding.severity == "error" for finding in self.findings)
         return None if is_kept_out else self.match.row
 
+    @property
+    def language_pair(self) -> str:
+        """`en-de`, from the arguments or from the order of the dictionaries; '' if neither says."""
+        return language_pair_of(self.log)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, None if the arguments do not tell it."""
+        return whole_number(self.log.arguments.get("seed"))
+
+    @property
+    def commits(self) -> tuple[str, ...] | None:
+        """The commits of a run of ours, in their order; None of other logs."""
+        if self.events is None:
+            return None
+        return tuple(dict.fromkeys(event.commit for event in self.events if isinstance(event, Started)))
+
+    @property
+    def version(self) -> str:
+        """What it was made with: our commit, or fairseq's version as far as its log tells."""
+        if self.commits and is_ours(self.log.arguments):
+            commit, plus, dirty = self.commits[-1].partition("+")
+            return f"commit {commit[:12]}{plus}{dirty}"
+        return VERSION_BY_FORM[self.log.form]
+
+    @property
+    def identity(self) -> str | None:
+        """What two logs of one training share, whatever else is in them; None without two validations."""
+        if len(self.log.validations) < 2:
+            return None
+        first, second = self.log.validations[:2]
+        return f"{self.log.arguments_digest} {first.update} {first.loss_bits} {second.update} {second.loss_bits}"
+
+    @property
+    def gpu_seconds(self) -> float | None:
+        """GPU seconds of all starts; None where the log does not hold them all, or names no GPU."""
+        if self.events is not None:
+            return summarise_attempts(self.events).gpu_seconds or None
+        seconds = _wall_seconds(self.log)
+        return seconds * self.log.num_gpus or None if seconds is not None and self.log.num_gpus else None
+
+    @property
+    def value_by_metric(self) -> dict[str, float]:
+        """The numbers that its log holds."""
+        values = {"steps": float(self.log.last_update)}
+        if self.log.num_parameters is not None:
+            values["num_parameters"] = float(self.log.num_parameters)
+        final = final_validation(self.log)
+        if final is not None and final.nll_bits is not None:
+            values[PERPLEXITY_METRIC] = 2.0**final.nll_bits
+        return values
+
 
 class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation: the training that it is of, if any, and the rules that it breaks."""
+    """A generation: the training that it is of, if any, its average (`last5`), and the rules that it breaks."""
 
     path: str
     log: GenerationLog
-    training_path: str
-    findings: tuple[Finding, ...]
+    training: LoggedTraining | None
+    average: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def training_path(self) -> str:
+        """The path of the training that it is of, '' of none."""
+        return self.training.path if self.training else ""
+
+    @property
+    def subset(self) -> str:
+        """What was translated: `test`, `valid`, or another subset; '' if the log does not say."""
+        return self.log.bleu.subset if self.log.bleu else str(self.log.arguments.get("gen_subset") or "")
 
 
 class LoggedFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,3 +127,38 @@ class LoggedFolder(msgspec.Struct, frozen=True, kw_only=True):
     file_by_path: dict[str, LogFile]
     trainings: tuple[LoggedTraining, ...]
     generations: tuple[LoggedGeneration, ...]
+
+
+def language_pair_of(training: TrainingLog) -> str:
+    """Return `en-de`, from the arguments or from the order of the dictionaries; '' if neither says."""
+    source, target = training.arguments.get("source_lang"), training.arguments.get("target_lang")
+    if source and target:
+        return f"{source}-{target}"
+    return "-".join(training.languages[:2]) if len(training.languages) >= 2 else ""
+
+
+def dev_subset(training: TrainingLog) -> str:
+    """Return the subset that perplexity is taken of: the first of `--valid-subset`."""
+    return str(training.arguments.get("valid_subset") or "valid").split(",")[0]
+
+
+def final_validation(training: TrainingLog) -> Validation | None:
+    """Return the validation of the weights that the training ended with."""
+    subset = dev_subset(training)
+    found = [v for v in training.validations if v.subset == subset and v.update == training.last_update]
+    return found[-1] if found else None
+
+
+def whole_number(value: Argument) -> int | None:
+    """Return an argument that is a whole number, None for any other."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _wall_seconds(training: TrainingLog) -> float | None:
+    if training.first_update:
+        return None  # what came before is in another log
+    seconds = [start.done_seconds if start.done_seconds is not None else start.seconds for start in training.starts]
+    if all(value is not None for value in seconds) and seconds:
+        return sum(value for value in seconds if value is not None)
+    walls = [epoch.wall_seconds for epoch in training.epochs if epoch.wall_seconds]
+    return walls[-1] if walls and len(training.starts) == 1 else None

@@ -4,6 +4,8 @@ A symbol that the arguments do not tell is left out, never guessed. tests/unit/t
 system through the one table and back, so that the two cannot part. Two symbols are of a log only, as fairseq splits
 what the paper says in one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
 and `peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 * warmup_steps^-0.5.
+
+`SYMBOL_RULES` say how each symbol is compared with its system's: for logs, for the doctor, and for its commands.
 """
 
 import ast
@@ -11,8 +13,11 @@ import math
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from aiayn.schedule import learning_rate
 from aiayn.spec import TrainingSpec
+from analysis.findings import Severity
 from analysis.logs.types import Argument
 
 Symbol = bool | int | float | str
@@ -52,6 +57,106 @@ _PLAIN = {
 # What fairseq's transformer has in one form only (`aiayn.training_spec`).
 _FAIRSEQ_ONLY: Symbols = {"norm": "layer", "attention": "scaled", "attention_biases": True, "embeddings": "d_model"}
 _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
+
+
+class SymbolRule(msgspec.Struct, frozen=True, kw_only=True):
+    """How a symbol is compared with its system's: what it is called, and how fairseq sets it.
+
+    `check` is the doctor's that compares it, '' for one with measures of its own; `key` is fairseq's argument, `flags`
+    what gives it the value {0}; `source` where the paper says it. The tolerance is relative.
+    """
+
+    words: str
+    check: str = "model"
+    key: str = ""
+    flags: str = "train the system as its file says"
+    source: str = "the system's file"
+    tolerance: float = 0.0
+    severity: Severity = "apart"
+
+
+def _both_sides(flag: str) -> str:
+    return f"--encoder-{flag} --decoder-{flag}"
+
+
+# In the order of the paper. A log's row is found by ROW_SYMBOLS, so that in these it never differs.
+SYMBOL_RULES: dict[str, SymbolRule] = {
+    "num_layers": SymbolRule(words="layers", key="encoder_layers", flags=_both_sides("layers {0}")),
+    "d_model": SymbolRule(words="d_model", key="encoder_embed_dim", flags=_both_sides("embed-dim {0}")),
+    "d_ff": SymbolRule(words="d_ff", key="encoder_ffn_embed_dim", flags=_both_sides("ffn-embed-dim {0}")),
+    "num_heads": SymbolRule(words="heads", key="encoder_attention_heads", flags=_both_sides("attention-heads {0}")),
+    "d_k": SymbolRule(words="d_k"),
+    "d_v": SymbolRule(words="d_v"),
+    "architecture": SymbolRule(words="architecture", key="arch", flags="fairseq's transformer as it is"),
+    "positions": SymbolRule(words="positions", flags=f"without {_both_sides('learned-pos')}"),
+    "norm_order": SymbolRule(
+        words="norm order", check="norm_order", key="encoder_normalize_before",
+        flags=f"without {_both_sides('normalize-before')}", source="section 3.1",
+    ),
+    "norm": SymbolRule(words="normalisation", flags="--norm {0}", source="section 3.1"),
+    "norm_epsilon": SymbolRule(words="epsilon of the normalisation", flags="--norm-epsilon {0}"),
+    "attention": SymbolRule(words="attention", flags="--attention {0}", source="equation 1"),
+    "attention_biases": SymbolRule(words="biases in the attention's projections"),
+    "sinusoids": SymbolRule(words="sinusoids", flags="--positions {0}", source="section 3.5"),
+    "initialisation": SymbolRule(words="initialisation", flags="--initialisation {0}"),
+    "embeddings": SymbolRule(words="embeddings start from", flags="--embeddings {0}", source="section 3.4"),
+    "tied_embeddings": SymbolRule(
+        words="one matrix for embeddings and output", flags="--share-all-embeddings on a joint dictionary",
+        source="section 3.4",
+    ),
+    "p_drop": SymbolRule(words="dropout", check="dropout", key="dropout", flags="--dropout {0}", source="section 5.4"),
+    "p_drop_attention": SymbolRule(
+        words="attention dropout", check="dropout", key="attention_dropout", flags="--attention-dropout {0}",
+        source="section 5.4 names no such place",
+    ),
+    "p_drop_ffn": SymbolRule(
+        words="dropout in FFN", check="dropout", key="activation_dropout", flags="--activation-dropout {0}",
+        source="section 5.4",
+    ),
+    "eps_ls": SymbolRule(
+        words="label smoothing", check="smoothing", key="label_smoothing",
+        flags="--label-smoothing {0} with label_smoothed_cross_entropy", source="section 5.4",
+    ),
+    "optimizer": SymbolRule(words="optimizer", flags="--optimizer adam", source="section 5.3"),
+    "adam_beta_1": SymbolRule(
+        words="Adam beta 1", key="adam_betas", flags="--adam-betas '(0.9, 0.98)'", source="section 5.3"
+    ),
+    "adam_beta_2": SymbolRule(
+        words="Adam beta 2", key="adam_betas", flags="--adam-betas '(0.9, 0.98)'", source="section 5.3"
+    ),
+    "adam_epsilon": SymbolRule(words="Adam epsilon", key="adam_eps", flags="--adam-eps 1e-9", source="section 5.3"),
+    "weight_decay": SymbolRule(words="weight decay", flags="--weight-decay 0", source="the paper names none"),
+    "clip_norm": SymbolRule(words="clip norm", flags="--clip-norm {0}", source="0 is none; the paper names none"),
+    "schedule": SymbolRule(
+        words="schedule", check="", key="lr_scheduler", flags="--lr-scheduler inverse_sqrt, its --lr and warm-up",
+        source="equation 3",
+    ),
+    "warmup_steps": SymbolRule(
+        words="warm-up", check="", key="warmup_updates", flags="--warmup-updates {0}", source="section 5.3"
+    ),
+    "peak_learning_rate": SymbolRule(
+        words="learning rate", check="", key="lr", flags="--lr {0}", tolerance=0.01,
+        source="equation 3 at its peak; fairseq's 7e-4 is base's",
+    ),
+    "updates": SymbolRule(
+        words="updates", check="", key="max_update", flags="--max-update {0}", source="section 5.2"
+    ),
+    "tokens_per_update": SymbolRule(
+        words="positions an update", check="", key="max_tokens", tolerance=0.3, source="section 5.1",
+        flags="--max-tokens x --update-freq x GPUs of about {0}",
+    ),
+    "precision": SymbolRule(
+        words="precision", check="", flags="nothing, if the loss is that of {0}", severity="note"
+    ),
+    "beam_size": SymbolRule(words="beam", check="", flags="--beam {0}", source="section 6.1"),
+    "length_penalty_alpha": SymbolRule(
+        words="length penalty", check="", flags="--lenpen {0}", source="section 6.1"
+    ),
+    "average": SymbolRule(
+        words="averaging", check="", source="section 6.1",
+        flags="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
+    ),
+}  # fmt: skip
 
 
 def is_ours(arguments: Mapping[str, Argument]) -> bool:

@@ -81,7 +81,7 @@ def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: S
         scale = "" if line.row.scale == PAPER_SCALE else f" ({line.row.scale})"
         series = ", ".join((f"{line.row.system}{scale}", line.language_pair, *line.configuration))
         for training in line.trainings:
-            seed = training.facts.value_by_name["seed"]
+            seed = training.seed
             series_by_name[training.path] = (series, seed if isinstance(seed, int) else None)
     names_by_path: dict[str, dict[int, str]] = {}
     for path, log_file in file_by_path.items():

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.doctor.types import Diagnosis, Finding, Missing
+from analysis.doctor.types import Diagnosis, Missing
+from analysis.findings import Finding
 from paper_tables.costs import CERTAINTIES
 from paper_tables.doctor import diagnose_commands, diagnose_settings
 from tests.doctor.threads import CASES, ThreadCase

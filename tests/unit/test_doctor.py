@@ -12,7 +12,7 @@ from aiayn.__main__ import main
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.score import score_hypotheses
 from aiayn.text.tokenize_moses import Tokenizer
-from analysis.doctor.types import Cost
+from analysis.findings import Cost
 from paper_tables.costs import published_system
 from paper_tables.layout_doctor import WIDTH, words_of_cost
 from tests.doctor.fixtures import assemble

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from analysis.logs.cache import read_folder
-from analysis.logs.checks import read_rules
 from analysis.logs.evaluations import metric_of_generation
 from analysis.logs.folder import judge_folder
 from analysis.logs.judged import LoggedFolder
@@ -26,7 +25,7 @@ def read_training(name: str) -> TrainingLog:
 
 @pytest.fixture(scope="module")
 def judged() -> LoggedFolder:
-    return judge_folder(FOLDER, read_folder(FOLDER, None, num_processes=1), ROWS, read_rules())
+    return judge_folder(FOLDER, read_folder(FOLDER, None, num_processes=1), ROWS)
 
 
 @pytest.mark.parametrize("name", TEXT_BY_NAME)
@@ -98,7 +97,7 @@ def test_many_generations_in_one_file_are_apart_and_of_a_changed_model(judged: L
     found = [one for one in judged.generations if one.path.startswith("fairseq12_generations.log")]
     assert [one.log.bleu.value for one in found if one.log.bleu] == [33.0, 33.1, 33.2]
     assert {one.training_path for one in found} == {"fairseq12_iwslt.log"}
-    assert all("plain-model" in {finding.rule for finding in one.findings} for one in found)
+    assert all("plain-model" in {finding.check for finding in one.findings} for one in found)
 
 
 def test_results_files_are_generations_of_pieces(judged: LoggedFolder) -> None:
@@ -111,13 +110,13 @@ def test_results_files_are_generations_of_pieces(judged: LoggedFolder) -> None:
         assert (entry.num_hypotheses, entry.has_piece_marks) == (8, True)
         assert metric_of_generation(entry) == "bleu_as_given"
         (found,) = [one for one in judged.generations if one.path == name]
-        assert [finding.rule for finding in found.findings] == rules
+        assert [finding.check for finding in found.findings] == rules
 
 
 def rules_of(judged: LoggedFolder, path: str, severity: str) -> list[str]:
     """Return the rules of a severity that a training breaks, in the order of the rules."""
     (training,) = [one for one in judged.trainings if one.path == path]
-    return [finding.rule for finding in training.findings if finding.severity == severity]
+    return [finding.check for finding in training.findings if finding.severity == severity]
 
 
 def test_the_readme_names_every_fixture() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
+from analysis.findings import Finding
 from analysis.logs.cache import read_folder
-from analysis.logs.checks import Finding, read_rules
 from analysis.logs.folder import judge_folder
 from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import list_folder
@@ -23,7 +23,6 @@ from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 from paper_tables.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, namespace, write
 
-RULES = read_rules()
 ROWS = read_rows(["paper"])
 ONE = TrainingText()
 AVERAGED = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
@@ -33,7 +32,7 @@ FRENCH = replace(ONE, num_train_pairs=36_000_000).changed(target_lang="fr")
 
 
 def judged(folder: Path) -> LoggedFolder:
-    return judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS, RULES)
+    return judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
 
 
 def tables_of(folder: Path) -> dict[str, list[dict[str, str]]]:
@@ -59,7 +58,7 @@ def line_of(folder: Path, table: str) -> dict[str, str]:
 
 
 def rules_of(findings: tuple[Finding, ...]) -> list[str]:
-    return [finding.rule for finding in findings]
+    return [finding.check for finding in findings]
 
 
 # Several things in one file
@@ -320,7 +319,7 @@ def test_one_hypothesis_more_keeps_the_bleu_out_and_says_so(tmp_path: Path) -> N
 def test_seed_0_is_a_seed(tmp_path: Path, form: str) -> None:
     folder = write(tmp_path / "logs", {"a.log": replace(ONE, form=form).changed(seed=0).text()})  # type: ignore[type-var]
     (training,) = judged(folder).trainings
-    assert training.facts.value_by_name["seed"] == 0
+    assert training.seed == 0
     assert rules_of(training.findings) == []
     assert ", seed 0, " in rows_of_logs(folder)["a.log"]["what"]
 
@@ -365,9 +364,9 @@ def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
     findings = {one.path: one.findings for one in found.generations}
     assert rules_of(findings["dev.log"]) == []
     (size,) = findings["test.log"]
-    assert size.rule == "test-set-size"
-    assert "2,737" in size.message
-    assert "2,737" not in size.next_step
+    assert size.check == "test-set-size"
+    assert "2,737" in size.title
+    assert "2,737" not in size.fix
 
 
 def test_the_rules_of_en_de_still_apply_to_en_de(tmp_path: Path) -> None:
@@ -376,7 +375,7 @@ def test_the_rules_of_en_de_still_apply_to_en_de(tmp_path: Path) -> None:
     found = judged(write(tmp_path, files))
     assert rules_of(found.trainings[0].findings) == ["dev-pairs"]
     (size,) = found.generations[0].findings
-    assert "2,737 sentences are the filtered newstest2014" in size.next_step
+    assert "2,737 sentences are the filtered newstest2014" in size.fix
 
 
 def test_smoothing_under_an_unknown_criterion_is_told_as_unknown(tmp_path: Path) -> None:
@@ -397,12 +396,12 @@ def test_what_the_log_does_not_tell_is_said_beside_it(tmp_path: Path) -> None:
     bare = replace(GENERATION, has_start=False, num_printed=3003).text()
     folder = write(tmp_path / "logs", {"a.log": "\n".join(kept), "generate-test.txt": bare})
     found = judged(folder)
-    (untold,) = [one for one in found.trainings[0].findings if one.rule == "untold"]
+    (untold,) = [one for one in found.trainings[0].findings if one.check == "untold"]
     assert untold.severity == "note"
     for name in ("adam_epsilon", "tokens_per_update", "num_training_pairs", "num_dev_pairs"):
-        assert name in untold.message
-    (untold,) = [one for one in found.generations[0].findings if one.rule == "untold"]
-    assert "length_penalty_alpha" in untold.message
+        assert name in untold.title
+    (untold,) = [one for one in found.generations[0].findings if one.check == "untold"]
+    assert "length_penalty_alpha" in untold.title
 
 
 def test_arguments_of_averaging_begin_no_training(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from aiayn.__main__ import main
 from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import read_folder
-from analysis.logs.checks import read_rules
 from analysis.logs.evaluations import metric_of_generation
 from analysis.logs.folder import judge_folder
 from analysis.logs.reader import read_log
@@ -18,7 +17,6 @@ from paper_tables.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 from tests.unit.test_log_checks import OURS, attempts
 
-RULES = read_rules()
 ROWS = read_rows(["paper", "demo"])
 LAST5 = averaging_text([f"checkpoints/base/checkpoint{n}.pt" for n in range(5)], "checkpoints/base/averaged.pt")
 ONE = TrainingText()
@@ -26,8 +24,8 @@ TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two
 
 
 def lines_of(folder: Path) -> list[AveragedLine]:
-    judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS, RULES)
-    return average_trainings(judged.trainings, RULES)[0]
+    judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
+    return average_trainings(judged.trainings)[0]
 
 
 def names_of(lines: list[AveragedLine]) -> list[tuple[str, tuple[str, ...], list[str]]]:

@@ -1,0 +1,361 @@
+"""The rules of logs: what a complete one holds, which of its settings are the paper's, which may be averaged.
+
+Each function asks one log, or the trainings of one line of a table, and yields what is broken. An `error` keeps a
+number out of the tables, `apart` gives it a line of its own, on which nothing else is averaged, a `note` is said beside
+it. Symbols are compared by `analysis.logs.symbols.SYMBOL_RULES`, with the values of the row's system.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from analysis.findings import Evidence, Finding, Severity
+from analysis.logs.judged import LoggedGeneration, LoggedTraining, dev_subset, final_validation, whole_number
+from analysis.logs.rows import LANGUAGE_PAIRS, PaperRow
+from analysis.logs.symbols import OURS_ONLY, SYMBOL_RULES, Symbol, Symbols, are_equal, is_ours
+from analysis.logs.types import TrainingLog
+
+# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences".
+TRAINING_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 4_500_000, "en-fr": 36_000_000}
+PAIRS_TOLERANCE = 0.15  # "about"
+DEV_PAIRS = 3000  # newstest2013, Table 3's; the paper names no dev set of En-Fr
+TEST_PAIRS = 3003  # newstest2014, full
+NEVER = 10**6  # an interval at or above it is none: `aiayn train` says 10^9
+MAX_OTHERS = 3  # logs that are named in a message about several
+
+
+def broken(
+    severity: Severity, check: str, title: str, fix: str, *, line: int = 0, what: str = "", found: Symbol | None = None,
+    expected: Symbol | None = None,
+) -> Finding:  # fmt: skip
+    """Return a finding of a log; the place is a line of its own file."""
+    evidence = Evidence(path="", line=line or None, what=what or check, found=show(found), expected=show(expected))
+    return Finding(check=check, title=title, evidence=(evidence,), fix=fix, severity=severity)
+
+
+def show(value: Symbol | None) -> str:
+    """Return a value as it is read: thousands with commas, a rate with three digits."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:g}"
+
+
+def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
+    """Return the rules that a training breaks; without a row, what the paper's settings are is no question."""
+    row = training.match.row
+    expected = row.symbols if row else {}
+    if not is_ours(training.log.arguments):  # which then has no choice of these
+        expected = {name: value for name, value in expected.items() if name not in OURS_ONLY}
+    pairs = _expected_pairs(training) if row is None or row.scale == "paper" else {}
+    found = [
+        *_of_completeness(training.log),
+        *symbol_findings(training.symbols, expected),
+        *_of_languages(training),
+        *(finding for split, number in pairs.items() for finding in _of_pairs(training.log, split, number)),
+        *_of_making(training),
+    ]
+    if row is None:
+        return tuple(finding for finding in found if finding.severity != "apart")
+    splits = {"num_training_pairs": "train", "num_dev_pairs": dev_subset(training.log)}
+    known = training.log.num_pairs_by_split
+    untold = [name for name, split in splits.items() if split in pairs and split not in known]
+    return (*found, *_untold(training.symbols, expected, untold))
+
+
+def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
+    """Yield what the log of a complete training holds and this one does not."""
+    if not log.arguments:
+        text = "no start line with fairseq's arguments: nothing says what was trained"
+        fix = "put the beginning of the log back; fairseq prints Namespace(...) or {'_name': None, ...} first"
+        yield broken("error", "start-line", text, fix, line=log.first_line)
+    if log.conflict is not None:
+        fix = "give each training a log of its own"
+        yield broken("error", "one-training", log.conflict.text, fix, line=log.conflict.line)
+    if log.truncated_line is not None:
+        fix = "copy it again once the training has ended"
+        yield broken("error", "whole-last-line", "the log ends inside a line", fix, line=log.truncated_line)
+    if num_damaged := len(log.damaged_lines):
+        text = f"{num_damaged} line(s) of statistics are torn, as when several processes write at once; not read"
+        yield broken("note", "whole-lines", text, "let only rank 0 write the log", line=log.damaged_lines[0])
+    if not log.last_update:
+        fix = "look at the end of the log for what stopped it"
+        yield broken("error", "updates-begun", "no update was made", fix, line=log.last_line)
+    else:
+        yield from _of_its_end(log)
+    if missing := _missing_epochs(log):
+        text = f"the last line of {len(missing)} epoch(s) is missing, first of epoch {missing[0]}"
+        yield broken("error", "every-epoch", text, "put the missing part of the log back")
+    if missing := _missing_validations(log):
+        text = f"{len(missing)} validation(s) that were due are missing, first at update {missing[0]:,}"
+        yield broken("error", "every-validation", text, "put the missing part of the log back")
+    yield from _of_its_last_validation(log)
+    if log.first_update:
+        text = f"begins at update {log.first_update:,}: what came before is in another log, so seconds and cost are "
+        yield broken("note", "whole-history", f"{text}not known", "put both logs into one file, in order")
+    if log.arguments and not log.num_parameters:
+        fix = "put the beginning of the log back to have the number of parameters"
+        yield broken("note", "parameters-line", "no line `num. model params`", fix)
+    if number := log.num_repeated_lines:
+        text = f"{number:,} line(s) say again what another says (several ranks, or one handler more an epoch); "
+        yield broken("note", "repeated-lines", f"{text}counted once", "let only rank 0 write the log")
+
+
+def _of_its_end(log: TrainingLog) -> Iterator[Finding]:
+    asked = _updates_asked(log)
+    if asked is not None and log.last_update < asked:
+        text = f"ends at update {log.last_update:,}, was asked for {asked:,}"
+        fix = "resume the training, or add the log that follows"
+        yield broken("error", "last-update", text, fix, line=log.last_line)
+    if not log.is_done:
+        fix = "resume the training, or copy its log again once it has ended"
+        yield broken("error", "done-line", "no line `done training` at its end", fix, line=log.last_line)
+
+
+def _of_its_last_validation(log: TrainingLog) -> Iterator[Finding]:
+    """Yield what keeps the last validation from being Table 3's perplexity."""
+    final = final_validation(log)
+    if final is None and log.last_update:
+        newest = log.validations[-1].update if log.validations else 0
+        text = f"no validation on `{dev_subset(log)}` at the last update, {log.last_update:,}; the newest is at "
+        fix = "validate the last checkpoint (fairseq-validate), and add what it prints"
+        yield broken("error", "final-validation", f"{text}{newest:,}", fix)
+    elif final is not None and final.nll_bits is None and log.last_update:
+        text = "the last validation prints no nll_loss, and a smoothed loss is no perplexity"
+        fix = "train with criterion cross_entropy or label_smoothed_cross_entropy, which print it"
+        yield broken("error", "dev-nll", text, fix)
+    elif final is not None and final.nll_bits is not None and not math.isfinite(final.nll_bits):
+        text = "the last validation's nll_loss is no finite number: the training diverged"
+        yield broken("error", "finite-loss", text, "look in the log for where the loss left the numbers")
+
+
+def symbol_findings(found: Symbols, expected: Symbols) -> Iterator[Finding]:
+    """Yield the symbols that are not those of the row's system."""
+    for symbol, rule in SYMBOL_RULES.items():
+        value, of_row = found.get(symbol), expected.get(symbol)
+        if value is not None and of_row is not None and not are_equal(value, of_row, rule.tolerance):
+            text = f"{rule.words} {show(value)}, the row's {show(of_row)} ({rule.source})"
+            check = symbol.removesuffix("_alpha").replace("_", "-")
+            fix = rule.flags.format(show(of_row))
+            yield broken(rule.severity, check, text, fix, what=symbol, found=value, expected=of_row)
+
+
+def _untold(found: Symbols, expected: Symbols, others: Sequence[str]) -> Iterator[Finding]:
+    """Yield the note on what the log does not tell, so that rules about it could not look."""
+    names = [*(name for name in SYMBOL_RULES if name in expected and name not in found), *others]
+    if names:
+        text = f"the log does not tell {', '.join(names)}: taken for the row's, without looking"
+        yield broken("note", "untold", text, "look them up elsewhere")
+
+
+def _of_languages(training: LoggedTraining) -> Iterator[Finding]:
+    pair = training.language_pair
+    if pair and pair not in LANGUAGE_PAIRS:
+        text = f"trained on {pair}: the paper's tables are of en-de and en-fr"
+        yield broken("error", "language-pair", text, "take it out of the folder")
+    elif not pair and training.log.arguments:
+        fix = "put the beginning of the log back; fairseq prints the dictionary of each language"
+        yield broken("error", "language-pair-told", "no line says which languages it translates", fix)
+
+
+def _expected_pairs(training: LoggedTraining) -> dict[str, int]:
+    """Return how many pairs the paper's corpus has, by split."""
+    pair = training.language_pair
+    expected = {"train": TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(pair), dev_subset(training.log): DEV_PAIRS}
+    if pair != "en-de":
+        del expected[dev_subset(training.log)]
+    return {split: number for split, number in expected.items() if number is not None}
+
+
+def _of_pairs(log: TrainingLog, split: str, expected: int) -> Iterator[Finding]:
+    number = log.num_pairs_by_split.get(split)
+    if number is None or are_equal(number, expected, PAIRS_TOLERANCE if split == "train" else 0.0):
+        return
+    if split == "train":
+        text = f"trained on {number:,} pairs, the paper on about {expected:,} (section 5.1): another corpus"
+        yield broken("apart", "training-pairs", text, "train on WMT14", found=number, expected=expected)
+    else:
+        text = f"`{split}` holds {number:,} pairs, newstest2013 {expected:,}: another dev set than Table 3's"
+        fix = "binarize newstest2013 as --validpref; fairseq's own script splits it off the training text"
+        yield broken("apart", "dev-pairs", text, fix, found=number, expected=expected)
+
+
+def _of_making(training: LoggedTraining) -> Iterator[Finding]:
+    """Yield what keeps a training from being had again: commits, and the seed."""
+    commits = training.commits
+    if dirty := ", ".join(commit for commit in commits or () if commit.endswith("+dirty")):
+        text = f"trained at {dirty}: files differed from the commit, so nobody can have this code again"
+        yield broken("apart", "clean-commit", text, "commit, and train anew", found=False, expected=True)
+    if commits is not None and len(commits) != 1:
+        text = f"its attempts are of {len(commits)} commits ({', '.join(commits)}): mixed versions in one training"
+        yield broken("apart", "one-commit", text, "train anew with one version", found=len(commits), expected=1)
+    if training.seed is None and training.log.arguments:
+        yield broken("note", "seed-told", "no seed in its arguments", "put the start line back")
+
+
+def _updates_asked(training: TrainingLog) -> int | None:
+    """Return how many updates the training was to have; None if something else was to end it, and did."""
+    asked = whole_number(training.arguments.get("max_update"))
+    last_epoch = whole_number(training.arguments.get("max_epoch"))
+    if training.is_stopped_early or not asked:
+        return None
+    has_all_epochs = bool(last_epoch) and any(epoch.epoch >= (last_epoch or 0) for epoch in training.epochs)
+    return None if has_all_epochs else asked
+
+
+def _missing_epochs(training: TrainingLog) -> list[int]:
+    """Return the epochs without their last line, from the first that the log can have to the last that it has."""
+    numbers = {epoch.epoch for epoch in training.epochs}
+    if not numbers:
+        return []
+    first = 1 if not training.first_update else min(numbers)
+    return [number for number in range(first, max(numbers)) if number not in numbers]
+
+
+def _missing_validations(training: TrainingLog) -> list[int]:
+    """Return the updates (or ends of epochs, by their update) at which a validation was due and is not in the log."""
+    arguments = training.arguments
+    if arguments.get("disable_validation") is True or not training.validations:
+        return []
+    subset = dev_subset(training)
+    updates = {validation.update for validation in training.validations if validation.subset == subset}
+    due: list[int] = []
+    for key in ("validate_interval_updates", "save_interval_updates"):
+        interval = whole_number(arguments.get(key)) or 0
+        if 0 < interval < NEVER:
+            begin = training.first_update // interval + 1
+            due += [interval * index for index in range(begin, training.last_update // interval + 1)]
+    every = whole_number(arguments.get("validate_interval")) or 1
+    if every < NEVER:
+        due += [epoch.update for epoch in training.epochs if epoch.epoch % every == 0]
+    return sorted({update for update in due if update not in updates})
+
+
+def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
+    """Return the rules that a generation breaks; without a training, its settings are no question."""
+    training = generation.training
+    row = training.match.row if training else None
+    found, expected = _search_of(generation), {}
+    if row is not None:
+        expected = expected_decoding(row, "dev" if generation.subset == "valid" else "test", training_pair(generation))
+    num_expected = _expected_sentences(generation) if row is None or row.scale == "paper" else None
+    num_scored = generation.log.num_sentences or generation.log.num_hypotheses or None
+    findings = [*_of_a_generation(generation), *_of_sentences(generation, num_scored, num_expected)]
+    findings += symbol_findings(found, expected)
+    if training is None:
+        return tuple(finding for finding in findings if finding.severity == "error")
+    if row is not None:
+        findings += _untold(found, expected, ["num_scored"] if num_expected and num_scored is None else [])
+    return tuple(findings)
+
+
+def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
+    """Yield what the log of a complete fairseq-generate of one model holds and this one does not."""
+    log = generation.log
+    if log.bleu is None:
+        text = "no line `Generate ... with beam=...: BLEU4 = ...`"
+        fix = "run fairseq-generate to its end, with a target side to score against"
+        yield broken("error", "bleu-line", text, fix, line=log.last_line)
+    if log.truncated_line is not None:
+        fix = "copy it again once fairseq-generate has ended"
+        yield broken("error", "whole-generation", "the log ends inside a line", fix, line=log.truncated_line)
+    if generation.training is None:
+        text = f"of {log.model_path or 'a checkpoint that it does not name'}: not one training log here (none, or "
+        fix = "put the training's log into the folder, or both logs into a folder of their own"
+        yield broken("error", "known-training", f"{text}several) saved into that folder: which system is it?", fix)
+    if num_others := log.model_path.count(":"):
+        text = f"an ensemble of {num_others + 1} models: the tables' rows are of one"
+        yield broken("error", "one-model", text, "decode one (averaged) checkpoint")
+    if str(log.arguments.get("model_overrides") or "{}") != "{}":
+        text = "decoded with --model-overrides: another model than was trained"
+        fix = "decode without --model-overrides"
+        yield broken("apart", "plain-model", text, fix, found=False, expected=True)
+    if log.has_piece_marks:
+        text = "the hypotheses still hold marks of subwords: the BLEU is one of pieces"
+        fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
+        yield broken("error", "words-not-pieces", text, fix, line=log.bleu.line if log.bleu else log.last_line)
+    if log.num_hypotheses and log.num_sentences is not None and log.num_hypotheses != log.num_sentences:
+        text = f"{log.num_hypotheses:,} hypotheses stand in the log, {log.num_sentences:,} sentences were translated"
+        yield broken("error", "every-sentence", text, "put the missing part of the log back", line=log.last_line)
+
+
+def _of_sentences(generation: LoggedGeneration, number: int | None, expected: int | None) -> Iterator[Finding]:
+    if number is not None and expected is not None and number != expected:
+        text = f"`{generation.subset}` holds {number:,} sentences, the paper's set {expected:,} (newstest2013: 3,000; "
+        is_german = training_pair(generation) == "en-de"  # En-Fr's is the full one
+        fix = f"decode the full set{'; 2,737 sentences are the filtered newstest2014' if is_german else ''}"
+        yield broken("apart", "test-set-size", f"{text}newstest2014: 3,003)", fix, found=number, expected=expected)
+
+
+def training_pair(generation: LoggedGeneration) -> str:
+    """Return the language pair of the training that a generation is of, '' if it is of none."""
+    return generation.training.language_pair if generation.training else ""
+
+
+def _expected_sentences(generation: LoggedGeneration) -> int | None:
+    pair = training_pair(generation)
+    if generation.subset == "valid":
+        return DEV_PAIRS if pair == "en-de" else None
+    return TEST_PAIRS if pair in LANGUAGE_PAIRS and generation.subset else None
+
+
+def _search_of(generation: LoggedGeneration) -> Symbols:
+    found: Symbols = {"average": generation.average}
+    if generation.log.bleu is not None:
+        found["beam_size"] = generation.log.bleu.beam_size
+    alpha = generation.log.arguments.get("lenpen")
+    if isinstance(alpha, int | float):
+        found["length_penalty_alpha"] = float(alpha)
+    return found
+
+
+def expected_decoding(row: PaperRow, role: str, language_pair: str) -> Symbols:
+    """Return how a row's translations of a role are searched for, and of which average they are."""
+    average = row.decoding.get(f"average_{role}_{language_pair}")
+    return row.decoding | ({"average": average} if average is not None else {})
+
+
+def copies(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:
+    """Yield the trainings of a line that are an earlier one again, each with its finding."""
+    for same in _by_value(members, "identity").values():
+        for training in same[1:]:
+            text = f"the same training as {_named(same, training)}: it counts once"
+            yield training, broken("error", "one-log-a-training", text, "nothing; or take the copy out of the folder")
+
+
+def mixed_versions(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:
+    """Yield all trainings of a line if they were made with several versions, each with its finding."""
+    by_version = _by_value(members, "version")
+    for version, same in by_version.items() if len(by_version) > 1 else ():
+        others = [one for one in members if one.version != version]
+        for training in same:
+            text = f"made with {version}; {_named(others)} of the same configuration with another: mixed versions"
+            fix = "train all seeds with one version to have their mean"
+            yield training, broken("apart", "one-version", text, fix, what="version", found=str(version))
+
+
+def repeated_seeds(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:
+    """Yield the trainings of a line whose seed another has too, each with its finding."""
+    for seed, same in _by_value(members, "seed").items():
+        for training in same if len(same) > 1 else ():
+            others = _named(same, training)
+            text = f"seed {show(seed)} again, as in {others}: two trainings of one seed are no two samples"
+            fix = "take out all but one, or train with another seed"
+            yield training, broken("apart", "distinct-seeds", text, fix, what="seed", found=seed)
+
+
+def _by_value(members: Sequence[LoggedTraining], name: str) -> dict[str | int, list[LoggedTraining]]:
+    """Return the trainings by a value that they tell, in order."""
+    groups: dict[str | int, list[LoggedTraining]] = {}
+    for training in members:
+        if (value := getattr(training, name)) is not None:
+            groups.setdefault(value, []).append(training)
+    return groups
+
+
+def _named(members: Sequence[LoggedTraining], without: LoggedTraining | None = None) -> str:
+    """Return the first few paths in words."""
+    paths = [one.path for one in members if one is not without]
+    return ", ".join(paths[:MAX_OTHERS]) + (" and others" if len(paths) > MAX_OTHERS else "")
