@@ -9,23 +9,27 @@ cannot be read is no cache, one that cannot be written is reported and left.
 
 import hashlib
 import logging
+import multiprocessing
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from aiayn.errors import RecordError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 from aiayn.provenance import replace_on_success
 from analysis.logs.listing import list_logs
+from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile
-from analysis.logs.worker import ReadLog, read_in_processes, read_one, size_of
 
 logger = logging.getLogger(__name__)
 READER_MODULES = ("arguments", "generation", "joining", "lines", "reader", "statistics", "training", "types")
 MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
+SHARES_PER_PROCESS = 8  # so that no process is left with the largest files
 _BLOCK_BYTES = 1 << 20
 
 
@@ -68,22 +72,19 @@ def read_folder(
     paths = list_logs(folder) if paths is None else paths
     num_processes = num_processes or _num_cpus()
     if cache_folder is None:
-        return {path: read.file for path, read in _read(folder, paths, num_processes).items()}
+        return {path: log_file for path, (log_file, _) in _read(folder, paths, num_processes).items()}
     cache_path = cache_folder / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()}.msgpack"
     known = _load(cache_path)
     digests: dict[str, str] = {}
     if known:
         with ThreadPoolExecutor(num_processes) as threads:
             digests = dict(zip(paths, threads.map(_digest, [folder / path for path in paths]), strict=True))
-    found = {path: known[digest] for path, digest in digests.items() if digest in known}
-    missing = [path for path in paths if path not in found]
-    read = _read(folder, missing, num_processes)
-    found |= {path: one.file for path, one in read.items()}
-    kept = {digests[path]: found[path] for path in paths if path not in read}
-    kept |= {one.digest: one.file for one in read.values() if one.digest}
+    read = _read(folder, [path for path in paths if digests.get(path) not in known], num_processes)
+    found = {path: (known[digest], digest) for path, digest in digests.items() if path not in read} | read
+    kept = {digest: log_file for log_file, digest in found.values() if digest}
     if kept.keys() != known.keys():
         _store(cache_path, kept)
-    return {path: found[path] for path in paths}
+    return {path: found[path][0] for path in paths}
 
 
 def _num_cpus() -> int:
@@ -102,14 +103,33 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, ReadLog]:
-    """Read files, on several processes if they are worth it."""
-    num_bytes = sum(size_of(str(folder / path)) for path in paths)
-    num_processes = min(num_processes, num_bytes // MIN_BYTES_PER_PROCESS, len(paths))
-    whole_paths = [str((folder / path).resolve()) for path in paths]
+def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:
+    """Return what files hold and the digests of their bytes; on several processes, if the files are worth it.
+
+    Raises:
+        RecordError: if a process dies.
+    """
+    size_by_path = {path: _num_bytes(folder / path) for path in paths}
+    num_processes = min(num_processes, sum(size_by_path.values()) // MIN_BYTES_PER_PROCESS, len(paths))
     if num_processes <= 1:
-        return dict(zip(paths, (read_one(path) for path in whole_paths), strict=True))
-    return dict(zip(paths, read_in_processes(whole_paths, num_processes), strict=True))
+        return {path: read_log(folder / path) for path in paths}
+    in_turn = sorted(paths, key=lambda path: -size_by_path[path])
+    share = max(1, len(paths) // (SHARES_PER_PROCESS * num_processes))
+    context = multiprocessing.get_context("spawn")  # a fork copies threads' locks as they stand
+    try:
+        with ProcessPoolExecutor(num_processes, context) as processes:
+            read = processes.map(read_log, [(folder / path).resolve() for path in in_turn], chunksize=share)
+            return dict(zip(in_turn, read, strict=True))
+    except BrokenProcessPool as error:
+        raise RecordError(f"{folder}: a process that read logs died; its message is above, if it had one") from error
+
+
+def _num_bytes(path: Path) -> int:
+    """Return a file's size; 0 if the system does not tell it, which reading will say."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _load(path: Path) -> dict[str, LogFile]:

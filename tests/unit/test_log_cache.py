@@ -1,7 +1,6 @@
 """The cache of logs: the second reading reads nothing, and a changed file is never taken for what it was."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from aiayn.errors import RecordError
 from analysis.logs import cache
 from analysis.logs.cache import default_cache_folder, read_folder, reader_version
 from analysis.logs.listing import list_logs
+from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile, TrainingLog
-from analysis.logs.worker import read_in_processes, read_one
 from tests.logs.factory import TrainingText, write
 
 
@@ -35,8 +34,7 @@ def seeds(file_by_path: dict[str, LogFile]) -> dict[str, object]:
 def read_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are really read, in order."""
     paths: list[str] = []
-    read_one = cache.read_one
-    monkeypatch.setattr(cache, "read_one", lambda path: (paths.append(Path(path).name), read_one(path))[1])
+    monkeypatch.setattr(cache, "read_log", lambda path: (paths.append(path.name), read_log(path))[1])
     return paths
 
 
@@ -116,26 +114,36 @@ def test_files_that_are_gone_leave_the_cache(folder: Path, tmp_path: Path) -> No
     assert cache_path.stat().st_size < before
 
 
-def test_several_processes_read_what_one_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = read_folder(folder, None, num_processes=1)
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MIN_BYTES_PER_PROCESS", 1)
-    assert read_folder(folder, None, num_processes=2) == expected
 
 
+@pytest.mark.usefixtures("two_processes")
+def test_several_processes_read_what_one_reads(folder: Path) -> None:
+    assert read_folder(folder, None, num_processes=2) == read_folder(folder, None, num_processes=1)
+
+
+@pytest.mark.usefixtures("two_processes")
 def test_a_file_that_cannot_be_read_is_refused_by_any_process(folder: Path) -> None:
-    paths = [str(folder / "a.log"), str(folder / "b")]  # the second is a folder
-    refusal = read_one(paths[1]).file.refusal
-    assert refusal is not None
-    assert (refusal.line, refusal.text) == (0, "cannot be read (Is a directory)")
-    found = read_in_processes(paths, 2)
-    assert [one.file.refusal for one in found] == [None, refusal]
-    assert len(found[0].file.entries) == 1
+    (folder / "c.log").mkdir()
+    for num_processes in (1, 2):
+        found = read_folder(folder, None, paths=["a.log", "c.log"], num_processes=num_processes)
+        refusal = found["c.log"].refusal
+        assert refusal is not None
+        assert (refusal.line, refusal.text) == (0, "cannot be read (Is a directory)")
+        assert (found["a.log"].refusal, len(found["a.log"].entries)) == (None, 1)
 
 
+def die(path: Path) -> None:
+    os._exit(1)
+
+
+@pytest.mark.usefixtures("two_processes")
 def test_a_process_that_dies_is_no_success(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(RecordError, match=r"a process that read logs died \(exit code 1\)"):
-        read_in_processes([str(folder / "a.log")], 1)
+    monkeypatch.setattr(cache, "read_log", die)
+    with pytest.raises(RecordError, match=r"logs: a process that read logs died"):
+        read_folder(folder, None, num_processes=2)
 
 
 def test_hidden_files_and_other_suffixes_are_left_out(folder: Path) -> None:
