@@ -7,16 +7,21 @@ REPRODUCED is right, and its rate is the power. Systems vary with sd 0.27 over s
 judged one varies four times as much as those that its sd is pooled with.
 """
 
+import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from analysis.family import judge_family
 from analysis.significance import Method, compare_segments
-from analysis.simulation import Scene, simulate_rates, simulate_verdict
 from analysis.verdict import ALPHA, MARGIN_BLEU, Outcome
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.benchmarks.simulation import Scene, simulate_rates, simulate_verdict
 
 NUM_TRIALS = 1000
 NUM_SEEDS = (3, 5, 10)

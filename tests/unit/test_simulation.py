@@ -9,9 +9,10 @@ import math
 import numpy as np
 import pytest
 
-from analysis import simulation, verdict
-from analysis.simulation import NOISE_BY_SHAPE, Rates, Scene, simulate_rates
+from analysis import verdict
 from analysis.verdict import ALPHA, MARGIN_BLEU, Outcome
+from tests.benchmarks import simulation
+from tests.benchmarks.simulation import NOISE_BY_SHAPE, Rates, Scene, simulate_rates
 
 SD = 0.27
 ALONE, POOLED = (SD,), (SD,) * 4
