@@ -19,13 +19,14 @@ from analysis.doctor.check_training import (
     MIN_PAPER_BATCH_RATIO,
     MIN_UPDATES_RATIO,
     PAPER_TOKENS_PER_UPDATE,
+    SYMBOL_CHECKS,
 )
 from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
 from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand, PastedBleu
 from analysis.doctor.rates import TOLERANCE
 from analysis.doctor.types import Claim
 from analysis.findings import Finding
-from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_arguments, symbols_of_spec
+from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_arguments, symbols_of_spec
 
 # Real target tokens over max-tokens x GPUs x update-freq: 0.88 to 0.94 in logs of WMT (fairseq #1331, #506, #233).
 TOKENS_PER_POSITION = 0.9
@@ -34,36 +35,9 @@ EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}  # fairseq #512, #1331; OpenNMT-
 SLIP_RATIO = 1.06  # longer than the references at a brevity penalty of 1: seen where text was tokenised otherwise
 MIN_SLIP = 3.0  # BLEU; less than that, no published slip of tokenisation cost
 SAME_LENGTH, OTHER_LENGTH = 0.01, 0.02
-# What `findings` compares one by one: symbol, check, the flag of fairseq that sets it.
-_FLAGS = {
-    "num_layers": ("model", "--encoder-layers {0} --decoder-layers {0}"),
-    "d_model": ("model", "--encoder-embed-dim {0} --decoder-embed-dim {0}"),
-    "d_ff": ("model", "--encoder-ffn-embed-dim {0} --decoder-ffn-embed-dim {0}"),
-    "num_heads": ("model", "--encoder-attention-heads {0} --decoder-attention-heads {0}"),
-    "architecture": ("model", "fairseq's transformer as it is"),
-    "positions": ("model", "without --encoder-learned-pos --decoder-learned-pos"),
-    "norm_order": ("norm_order", "without --encoder-normalize-before --decoder-normalize-before"),
-    "p_drop": ("dropout", "--dropout {0}"),
-    "p_drop_attention": ("dropout", "--attention-dropout {0}"),
-    "p_drop_ffn": ("dropout", "--activation-dropout {0}"),
-    "eps_ls": ("smoothing", "--label-smoothing {0} with label_smoothed_cross_entropy"),
-    "optimizer": ("model", "--optimizer adam"),
-    "adam_beta_1": ("model", "--adam-betas '(0.9, 0.98)'"),
-    "adam_beta_2": ("model", "--adam-betas '(0.9, 0.98)'"),
-    "adam_epsilon": ("model", "--adam-eps 1e-9"),
-    "weight_decay": ("model", "--weight-decay 0"),
-    "clip_norm": ("model", "--clip-norm 0"),
-    "schedule": ("schedule", "--lr-scheduler inverse_sqrt, its --lr and warm-up"),
-    "peak_learning_rate": ("schedule", "--lr {0}"),
-    "warmup_steps": ("schedule", "--warmup-updates {0}"),
-}
-WORDS = {
-    "tokens_per_update": "tokens an update", "peak_learning_rate": "learning rate", "warmup_steps": "warm-up",
-    "p_drop": "dropout", "p_drop_attention": "attention dropout", "p_drop_ffn": "dropout in FFN",
-    "eps_ls": "label smoothing", "norm_order": "norm order", "tied_embeddings": "embeddings", "average": "averaging",
-    "beam_size": "beam", "length_penalty_alpha": "length penalty", "max_length": "length limit", "data": "data",
-    "num_layers": "layers", "num_heads": "heads", "adam_epsilon": "Adam epsilon", "adam_beta_1": "Adam beta 1",
-    "adam_beta_2": "Adam beta 2", "weight_decay": "weight decay", "clip_norm": "clip norm",
+# Words of what is no symbol, or is another quantity than a log's.
+_WORDS = {
+    "tokens_per_update": "tokens an update", "tied_embeddings": "embeddings", "max_length": "length limit",
     "precision_fp16": "precision", "slip": "length ratio", "reference_order": "references",
 }  # fmt: skip
 _ALL_SHARED, _DECODER_SHARED, _NONE_SHARED = "all three one matrix", "decoder and output", "none shared"
@@ -233,12 +207,12 @@ def _with_training(settings: Settings, command: FairseqCommand) -> Settings:
     if all_shared is not None or decoder_shared is not None:
         embeddings = _ALL_SHARED if all_shared is True else _DECODER_SHARED if decoder_shared is True else _NONE_SHARED
     tokens, words = tokens_per_update(command)
-    lines = {key: command.line_by_key.get(key, command.line) for key in command.line_by_key}
+    lines = {symbol: command.line_by_key.get(rule.key, command.line) for symbol, rule in SYMBOL_RULES.items()}
     epochs = arguments.get("max_epoch")
     has_updates = isinstance(arguments.get("max_update"), int) and arguments["max_update"]
     return settings._replace(
         symbols=symbols,
-        line_by_symbol=_lines_of_symbols(lines, command.line),
+        line_by_symbol=lines | {"": command.line},
         target_tokens_per_update=tokens,
         tokens_words=words,
         num_epochs=float(epochs) if isinstance(epochs, int) and epochs and not has_updates else None,
@@ -247,18 +221,6 @@ def _with_training(settings: Settings, command: FairseqCommand) -> Settings:
         data=command.data,
         is_wmt17=re.search(r"wmt.?17", command.data.lower()) is not None,
     )
-
-
-def _lines_of_symbols(line_by_key: Mapping[str, int], line: int) -> dict[str, int]:
-    keys = {
-        "p_drop": "dropout", "p_drop_attention": "attention_dropout", "p_drop_ffn": "activation_dropout",
-        "eps_ls": "label_smoothing", "peak_learning_rate": "lr", "warmup_steps": "warmup_updates",
-        "schedule": "lr_scheduler", "updates": "max_update", "tokens_per_update": "max_tokens",
-        "adam_epsilon": "adam_eps", "adam_beta_1": "adam_betas", "adam_beta_2": "adam_betas",
-        "d_model": "encoder_embed_dim", "d_ff": "encoder_ffn_embed_dim", "num_heads": "encoder_attention_heads",
-        "num_layers": "encoder_layers", "norm_order": "encoder_normalize_before", "architecture": "arch",
-    }  # fmt: skip
-    return {symbol: line_by_key.get(key, line) for symbol, key in keys.items()} | {"": line}
 
 
 def tokens_per_update(command: FairseqCommand) -> tuple[float | None, str]:
@@ -344,7 +306,7 @@ def _finding(
     settings: Settings, check: str, symbol: str, here: object, papers: object, fix: str,
     *, amount: float | None = None, rank: str | None = None, what: str = "",
 ) -> Finding:  # fmt: skip
-    words = WORDS.get(symbol, symbol)
+    words = _WORDS.get(symbol) or (SYMBOL_RULES[symbol].words if symbol in SYMBOL_RULES else symbol)
     line = settings.line_by_symbol.get(symbol, settings.line_by_symbol.get(""))
     evidence = [fact(settings.place, words, here, papers, line)]
     return found(check, words, evidence, fix, rank=rank, what=what or symbol, amount=amount)
@@ -381,20 +343,20 @@ def _rounded(number: float) -> int:
 
 def _symbol_findings(settings: Settings, training: TrainingSpec) -> Iterator[Finding]:
     expected = symbols_of_spec(training)
-    for symbol, (check, flag) in _FLAGS.items():
-        value, papers = settings.symbols.get(symbol), expected.get(symbol)
+    compared = [name for name, rule in SYMBOL_RULES.items() if rule.key and rule.check in SYMBOL_CHECKS]
+    for symbol in (*compared, "schedule", "peak_learning_rate", "warmup_steps"):
+        rule, value, papers = SYMBOL_RULES[symbol], settings.symbols.get(symbol), expected.get(symbol)
         if value is None or papers is None:
             continue
-        tolerance = TOLERANCE if symbol == "peak_learning_rate" else 0.0
-        if are_equal(value, papers, tolerance):
+        if are_equal(value, papers, TOLERANCE if symbol == "peak_learning_rate" else 0.0):
             continue
         amount = float(value) if isinstance(value, int | float) else None
         if symbol in ("peak_learning_rate", "warmup_steps") and amount is not None and isinstance(papers, int | float):
             amount /= papers
             if settings.symbols.get("schedule") != expected.get("schedule"):
                 continue  # the schedule's own finding
-        fix = flag.format(_shown(papers))
-        yield _finding(settings, check, symbol, _shown(value), _shown(papers), fix, amount=amount)
+        fix = rule.flags.format(_shown(papers))
+        yield _finding(settings, rule.check, symbol, _shown(value), _shown(papers), fix, amount=amount)
     if settings.is_fp16:
         fix = "none needed"
         yield _finding(settings, "model", "precision_fp16", "fp16", "fp32", fix)

@@ -11,7 +11,7 @@ from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rat
 from analysis.doctor.types import Case, Claim, Outcome, Trained
 from analysis.findings import Evidence, Finding
 from analysis.logs.judged import dev_subset
-from analysis.logs.symbols import Symbol, Symbols, are_equal, symbols_of_spec
+from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 
 NO_LOG = "no log of a training was given"
 LARGER_RANK = "A5"  # larger batches or more steps: they raise the score
@@ -23,13 +23,7 @@ MAX_WRONG_RATES = 0.05  # of the printed ones
 # A training that fell apart: perplexity in training above 1,000 after its best validation, or a validation that ends
 # this much (in bits a subword) above its best. Both stood so in the published cases (fairseq #515, #1331).
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
-# Which symbols of `analysis.logs.symbols` each check looks at; `model` has all that no other has.
-SYMBOLS_BY_CHECK: Mapping[str, tuple[str, ...]] = {
-    "norm_order": ("norm_order",),
-    "dropout": ("p_drop", "p_drop_attention", "p_drop_ffn"),
-    "smoothing": ("eps_ls",),
-}
-_ELSEWHERE = ("tokens_per_update", "updates", "warmup_steps", "peak_learning_rate", "schedule", "precision")
+SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare symbols alone
 TITLES = {
     "norm_order": "Normalised before each sub-layer, not after it",
     "dropout": "Another dropout",
@@ -210,7 +204,8 @@ def check_symbols(case: Case, check: str) -> Outcome:
     """Compare the arguments that the log prints, in the paper's symbols, with the spec's."""
     if case.trained is None or not case.trained.symbols:
         return Outcome(check=check, missing=NO_LOG if case.trained is None else "the log prints no arguments")
-    names = SYMBOLS_BY_CHECK.get(check) or _other_symbols(case.claim)
+    asked = symbols_of_spec(case.claim.training)
+    names = tuple(name for name in asked if SYMBOL_RULES[name].check == check)
     wrong = {one.what: one for one in _differences(case, names)}
     if wrong:
         here = case.trained.symbols
@@ -235,11 +230,6 @@ def symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols) ->
         value = here.get(name)
         amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
         yield found(check, title, facts, FIXES[check], what=name, amount=amount)
-
-
-def _other_symbols(claim: Claim) -> tuple[str, ...]:
-    elsewhere = {*_ELSEWHERE, *(name for names in SYMBOLS_BY_CHECK.values() for name in names)}
-    return tuple(name for name in symbols_of_spec(claim.training) if name not in elsewhere)
 
 
 def _differences(case: Case, names: tuple[str, ...], tolerance: float = 0.0) -> Iterator[Evidence]:

@@ -8,6 +8,7 @@ from analysis.doctor.check_data import check_alignment, check_data, check_vocabu
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
 from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
 from analysis.doctor.check_training import (
+    SYMBOL_CHECKS,
     check_batch,
     check_divergence,
     check_schedule,
@@ -21,7 +22,7 @@ from analysis.findings import Finding
 PRINTED_METRIC_BY_LANGUAGE_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
 
 _SYMBOL_CHECKS: dict[str, Callable[[Case], Outcome]] = {
-    name: functools.partial(check_symbols, check=name) for name in ("model", "norm_order", "dropout", "smoothing")
+    name: functools.partial(check_symbols, check=name) for name in SYMBOL_CHECKS
 }
 CHECKS: dict[str, Callable[[Case], Outcome]] = _SYMBOL_CHECKS | {
     "data": check_data,

@@ -16,6 +16,7 @@ import msgspec
 
 from aiayn.errors import CommandError
 from analysis.doctor.shell import ShellCommand, Word, split_commands, split_words
+from analysis.logs.arguments import parse_value
 from analysis.logs.types import Argument, LogStruct
 
 OPTIONS_PATH = Path(__file__).with_name("fairseq_options.csv")
@@ -239,7 +240,7 @@ def parse_command(
         if not equals:
             value, index = _values(words, index, option.num_values)
         value_by_key[key], line_by_key[key] = value, word.line
-    arguments = {key: _argument(value) for key, value in value_by_key.items()}
+    arguments = {key: parse_value(value) for key, value in value_by_key.items()}
     if program in ("train", "generate"):
         arguments = _with_defaults(program, arguments)
     if isinstance(size := arguments.get("distributed_world_size"), int) and (gpus is None or size > gpus[0]):
@@ -286,7 +287,7 @@ def _parse_hydra(name: str, line: int, words: Sequence[Word], gpus: tuple[int, s
             unread.append(f"{word.text.partition('=')[0].lstrip('-')}: {value}")
         elif found:
             key = {"_name": "arch"}.get(found[1], found[1])
-            arguments[key], line_by_key[key] = _argument(found[2]), word.line
+            arguments[key], line_by_key[key] = parse_value(found[2]), word.line
     if isinstance(size := arguments.get("distributed_world_size"), int):
         gpus = (size, "distributed_world_size")
     return FairseqCommand(
@@ -299,7 +300,7 @@ def _parse_hydra(name: str, line: int, words: Sequence[Word], gpus: tuple[int, s
 def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Argument]:
     options = {option.key: option for option in read_options()[program].values()}
     keys = DEFAULTED_KEYS if program == "train" else GENERATION_KEYS
-    arguments = {key: _argument(options[key].default) if options[key].default else None for key in keys}
+    arguments = {key: parse_value(options[key].default) if options[key].default else None for key in keys}
     if program == "train":
         preset = dict(read_architectures().get(str(given.get("arch")), {}))
         follows = preset.pop("decoder_follows", False)
@@ -314,21 +315,6 @@ def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Ar
     if program == "train" and "warmup_updates" not in given and arguments.get("lr_scheduler") != "inverse_sqrt":
         arguments["warmup_updates"] = 0  # the default of the others
     return arguments
-
-
-def _argument(text: str) -> Argument:
-    """Return a value as a printed Namespace has it; a list of one is that one."""
-    text = text.strip()
-    if found := re.fullmatch(r"\[([^,\]]*)\]", text):
-        text = found[1].strip()
-    if text in ("True", "False", "None", "true", "false", "null"):
-        return {"true": True, "false": False}.get(text.lower())
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text
 
 
 @functools.cache
@@ -346,7 +332,9 @@ def read_options() -> dict[str, dict[str, _Option]]:
 def read_architectures() -> dict[str, dict[str, Argument]]:
     """Return what each `--arch` of fairseq's transformer sets; `decoder_follows`: its widths are the encoder's."""
     with ARCHITECTURES_PATH.open(encoding="utf-8", newline="") as lines:
-        return {row.pop("arch"): {key: _argument(value) for key, value in row.items()} for row in csv.DictReader(lines)}
+        return {
+            row.pop("arch"): {key: parse_value(value) for key, value in row.items()} for row in csv.DictReader(lines)
+        }
 
 
 def _num_gpus(launcher: Sequence[Word], variables: dict[str, str]) -> tuple[int, str] | None:

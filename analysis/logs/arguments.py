@@ -90,7 +90,7 @@ def parse_arguments(text: str) -> ParsedArguments:
                 groups.pop()
         elif opened is not None or bare is not None:
             groups.append(key or "")
-    parsed = ParsedArguments({key: _parse_value(value) for key, value in value_by_key.items() if key in KEPT_KEYS})
+    parsed = ParsedArguments({key: parse_value(value) for key, value in value_by_key.items() if key in KEPT_KEYS})
     deciding = "\n".join(f"{key}={value_by_key[key]}" for key in sorted(value_by_key.keys() - PLACE_KEYS))
     parsed.digest = hashlib.blake2b(deciding.encode(), digest_size=8).hexdigest()
     parsed.is_whole = text.rstrip()[-1:] in (")", "}") and not is_open(text)
@@ -104,16 +104,16 @@ def _flat_key(key: str, groups: list[str]) -> str:
     return f"{group}_{key}" if group in _SIDES else key
 
 
-def _parse_value(text: str) -> Argument:
-    """Return a printed Python value; a list or tuple of one is that one, others stay text."""
-    if text in ("None", "True", "False"):
-        return {"None": None, "True": True, "False": False}[text]
-    if text[0] in "'\"":
+def parse_value(text: str) -> Argument:
+    """Return a printed Python value, or hydra's; a list or tuple of one is that one, others stay text."""
+    if text.lower() in ("none", "null", "true", "false"):
+        return {"true": True, "false": False}.get(text.lower())
+    if text[:1] in ("'", '"'):
         inner = text[1:-1]
         return {"True": True, "False": False}.get(inner, inner[:_MAX_ARGUMENT_CHARACTERS])
-    if text[0] in "[(":
+    if text[:1] in ("[", "("):
         items = [item.strip() for item in text[1:-1].split(",") if item.strip()]
-        return _parse_value(items[0]) if len(items) == 1 else text[:_MAX_ARGUMENT_CHARACTERS]
+        return parse_value(items[0]) if len(items) == 1 else text[:_MAX_ARGUMENT_CHARACTERS]
     for convert in (int, float):
         try:
             return convert(text)

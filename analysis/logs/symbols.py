@@ -62,8 +62,8 @@ _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 class SymbolRule(msgspec.Struct, frozen=True, kw_only=True):
     """How a symbol is compared with its system's: what it is called, and how fairseq sets it.
 
-    `check` is the doctor's that compares it, '' for one with measures of its own; `key` is fairseq's argument, `flags`
-    what gives it the value {0}; `source` where the paper says it. The tolerance is relative.
+    `check` is the doctor's that compares it; `key` is the argument of fairseq's that has it, '' if none has; `flags` is
+    what gives it the value {0}, `source` where the paper says it. The tolerance is relative.
     """
 
     words: str
@@ -88,7 +88,9 @@ SYMBOL_RULES: dict[str, SymbolRule] = {
     "d_k": SymbolRule(words="d_k"),
     "d_v": SymbolRule(words="d_v"),
     "architecture": SymbolRule(words="architecture", key="arch", flags="fairseq's transformer as it is"),
-    "positions": SymbolRule(words="positions", flags=f"without {_both_sides('learned-pos')}"),
+    "positions": SymbolRule(
+        words="positions", key="encoder_learned_pos", flags=f"without {_both_sides('learned-pos')}"
+    ),
     "norm_order": SymbolRule(
         words="norm order", check="norm_order", key="encoder_normalize_before",
         flags=f"without {_both_sides('normalize-before')}", source="section 3.1",
@@ -117,7 +119,7 @@ SYMBOL_RULES: dict[str, SymbolRule] = {
         words="label smoothing", check="smoothing", key="label_smoothing",
         flags="--label-smoothing {0} with label_smoothed_cross_entropy", source="section 5.4",
     ),
-    "optimizer": SymbolRule(words="optimizer", flags="--optimizer adam", source="section 5.3"),
+    "optimizer": SymbolRule(words="optimizer", key="optimizer", flags="--optimizer adam", source="section 5.3"),
     "adam_beta_1": SymbolRule(
         words="Adam beta 1", key="adam_betas", flags="--adam-betas '(0.9, 0.98)'", source="section 5.3"
     ),
@@ -125,35 +127,39 @@ SYMBOL_RULES: dict[str, SymbolRule] = {
         words="Adam beta 2", key="adam_betas", flags="--adam-betas '(0.9, 0.98)'", source="section 5.3"
     ),
     "adam_epsilon": SymbolRule(words="Adam epsilon", key="adam_eps", flags="--adam-eps 1e-9", source="section 5.3"),
-    "weight_decay": SymbolRule(words="weight decay", flags="--weight-decay 0", source="the paper names none"),
-    "clip_norm": SymbolRule(words="clip norm", flags="--clip-norm {0}", source="0 is none; the paper names none"),
+    "weight_decay": SymbolRule(
+        words="weight decay", key="weight_decay", flags="--weight-decay 0", source="the paper names none"
+    ),
+    "clip_norm": SymbolRule(
+        words="clip norm", key="clip_norm", flags="--clip-norm {0}", source="0 is none; the paper names none"
+    ),
     "schedule": SymbolRule(
-        words="schedule", check="", key="lr_scheduler", flags="--lr-scheduler inverse_sqrt, its --lr and warm-up",
-        source="equation 3",
+        words="schedule", check="schedule", key="lr_scheduler", source="equation 3",
+        flags="--lr-scheduler inverse_sqrt, its --lr and warm-up",
     ),
     "warmup_steps": SymbolRule(
-        words="warm-up", check="", key="warmup_updates", flags="--warmup-updates {0}", source="section 5.3"
+        words="warm-up", check="schedule", key="warmup_updates", flags="--warmup-updates {0}", source="section 5.3"
     ),
     "peak_learning_rate": SymbolRule(
-        words="learning rate", check="", key="lr", flags="--lr {0}", tolerance=0.01,
+        words="learning rate", check="schedule", key="lr", flags="--lr {0}", tolerance=0.01,
         source="equation 3 at its peak; fairseq's 7e-4 is base's",
     ),
     "updates": SymbolRule(
-        words="updates", check="", key="max_update", flags="--max-update {0}", source="section 5.2"
+        words="updates", check="updates", key="max_update", flags="--max-update {0}", source="section 5.2"
     ),
     "tokens_per_update": SymbolRule(
-        words="positions an update", check="", key="max_tokens", tolerance=0.3, source="section 5.1",
+        words="positions an update", check="batch", key="max_tokens", tolerance=0.3, source="section 5.1",
         flags="--max-tokens x --update-freq x GPUs of about {0}",
     ),
     "precision": SymbolRule(
-        words="precision", check="", flags="nothing, if the loss is that of {0}", severity="note"
+        words="precision", check="precision", flags="nothing, if the loss is that of {0}", severity="note"
     ),
-    "beam_size": SymbolRule(words="beam", check="", flags="--beam {0}", source="section 6.1"),
+    "beam_size": SymbolRule(words="beam", check="search", flags="--beam {0}", source="section 6.1"),
     "length_penalty_alpha": SymbolRule(
-        words="length penalty", check="", flags="--lenpen {0}", source="section 6.1"
+        words="length penalty", check="search", flags="--lenpen {0}", source="section 6.1"
     ),
     "average": SymbolRule(
-        words="averaging", check="", source="section 6.1",
+        words="averaging", check="average", source="section 6.1",
         flags="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
     ),
 }  # fmt: skip
