@@ -1,16 +1,14 @@
 """Renders a paired comparison of two systems for a terminal, and as one object."""
 
-import textwrap
-
 import msgspec
 
+from aiayn.terminal import titled, wrapped
 from analysis.significance import ALPHA, PairedComparison, compare_segments
 from paper_tables.layout import format_difference, format_interval, format_value
 from paper_tables.layout_verdicts import format_p
 
 __all__ = ["NamedComparison", "PairedComparison", "compare_segments", "render_comparison"]
 
-WIDTH = 100
 WORDS_BY_METHOD = {"bootstrap": "paired bootstrap resampling", "randomisation": "approximate randomisation"}
 OF_SENTENCES = (
     "This speaks of the choice of sentences alone. What another seed would have given is not in it: train several, and "
@@ -40,8 +38,7 @@ def render_comparison(named: NamedComparison) -> str:
         interval = f"   95 % interval {format_interval(comparison.interval)}"
     title = f"{comparison.metric}: {named.testset}, {comparison.num_segments:,} segments"
     lines = [
-        title,
-        "=" * len(title),
+        *titled(title),
         f"  baseline    {named.baseline_name:<{width}}  {format_value(comparison.baseline, comparison.metric):>6}",
         f"  system      {named.system_name:<{width}}  {format_value(comparison.system, comparison.metric):>6}",
         f"  difference  {'system - baseline':<{width}}  {format_difference(comparison.difference):>6}{interval}",
@@ -51,8 +48,8 @@ def render_comparison(named: NamedComparison) -> str:
         *_own_p_lines(comparison),
         f"  {comparison.num_differing:,} of {comparison.num_segments:,} segments count unlike",
         "",
-        *_paragraph(_conclusion(comparison)),
-        *_paragraph(OF_SENTENCES),
+        *wrapped(_conclusion(comparison), "  "),
+        *wrapped(OF_SENTENCES, "  "),
         "",
         f"  signature   {comparison.signature}",
     ]
@@ -86,7 +83,3 @@ def _conclusion(comparison: PairedComparison) -> str:
         f"No difference is shown: the choice of sentences explains one as large (at {ALPHA}). That is not to say that "
         "there is none."
     )
-
-
-def _paragraph(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

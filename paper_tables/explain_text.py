@@ -4,12 +4,11 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from aiayn.terminal import WIDTH, table, titled, wrapped
 from paper_tables.explain import SEED_NOISE, Explanation, NearReplication, Reading
 from paper_tables.reference import PublishedCause, PublishedGap, counted_alike
 
-WIDTH = 100
 INDENT = "  "
-SEPARATOR = "  "
 NOT_STATED = "-"
 NO_BREAK = "\x1f"  # stands for a blank at which a line must not end
 EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later"}
@@ -20,8 +19,7 @@ def render_explanation(explanation: Explanation) -> str:
     question = explanation.question
     title = f"{question.bleu:g} {question.metric}: {question.system}, {question.language_pair}, {question.testset}"
     parts = [
-        title,
-        "=" * len(title),
+        *titled(title),
         *([*_paragraph(explanation.taken, "")] if explanation.taken else []),
         "",
         "1. How the paper's number reads in this definition",
@@ -42,31 +40,9 @@ def render_explanation(explanation: Explanation) -> str:
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Return a table; a column is as wide as its longest cell but at most as its width, beyond which cells wrap.
-
-    Columns of numbers are aligned to the right. Every row has as many cells as there are headings.
-    """
-    columns = [[heading, *cells] for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)]
-    fitted = [min(width, max(len(cell) for cell in column)) for column, width in zip(columns, widths, strict=True)]
-    is_number = [all(_is_number(cell) for cell in column[1:]) for column in columns]
-    lines = []
-    for row in (headings, ["-" * width for width in fitted], *rows):
-        wrapped = [_wrap(cell, width) for cell, width in zip(row, fitted, strict=True)]
-        for index in range(max(len(cell) for cell in wrapped)):
-            texts = [
-                _justified(cell[index] if index < len(cell) else "", width, to_right)
-                for cell, width, to_right in zip(wrapped, fitted, is_number, strict=True)
-            ]
-            lines.append((INDENT + SEPARATOR.join(texts)).rstrip())
-    return lines
-
-
-def _wrap(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
-
-
-def _justified(text: str, width: int, to_right: bool) -> str:
-    return text.rjust(width) if to_right else text.ljust(width)
+    """Return a table; cells longer than their column's width wrap, columns of numbers are aligned to the right."""
+    right = [index for index, cells in enumerate(zip(*rows, strict=True)) if all(map(_is_number, cells))]
+    return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
 
 
 def _is_number(text: str) -> bool:
@@ -74,7 +50,7 @@ def _is_number(text: str) -> bool:
 
 
 def _paragraph(text: str, indent: str = INDENT) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    return wrapped(text, indent)
 
 
 def _range(low: str, high: str) -> str:
@@ -83,16 +59,8 @@ def _range(low: str, high: str) -> str:
 
 def _sources(sources: Sequence[str]) -> list[str]:
     """Return the different sources as a numbered list, in the order of their first use."""
-    lines = []
-    for index, source in enumerate(dict.fromkeys(sources), start=1):
-        lines += textwrap.wrap(
-            source,
-            WIDTH,
-            initial_indent=f"{INDENT}[{index}] ",
-            subsequent_indent=f"{INDENT}    ",
-            break_on_hyphens=False,
-        )
-    return lines
+    numbered = enumerate(dict.fromkeys(sources), start=1)
+    return [line for index, source in numbered for line in wrapped(source, f"{INDENT}[{index}] ", f"{INDENT}    ")]
 
 
 def _source_marks(sources: Sequence[str]) -> list[str]:
@@ -144,8 +112,8 @@ def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
         )
         for gap, mark in zip(gaps, _source_marks(sources), strict=True)
     ]
-    table = aligned(("gap", "from", "to", "'from' is", "who", ""), rows, (12, 5, 5, 30, 31, 3))
-    return [*_paragraph(heading), *table, *_sources(sources)]
+    rendered = aligned(("gap", "from", "to", "'from' is", "who", ""), rows, (12, 5, 5, 30, 31, 3))
+    return [*_paragraph(heading), *rendered, *_sources(sources)]
 
 
 def _replication_lines(explanation: Explanation) -> list[str]:
@@ -200,7 +168,7 @@ def _cause_lines(explanation: Explanation) -> list[str]:
 def _one_cause(cause: PublishedCause) -> list[str]:
     label = f"{INDENT}{cause.rank:<3} {_range(cause.cost_low, cause.cost_high):<11} "
     body = " " * len(label)
-    lines = textwrap.wrap(cause.cause, WIDTH, initial_indent=label, subsequent_indent=body, break_on_hyphens=False)
+    lines = wrapped(cause.cause, label, body)
     lines += _paragraph(f"seen: {cause.evidence} [{cause.source}]", body)
     lines += _paragraph(f"check: {cause.check}", body)
     return lines + _command_lines(cause.command, body)

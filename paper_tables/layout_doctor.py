@@ -1,13 +1,12 @@
 """Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at most 100 columns."""
 
-import textwrap
 from collections.abc import Iterable, Iterator
 
+from aiayn.terminal import titled, wrapped
 from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.types import Diagnosis, Missing, Outcome
 from analysis.findings import Cost, Evidence, Finding
 
-WIDTH = 100
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
 NEXT_STEP = "What a BLEU means beside the paper's, with no run at all: `aiayn explain --bleu 26.9 --system base`."
@@ -17,18 +16,18 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are never broken."""
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
     title = f"{diagnosis.name}: is it {claim}?"
-    lines = [*_wrapped(title, "", ""), "=" * min(WIDTH, len(title)), ""]
+    lines = [*wrapped(title), titled(title)[1], ""]
     for kind, path in diagnosis.files.items():
-        lines += _wrapped(f"{kind:<14}{path}", "  ", " " * 16)
-    lines += ["", *_wrapped(headline(diagnosis), "", "")]
+        lines += wrapped(f"{kind:<14}{path}", "  ", " " * 16)
+    lines += ["", *wrapped(headline(diagnosis))]
     if diagnosis.missing is not None:
-        lines += _wrapped(words_of_missing(diagnosis.missing), "", "")
+        lines += wrapped(words_of_missing(diagnosis.missing))
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += ["", *_finding_lines(number, finding)]
     lines += ["", "Checks, in the order of the ranked causes", ""]
     for outcome in diagnosis.outcomes:
         lines += _outcome_lines(outcome)
-    return "\n".join([*lines, "", *_wrapped(NEXT_STEP, "", ""), ""])
+    return "\n".join([*lines, "", *wrapped(NEXT_STEP), ""])
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -60,7 +59,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
-    yield from _wrapped(f"{number}. {finding.title}", "", "   ")
+    yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
     for evidence in finding.evidence:
         if place_of(evidence) != shown_place:
@@ -105,15 +104,8 @@ def _outcome_lines(outcome: Outcome) -> Iterator[str]:
         mark, text = "-", f"not checked: {outcome.missing}"
     else:
         mark, text = "ok", outcome.seen
-    yield from _wrapped(f"{mark:<7}{words:<{CHECK_COLUMN - 9}}{text}", "  ", " " * CHECK_COLUMN)
+    yield from wrapped(f"{mark:<7}{words:<{CHECK_COLUMN - 9}}{text}", "  ", " " * CHECK_COLUMN)
 
 
 def _labelled(label: str, text: str) -> Iterable[str]:
-    return _wrapped(f"{label:<{LABEL}}{text}", "   ", " " * (LABEL + 3))
-
-
-def _wrapped(text: str, first_indent: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first_indent, subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False, drop_whitespace=True, replace_whitespace=False,
-    )  # fmt: skip
+    return wrapped(f"{label:<{LABEL}}{text}", "   ", " " * (LABEL + 3))

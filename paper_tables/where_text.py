@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from aiayn.terminal import table, titled
 from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import format_value
 from paper_tables.where_cells import NamedCell
@@ -16,8 +17,7 @@ def render_trace(trace: CellTrace) -> str:
     cell = trace.cell
     title = f"{cell.name}, scale {trace.scale}"
     lines = [
-        title,
-        "=" * len(title),
+        *titled(title),
         _labelled("printed", _printed(cell)),
         _labelled("definition", cell.metric),
         _labelled("ours", f"{trace.corpus}, {cell.system}, {cell.average}, {trace.testset}"),
@@ -28,17 +28,13 @@ def render_trace(trace: CellTrace) -> str:
         )
     for seed in trace.seeds:
         lines += ["", *_seed_lines(trace, seed)]
-    lines += ["", "To repeat", "---------", *_repeat_lines(trace)]
+    lines += ["", *titled("To repeat", "-"), *_repeat_lines(trace)]
     return "\n".join(lines) + "\n"
 
 
 def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
     """Return a line a cell: its name, what is printed there, and the definition."""
-    width = max(len(name) for name in cell_by_name)
-    printed_width = max(len(_printed(cell)) for cell in cell_by_name.values())
-    return "".join(
-        f"{name:<{width}}  {_printed(cell):<{printed_width}}  {cell.metric}\n" for name, cell in cell_by_name.items()
-    )
+    return "\n".join([*table([(name, _printed(cell), cell.metric) for name, cell in cell_by_name.items()]), ""])
 
 
 def _printed(cell: NamedCell) -> str:
@@ -57,7 +53,7 @@ def _indented(text: str) -> str:
 def _seed_lines(trace: CellTrace, seed: SeedTrace) -> Iterable[str]:
     value = "no value" if seed.value is None else format_value(seed.value, trace.cell.metric)
     heading = f"Seed {seed.seed}: {value}, {seed.status}"
-    yield from (heading, "-" * len(heading), _labelled("run", seed.run or "none yet"))
+    yield from (*titled(heading, "-"), _labelled("run", seed.run or "none yet"))
     if seed.signature:
         yield _labelled("signature", seed.signature)
     for attempt in seed.attempts:

@@ -12,10 +12,11 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.describe import PRINTED_COST_BY_SYSTEM, Difference, describe_system, paper_counterpart, system_names
-from aiayn.describe_text import WIDTH, format_setting, render_description
+from aiayn.describe_text import format_setting, render_description
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.errors import UsageError
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
+from aiayn.terminal import WIDTH
 from paper_tables.published import read_table
 from tests.records_factory import Site, make_site
 

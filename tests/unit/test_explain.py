@@ -13,6 +13,7 @@ import pytest
 
 from aiayn.__main__ import SUMMARY_BY_VERB, build_parser, main
 from aiayn.errors import UsageError
+from aiayn.terminal import WIDTH
 from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_TESTSET_BY_ROLE
 from paper_tables.explain import (
     CORPUS_BY_LANGUAGE_PAIR,
@@ -21,7 +22,7 @@ from paper_tables.explain import (
     Explanation,
     explain,
 )
-from paper_tables.explain_text import WIDTH, aligned, render_explanation
+from paper_tables.explain_text import aligned, render_explanation
 from paper_tables.published import PUBLISHED_FOLDER
 from paper_tables.reference import SCORE_METRICS, read_causes
 
@@ -263,7 +264,7 @@ def test_the_printed_number_is_never_shown_without_its_definition() -> None:
 def test_columns_are_aligned_and_long_cells_wrapped() -> None:
     assert aligned(("n", "words"), [("1.5", "one two"), ("12", "three")], (5, 5)) == [
         "    n  words",
-        "  ---  -----",
+        "  ----------",
         "  1.5  one",
         "       two",
         "   12  three",

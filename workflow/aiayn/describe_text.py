@@ -1,7 +1,7 @@
 """Renders a system's description for a terminal: aligned, at most 100 columns wide but for long paths."""
 
+import itertools
 import shlex
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +10,10 @@ import msgspec
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.describe import PAPER_SCALE, Difference, SystemDescription
 from aiayn.hardware import NUM_PAPER_GPUS, PAPER_GPU
+from aiayn.terminal import WIDTH, table, wrapped
 
-WIDTH = 100
 INDENT = "  "
 NUM_COLUMNS = 2
-GAP = 4  # blanks between columns
 UNREAD, DIFFERENT = "-", "*"
 
 
@@ -58,12 +57,8 @@ def _difference_lines(found: SystemDescription) -> list[str]:
 def _differences_of(heading: str, differences: Sequence[Difference]) -> list[str]:
     if not differences:
         return [f"{heading}: nothing"]
-    rows = [(one.key, format_setting(one.value), format_setting(one.other)) for one in differences]
-    widths = [max(len(row[index]) for row in rows) for index in range(2)]
-    return [
-        heading,
-        *(f"{INDENT}{key:<{widths[0]}}  {value:<{widths[1]}}  instead of {other}" for key, value, other in rows),
-    ]
+    rows = [(one.key, format_setting(one.value), f"instead of {format_setting(one.other)}") for one in differences]
+    return [heading, *table(rows, indent=INDENT)]
 
 
 def _spec_lines(values: dict[str, Any], found: SystemDescription) -> list[str]:
@@ -73,16 +68,8 @@ def _spec_lines(values: dict[str, Any], found: SystemDescription) -> list[str]:
     entries = [(f"{marks[key]} {key}", format_setting(value)) for key, value in values.items()]
     height = -(-len(entries) // NUM_COLUMNS)
     columns = [entries[start : start + height] for start in range(0, len(entries), height)]
-    widths = [tuple(max(len(entry[index]) for entry in column) for index in range(2)) for column in columns]
-    lines = []
-    for row_index in range(height):
-        cells = [
-            f"{column[row_index][0]:<{width[0]}}  {column[row_index][1]:<{width[1]}}"
-            for column, width in zip(columns, widths, strict=True)
-            if row_index < len(column)
-        ]
-        lines.append((" " * GAP).join(cells).rstrip())
-    return lines
+    rows = itertools.zip_longest(*columns, fillvalue=("", ""))
+    return table([(*first, "", *second) for first, second in rows])
 
 
 def _legend(found: SystemDescription) -> list[str]:
@@ -95,12 +82,6 @@ def _legend(found: SystemDescription) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return lines of name, right-aligned value and remark."""
-    widths = [max(len(row[index]) for row in rows) for index in range(2)]
-    return [f"{INDENT}{name:<{widths[0]}}  {value:>{widths[1]}}  {remark}".rstrip() for name, value, remark in rows]
-
-
 def _size_lines(found: SystemDescription) -> list[str]:
     dictionaries = "one vocabulary" if found.is_joint else "either vocabulary"
     rows = [
@@ -109,7 +90,7 @@ def _size_lines(found: SystemDescription) -> list[str]:
         ("operations a target token", _power_of_ten(found.flops_per_token, 2),
          f"forward and backward, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"),
     ]  # fmt: skip
-    return ["Size", *_aligned(rows)]
+    return ["Size", *table(rows, right=[1], indent=INDENT)]
 
 
 def _cost_lines(found: SystemDescription) -> list[str]:
@@ -133,7 +114,10 @@ def _cost_lines(found: SystemDescription) -> list[str]:
             ("the paper's time", _time(cost.printed_hours), "section 5.2"),
             ("the paper's cost", cost.printed_flops, "Table 2, one cell for both languages"),
         ]
-    return [f"Whole training on the paper's {NUM_PAPER_GPUS} {PAPER_GPU}, predicted", *_aligned(rows)]
+    return [
+        f"Whole training on the paper's {NUM_PAPER_GPUS} {PAPER_GPU}, predicted",
+        *table(rows, right=[1], indent=INDENT),
+    ]
 
 
 def _power_of_ten(value: float, decimals: int = 1) -> str:
@@ -149,8 +133,7 @@ def _time(hours: float) -> str:
 def _command_lines(found: SystemDescription) -> list[str]:
     """Return the command line, to be pasted: a flag and its value never part."""
     if not found.command:
-        reason = textwrap.wrap(found.refusal, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
-        return ["No fairseq-train command line", *reason]
+        return ["No fairseq-train command line", *wrapped(found.refusal, INDENT)]
     groups: list[list[str]] = []
     for word in found.command:
         if word.startswith("--") or len(groups) <= 1:

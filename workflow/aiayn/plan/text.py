@@ -1,6 +1,5 @@
 """Renders a plan for a terminal: a row a system, the precisions side by side, and every assumption with its source."""
 
-import textwrap
 from collections.abc import Sequence, Set
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
@@ -15,9 +14,9 @@ from aiayn.plan.history import total_actual
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
 from aiayn.plan.speed import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
+from aiayn.terminal import table, titled, wrapped
 from aiayn.training_spec import PRECISIONS
 
-WIDTH = 100
 UNKNOWN = "-"
 MARK_BY_BASIS = {"measured": " m", "fraction": " f"}
 NUM_LABELS = 2  # columns that are words
@@ -39,13 +38,9 @@ def render_plan(plan: Plan) -> str:
         rows = [row[:-NUM_ACTUAL] for row in rows]
     if not plan.machine.gpu:
         rows = [(*row[:MONEY_COLUMN], *row[MONEY_COLUMN + 1 :]) for row in rows]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH + 2 else " "
-    lines = [_aligned(row, widths, gap) for row in rows]
-    rule = "-" * max(len(line) for line in lines)
-    lines = [*lines[: len(headings)], rule, *lines[len(headings) : -1], rule, lines[-1]]
+    lines = table(rows, right=range(NUM_LABELS, len(rows[0])), num_headings=len(headings), num_totals=1)
     parts = [
-        [title, "=" * len(title)], lines, _precision_lines(plan), _summary_lines(plan), _assumption_lines(plan),
+        titled(title), lines, _precision_lines(plan), _summary_lines(plan), _assumption_lines(plan),
         _warning_lines(plan),
     ]  # fmt: skip
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -64,14 +59,6 @@ def _headings(machine: Machine) -> list[tuple[str, ...]]:
 def _memory_bytes(one: PlannedTraining, plan: Plan) -> int:
     """Return the memory of a GPU, or of a node without GPUs."""
     return one.device_memory_bytes if plan.machine.gpu else one.node_memory_bytes
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], gap: str) -> str:
-    cells = [
-        text.ljust(width) if index < NUM_LABELS else text.rjust(width)
-        for index, (text, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return gap.join(cells).rstrip()
 
 
 def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
@@ -167,9 +154,7 @@ def _precision_lines(plan: Plan) -> list[str]:
     for name, cells in sums if plan.machine.gpu else sums[:2]:
         are_known = [not one.refusal for one in plan.precisions]
         rows.append((name, *(cell if is_known else UNKNOWN for cell, is_known in zip(cells, are_known, strict=True))))
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
-    return [lines[0], "-" * len(lines[0]), *lines[1:], *_precision_words(plan)]
+    return [*table(rows, right=range(1, len(rows[0])), num_headings=1), *_precision_words(plan)]
 
 
 def _precision_words(plan: Plan) -> list[str]:
@@ -179,7 +164,7 @@ def _precision_words(plan: Plan) -> list[str]:
     missing = [one.precision for one in plan.precisions if one.refusal]
     if missing:
         text += f" A dash: {_device(plan)} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
-    return textwrap.wrap(text, WIDTH)
+    return wrapped(text)
 
 
 def _device(plan: Plan) -> str:
@@ -215,12 +200,7 @@ def _summary_lines(plan: Plan) -> list[str]:
     if plan.machine.gpu:
         node_bytes = max((one.node_memory_bytes for one in plan.trainings), default=0)
         entries.append(("memory of a node", f"{_gigabytes(node_bytes)} GB at most, beside its GPUs'"))
-    return [line for name, text in entries for line in _wrapped(name, text)]
-
-
-def _wrapped(name: str, text: str) -> list[str]:
-    indent = 18
-    return textwrap.wrap(text, WIDTH, initial_indent=f"{name:<{indent}}", subsequent_indent=" " * indent)
+    return [line for name, text in entries for line in wrapped(text, f"{name:<18}", " " * 18)]
 
 
 def _assumption_lines(plan: Plan) -> list[str]:
@@ -250,11 +230,7 @@ def _assumption_lines(plan: Plan) -> list[str]:
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
-    return [
-        line
-        for text in texts
-        for line in textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
-    ]
+    return [line for text in texts for line in wrapped(text, "- ", "  ")]
 
 
 def _basis_texts(plan: Plan) -> dict[str, str]:

@@ -1,0 +1,56 @@
+"""Text for a terminal, at most WIDTH columns wide: tables by tabulate, paragraphs by textwrap."""
+
+import textwrap
+from collections.abc import Collection, Sequence
+
+from tabulate import DataRow, TableFormat, tabulate
+
+WIDTH = 100
+CLOSE = TableFormat(None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None)  # of cells of one line
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Collection[int] = (),
+    widths: Sequence[int] | None = None,
+    num_headings: int = 0,
+    num_totals: int = 0,
+    indent: str = "",
+) -> list[str]:
+    """Return rows as aligned lines; headings and totals among them have a rule below and above.
+
+    Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped. Without
+    widths, columns that would not fit otherwise stand closer.
+    """
+    alignments = ["right" if index in right else "left" for index in range(len(rows[0]) if rows else 0)]
+    lines: list[str] = []
+    for form in ("plain", CLOSE):
+        text = tabulate(
+            rows, tablefmt=form, colalign=alignments, maxcolwidths=widths, disable_numparse=True,
+            preserve_whitespace=True, break_on_hyphens=False,
+        )  # fmt: skip
+        lines = [f"{indent}{line}".rstrip() for line in text.split("\n")]
+        if widths or max(map(len, lines)) <= WIDTH:
+            break
+    rule = indent + "-" * (max(map(len, lines)) - len(indent))
+    for place, number in ((len(lines) - num_totals, num_totals), (num_headings, num_headings)):
+        if number:
+            lines.insert(place, rule)
+    return lines
+
+
+def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
+    """Return a paragraph; `first` stands before its first line, `then` (the same, if not given) before the others.
+
+    Words and paths are never broken.
+    """
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=first if then is None else then, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def titled(title: str, mark: str = "=") -> list[str]:
+    """Return a title and the line below it."""
+    return [title, mark * min(WIDTH, len(title))]
