@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,7 +17,7 @@ from aiayn.errors import TableError
 from aiayn.spec import read_system
 from analysis.doctor.causes import PLACE_BY_CHECK
 from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
-from analysis.doctor.types import Diagnosis, Missing, Outcome
+from analysis.doctor.types import Answer, Diagnosis, Missing
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
 from paper_tables.csv_rows import read_rows
@@ -87,7 +87,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return low * (1 - 1e-9) <= amount <= high * (1 + 1e-9)
 
 
-class _Known(NamedTuple):
+class _Known(msgspec.Struct, frozen=True):
     """The published cost of a finding: bounds in BLEU, positive if it lowers; `high` infinite for `all`."""
 
     low: float
@@ -319,7 +319,7 @@ def _zero(known: _Known | None) -> Cost:
     )
 
 
-def _seen(outcome: Outcome, harmless: Sequence[Finding]) -> Outcome:
+def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
     """Return an outcome whose differences cost nothing: seen, with the published runs that say so."""
     words = [
         f"{one.evidence[0].what} {one.evidence[0].found}, expected {one.evidence[0].expected}: costs nothing in "
@@ -327,7 +327,7 @@ def _seen(outcome: Outcome, harmless: Sequence[Finding]) -> Outcome:
         for one in harmless
         if one.check == outcome.check
     ]
-    return Outcome(check=outcome.check, seen="; ".join(words))
+    return Answer(check=outcome.check, seen="; ".join(words))
 
 
 def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing | None) -> list[Finding]:

@@ -122,7 +122,7 @@ def diagnose_commands(
     for place, trial in enumerate(trials):
         bleus = [one for one in bleus_by_trial[place] if place == 0 or one.line >= trial.line]
         settings = settings_of(trial, str(path), bleus)
-        settings = settings._replace(metric=metric or settings.metric)
+        settings = msgspec.structs.replace(settings, metric=metric or settings.metric)
         if trial.training is None and all(command.program != "generate" for command in trial.others):
             continue
         taken = corpus_of(trial)

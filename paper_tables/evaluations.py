@@ -10,13 +10,12 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
-from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, train_record
+from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, num_averaged, train_record
 from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ScaleSpec, SystemSpec, overridden, read_corpus, read_system
 from paper_tables.published import (
     RepeatedRun,
     evaluations_of,
     is_asked_for,
-    num_averaged,
     read_replications,
     read_sentences,
     run_of,

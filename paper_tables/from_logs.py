@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from aiayn.hardware import read_hardware
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
@@ -120,7 +122,7 @@ def _read_folders(folders: Sequence[Path], cache_folder: Path | None) -> _Read:
         read = read_folder(folder, cache_folder, paths=listing.log_paths)
         prefix = "" if len(folders) == 1 else f"{folder.as_posix()}/"
         file_by_path |= {f"{prefix}{path}": log_file for path, log_file in read.items()}
-        left_out += [one._replace(path=f"{prefix}{one.path}") for one in listing.left_out]
+        left_out += [msgspec.structs.replace(one, path=f"{prefix}{one.path}") for one in listing.left_out]
     root = folders[0] if len(folders) == 1 else Path()
     ordered = {scale: results_folders_by_scale[scale] for scale in SCALES if scale in results_folders_by_scale}
     return _Read(root, file_by_path, ordered, left_out)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from aiayn.terminal import titled, wrapped
 from analysis.doctor.causes import CAUSE_BY_CHECK
-from analysis.doctor.types import Diagnosis, Missing, Outcome
+from analysis.doctor.types import Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
 
 LABEL = 11  # columns of the labels of a finding
@@ -96,7 +96,7 @@ def amount_of(cost: Cost) -> str:
     return f"{'adds ' if is_gain else ''}{amount}"
 
 
-def _outcome_lines(outcome: Outcome) -> Iterator[str]:
+def _outcome_lines(outcome: Answer) -> Iterator[str]:
     words = CAUSE_BY_CHECK[outcome.check].words
     if outcome.findings:
         mark, text = "FOUND", "; ".join(finding.title for finding in outcome.findings)

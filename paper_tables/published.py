@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aiayn.errors import TableError
+from aiayn.paths import num_averaged
 from paper_tables.csv_rows import read_rows
 from paper_tables.published_rows import (
     COLUMNS_BY_TABLE,
@@ -50,7 +51,6 @@ __all__ = [
     "find_printed",
     "is_asked_for",
     "largest_average",
-    "num_averaged",
     "printed_number",
     "printed_values",
     "read_cells",
@@ -250,11 +250,6 @@ def largest_average(language_pair: str, system: str) -> int:
         TableError: no printed number asks for this system in this language pair.
     """
     return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
-
-
-def num_averaged(average: str) -> int:
-    """Return the number of checkpoints in the name of an average: 20 for `last20`."""
-    return int(average.removeprefix("last"))
 
 
 @functools.cache  # the Snakefile asks for every training; the files do not change under it

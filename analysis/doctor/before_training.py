@@ -6,10 +6,11 @@ one table of costs serves both. Settings of another toolkit can be compared too:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from aiayn.paths import num_averaged
 from aiayn.spec import TrainingSpec, read_system
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_training import (
@@ -43,7 +44,7 @@ _WORDS = {
 _ALL_SHARED, _DECODER_SHARED, _NONE_SHARED = "all three one matrix", "decoder and output", "none shared"
 
 
-class Settings(NamedTuple):
+class Settings(msgspec.Struct, frozen=True):
     """What a training and its evaluation are to be; None or '' where nothing says so.
 
     `target_tokens_per_update` are real tokens of all GPUs; `tokens_words` how they come about. `bleu` (percent, in the
@@ -73,7 +74,7 @@ class Settings(NamedTuple):
     bleus: tuple[PastedBleu, ...] = ()
 
 
-class Trial(NamedTuple):
+class Trial(msgspec.Struct, frozen=True):
     """A training of a file with the averaging, generation and scoring that follow it; either may be absent."""
 
     training: FairseqCommand | None
@@ -98,7 +99,7 @@ def trials_of(commands: Sequence[FairseqCommand]) -> list[Trial]:
     return [Trial(training, tuple(others)) for training, others in trials]
 
 
-class Corpus(NamedTuple):
+class Corpus(msgspec.Struct, frozen=True):
     """What a trial is of: `name` is a corpus of ours, `iwslt14_de_en` or `other`; `said_by` are the words that say so.
 
     Where nothing says it, the corpus of the pair that is named, or of En-De, is taken: `is_told` is false.
@@ -181,14 +182,15 @@ def settings_of(trial: Trial, path: str, bleus: Sequence[PastedBleu]) -> Setting
             settings = _with_generation(settings, command)
         elif command.program == "score" and settings.metric != "bleu_tok_compound_split":
             # of several definitions the paper's counts
-            settings = settings._replace(metric=_metric_of_scorer(command))
+            settings = replace(settings, metric=_metric_of_scorer(command))
             settings = _with_lines(settings, command, "scoring")
     is_split = settings.metric == "bleu_tok_compound_split"
     reported = [one for one in bleus if not (is_split and one.metric.startswith("bleu_sacre"))]
     if reported:
         last = reported[-1]
         is_named = last.metric.startswith("bleu_sacre")  # sacreBLEU signs its lines, others do not
-        settings = settings._replace(
+        settings = replace(
+            settings,
             metric=last.metric if is_named else settings.metric or last.metric,
             bleu=last.value,
             length_ratio=last.ratio,
@@ -210,7 +212,8 @@ def _with_training(settings: Settings, command: FairseqCommand) -> Settings:
     lines = {symbol: command.line_by_key.get(rule.key, command.line) for symbol, rule in SYMBOL_RULES.items()}
     epochs = arguments.get("max_epoch")
     has_updates = isinstance(arguments.get("max_update"), int) and arguments["max_update"]
-    return settings._replace(
+    return replace(
+        settings,
         symbols=symbols,
         line_by_symbol=lines | {"": command.line},
         target_tokens_per_update=tokens,
@@ -239,7 +242,7 @@ def tokens_per_update(command: FairseqCommand) -> tuple[float | None, str]:
 
 
 def _with_lines(settings: Settings, command: FairseqCommand, *symbols: str) -> Settings:
-    return settings._replace(line_by_symbol={**settings.line_by_symbol} | dict.fromkeys(symbols, command.line))
+    return replace(settings, line_by_symbol={**settings.line_by_symbol} | dict.fromkeys(symbols, command.line))
 
 
 def _with_averaging(settings: Settings, command: FairseqCommand) -> Settings:
@@ -247,8 +250,8 @@ def _with_averaging(settings: Settings, command: FairseqCommand) -> Settings:
     for key in ("num_update_checkpoints", "num_epoch_checkpoints"):
         number = command.arguments.get(key)
         if isinstance(number, int):
-            return settings._replace(average=number, average_words=f"last {number} ({key.split('_')[1]}s)")
-    return settings._replace(average_words="a list of checkpoints")
+            return replace(settings, average=number, average_words=f"last {number} ({key.split('_')[1]}s)")
+    return replace(settings, average_words="a list of checkpoints")
 
 
 def _with_generation(settings: Settings, command: FairseqCommand) -> Settings:
@@ -260,9 +263,9 @@ def _with_generation(settings: Settings, command: FairseqCommand) -> Settings:
     if not settings.average_words and path:
         if re.search(r"ave?ra?ge?|avg", path.lower()):
             number = re.search(r"(?:avg|average)[-_.]?(\d+)", path.lower())
-            settings = settings._replace(average=int(number[1]) if number else None, average_words=path)
+            settings = replace(settings, average=int(number[1]) if number else None, average_words=path)
         elif "checkpoint" in path.lower() and ":" not in path:
-            settings = settings._replace(average=1, average_words=path.rsplit("/", 1)[-1])
+            settings = replace(settings, average=1, average_words=path.rsplit("/", 1)[-1])
     alpha = arguments.get("lenpen")
     limit = (arguments.get("max_len_a"), arguments.get("max_len_b"))
     pieces = arguments.get("post_process") is None and arguments.get("scoring") != "none"
@@ -270,7 +273,8 @@ def _with_generation(settings: Settings, command: FairseqCommand) -> Settings:
         "bleu_sacre_13a" if arguments.get("sacrebleu") or arguments.get("scoring") == "sacrebleu" else "bleu_fairseq"
     )
     beam = arguments.get("beam")
-    return settings._replace(
+    return replace(
+        settings,
         beam_size=beam if isinstance(beam, int) else None,
         length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
         length_limit=f"{limit[0]} x source + {limit[1]}" if None not in limit else "",
@@ -400,7 +404,7 @@ def _update_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
 
 def _evaluation_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
     """Yield what averaging, search and scoring have otherwise, and what a reported BLEU line shows."""
-    asked = sorted(int(name.removeprefix("last")) for name in claim.averages_by_role.get("test", ()))
+    asked = sorted(num_averaged(name) for name in claim.averages_by_role.get("test", ()))
     if settings.average is not None and asked and settings.average not in asked:
         here = settings.average_words or f"last {settings.average}"
         fix = f"average_checkpoints.py --num-update-checkpoints {asked[-1]}"
@@ -492,5 +496,5 @@ def _gpus_needed(trial: Trial) -> str:
     command = trial.training
     if command is None:
         return ""
-    tokens, _ = tokens_per_update(msgspec.structs.replace(command, num_gpus=1))
+    tokens, _ = tokens_per_update(replace(command, num_gpus=1))
     return "" if not tokens else f": about {max(1, round(PAPER_TOKENS_PER_UPDATE / tokens))} GPUs of these batches"

@@ -4,10 +4,10 @@
 size was seen to cost stands in published/costs.csv, under that rank.
 """
 
-from typing import NamedTuple
+import msgspec
 
 
-class Cause(NamedTuple):
+class Cause(msgspec.Struct, frozen=True):
     """A check: its key, what it is about, and the published rank of its cause."""
 
     check: str

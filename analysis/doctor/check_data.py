@@ -8,7 +8,7 @@ from aiayn.spec import ShippedSource
 from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
 from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Case, Outcome
+from analysis.doctor.types import Answer, Case
 from analysis.findings import Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, PAIRS_TOLERANCE, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
@@ -50,7 +50,7 @@ def fact(path: object, what: str, found_value: object, expected: object, line: i
     return Evidence(path=str(path), line=line, what=what, found=str(found_value), expected=str(expected))
 
 
-def check_data(case: Case) -> Outcome:
+def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
     wrong = list(_wrong_counts(case))
     if wrong:
@@ -58,11 +58,11 @@ def check_data(case: Case) -> Outcome:
         is_other_text = any(one.what in ("training pairs", "dev pairs") for one in wrong)
         rank = None if is_other_text else ""  # the published cost is of another selection of WMT's text
         finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank)
-        return Outcome(check="data", findings=(finding,))
+        return Answer(check="data", findings=(finding,))
     counts = _counts(case)
     if not counts:
-        return Outcome(check="data", missing=f"{NO_DATA}, and no log that counts its pairs")
-    return Outcome(check="data", seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
+        return Answer(check="data", missing=f"{NO_DATA}, and no log that counts its pairs")
+    return Answer(check="data", seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
 
 
 def _counts(case: Case) -> dict[str, int]:
@@ -103,10 +103,10 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
             yield fact(where, "training pairs", f"{num_pairs:,}", f"{made:,}, as the corpus file says")
 
 
-def check_vocabulary(case: Case) -> Outcome:
+def check_vocabulary(case: Case) -> Answer:
     """See that the dictionary is joint where the corpus says so, has its size, and holds the text and its ends."""
     if case.data is None and (case.trained is None or len(case.trained.log.vocabulary_sizes) < 2):
-        return Outcome(check="vocabulary", missing=f"{NO_DATA}, and no log that counts its symbols")
+        return Answer(check="vocabulary", missing=f"{NO_DATA}, and no log that counts its symbols")
     wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
     sizes = _sizes(case)
     if not wrong:
@@ -114,7 +114,7 @@ def check_vocabulary(case: Case) -> Outcome:
         words = (
             "one dictionary" if is_joint else "two dictionaries, as claimed" if case.data else "sizes of dictionaries"
         )
-        return Outcome(
+        return Answer(
             check="vocabulary", seen=f"{words} of {' and '.join(f'{size:,}' for size in sorted(set(sizes)))} symbols"
         )
     kinds = {one.what for one in wrong}
@@ -125,7 +125,7 @@ def check_vocabulary(case: Case) -> Outcome:
         None if UNENDED in kinds else ""
     )  # what was published is the cost of a vocabulary without its special symbols
     fix = "learn one vocabulary on both languages (corpus file: `subword: joint: true`; fairseq: --joined-dictionary)"
-    return Outcome(check="vocabulary", findings=(found("vocabulary", title, wrong, fix, rank=rank),))
+    return Answer(check="vocabulary", findings=(found("vocabulary", title, wrong, fix, rank=rank),))
 
 
 def _sizes(case: Case) -> list[int]:
@@ -178,19 +178,19 @@ def _not_of_text(data: DataBin) -> Iterator[Evidence]:
             yield fact(side.path, "symbols that are <unk>", f"{unknown_share:.1%}", f"at most {MAX_UNKNOWN_SHARE:.0%}")
 
 
-def check_alignment(case: Case) -> Outcome:
+def check_alignment(case: Case) -> Answer:
     """Estimate which share of the training pairs is misaligned, from their symbols alone."""
     if case.data is None:
-        return Outcome(check="alignment", missing=NO_DATA)
+        return Answer(check="alignment", missing=NO_DATA)
     sides = [case.data.side_by_place["train", role] for role in ("source", "target")]
     estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(ALIGNMENT_SEED))
     if estimate is None:
-        return Outcome(check="alignment", missing=f"{len(sides[0]):,} training pairs are too few for an estimate")
+        return Answer(check="alignment", missing=f"{len(sides[0]):,} training pairs are too few for an estimate")
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
         rate = detection_rate(estimate.num_compared, PLANTED_SHARE)
-        return Outcome(
+        return Answer(
             check="alignment",
             seen=f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}",
         )
@@ -202,4 +202,4 @@ def check_alignment(case: Case) -> Outcome:
     )
     fix = "compare both sides line by line where they were last written: a filter or a sort that touched one side alone"
     title = f"About {estimate.misaligned_share:.0%} of the training pairs are misaligned"
-    return Outcome(check="alignment", findings=(found("alignment", title, [evidence], fix),))
+    return Answer(check="alignment", findings=(found("alignment", title, [evidence], fix),))

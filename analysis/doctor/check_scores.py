@@ -10,7 +10,7 @@ from aiayn.system_output import Form, Share, form_of, joined
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
-from analysis.doctor.types import Case, Outcome, Reported, Scorer, Translation
+from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
 
@@ -28,11 +28,11 @@ MIN_LANGUAGE = 0.3  # of the references' share of frequent words; another langua
 SCORE_AGAIN = "score again, every definition side by side: `aiayn score --hypotheses FILE --testset NAME`"
 
 
-def check_pieces(case: Case) -> Outcome:
+def check_pieces(case: Case) -> Answer:
     """See that translations are lines as the references are: no pieces, tokens, escapes, unknown words, or source."""
     given = [one for one in case.translations if one.lines]
     if not given:
-        return Outcome(check="pieces", missing=NO_TRANSLATIONS)
+        return Answer(check="pieces", missing=NO_TRANSLATIONS)
     findings = []
     for one in given:
         wrong_by_title = {
@@ -52,9 +52,9 @@ def check_pieces(case: Case) -> Outcome:
         findings += _not_translated(case, one)
     if findings:
         one_each = {finding.title: finding for finding in reversed(findings)}
-        return Outcome(check="pieces", findings=tuple(reversed(one_each.values())))
+        return Answer(check="pieces", findings=tuple(reversed(one_each.values())))
     files = ", ".join(f"{len(one.lines):,} lines of {one.testset}" for one in given)
-    return Outcome(check="pieces", seen=f"{files}: no marks of pieces, no more tokens apart than in the references")
+    return Answer(check="pieces", seen=f"{files}: no marks of pieces, no more tokens apart than in the references")
 
 
 def _marks(one: Translation) -> Iterator[Evidence]:
@@ -185,29 +185,29 @@ def _source_lines(case: Case, one: Translation) -> Sequence[str] | None:
     return [" ".join(data.pieces(one.split, "source", index)) for index in range(num_lines)]
 
 
-def check_reference_order(case: Case) -> Outcome:
+def check_reference_order(case: Case) -> Answer:
     """See that the references are the data-bin's, line by line; without one, that they fit their translations."""
     scored = [one for one in case.translations if one.references is not None and one.lines]
     if not scored:
-        return Outcome(check="reference_order", missing="no references were given")
+        return Answer(check="reference_order", missing="no references were given")
     seen = []
     for one in scored:
         references = one.references or ()
         if len(references) != len(one.lines):
             wrong = fact(one.references_path, "lines", len(references), f"{len(one.lines)}, as {one.path}")
-            return Outcome(check="reference_order", findings=(_other_references(one, wrong),))
+            return Answer(check="reference_order", findings=(_other_references(one, wrong),))
         read = plain(one, case.claim.corpus)
-        one = one._replace(lines=read.lines, references=read.references)  # noqa: PLW2901 - from here on as it can be read
+        one = msgspec.structs.replace(one, lines=read.lines, references=read.references)  # noqa: PLW2901 - from here on as it can be read
         references = read.references or ()
         known = _known_references(case, one)
         finding = _against_known(one, known, case.scorer) if known else None
         if finding is None and not known:
             finding = _against_translations(one, references)
         if finding is not None:
-            return Outcome(check="reference_order", findings=(finding,))
+            return Answer(check="reference_order", findings=(finding,))
         where = "the data-bin's, line by line" if known else "fit their translations"
         seen.append(f"{one.testset}: {where}")
-    return Outcome(check="reference_order", seen="; ".join(seen))
+    return Answer(check="reference_order", seen="; ".join(seen))
 
 
 def _known_references(case: Case, one: Translation) -> list[str] | None:
@@ -256,11 +256,11 @@ def _against_translations(one: Translation, references: Sequence[str]) -> Findin
     return found("reference_order", "Translations and references stand in unlike orders", [evidence], fix)
 
 
-def check_definition(case: Case) -> Outcome:
+def check_definition(case: Case) -> Answer:
     """See that each reported score is what its name says, by signature and by scoring anew, and that case is kept."""
     given = [one for one in case.translations if one.lines]
     if not given:
-        return Outcome(check="definition", missing=NO_TRANSLATIONS)
+        return Answer(check="definition", missing=NO_TRANSLATIONS)
     seen = []
     for one in given:
         lower = list(_lower_cased(case, one))
@@ -269,12 +269,12 @@ def check_definition(case: Case) -> Outcome:
             values = case.scorer(one.lines, one.references)
         wrong = [*lower, *(item for score in one.reported for item in _not_as_named(score, values))]
         if wrong:
-            return Outcome(check="definition", findings=(_case_or_name(case, one, lower, wrong, values),))
+            return Answer(check="definition", findings=(_case_or_name(case, one, lower, wrong, values),))
         if one.reported and values:
             names = ", ".join(dict.fromkeys(score.metric for score in one.reported))
             seen.append(f"{one.testset}: {len(one.reported)} scores are what their names say, scored anew ({names})")
     missing = "" if seen else "no reported scores with references to score anew"
-    return Outcome(check="definition", seen="; ".join(seen), missing=missing)
+    return Answer(check="definition", seen="; ".join(seen), missing=missing)
 
 
 def _case_or_name(
@@ -344,10 +344,10 @@ def _case_cost(case: Case, one: Translation, values: dict[str, float], *, is_los
     return ()
 
 
-def check_testset(case: Case) -> Outcome:
+def check_testset(case: Case) -> Answer:
     """Compare the number of translations with the test set's."""
     if not case.translations:
-        return Outcome(check="testset", missing=NO_TRANSLATIONS)
+        return Answer(check="testset", missing=NO_TRANSLATIONS)
     wrong, seen = [], []
     for one in case.translations:
         expected: int | None = None
@@ -362,6 +362,6 @@ def check_testset(case: Case) -> Outcome:
             seen.append(f"{one.testset}: {expected:,} lines")
     if wrong:
         fix = "translate the full test set; 2,737 lines are the filtered newstest2014 that sacreBLEU calls wmt14"
-        return Outcome(check="testset", findings=(found("testset", "Another test set", wrong, fix),))
+        return Answer(check="testset", findings=(found("testset", "Another test set", wrong, fix),))
     missing = "" if seen else "nothing says how many lines the test set has"
-    return Outcome(check="testset", seen="; ".join(seen), missing=missing)
+    return Answer(check="testset", seen="; ".join(seen), missing=missing)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from aiayn.paths import num_averaged
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.plain import plain
-from analysis.doctor.types import Averaged, Case, Claim, Outcome, Search, Translation
+from analysis.doctor.types import Answer, Averaged, Case, Claim, Search, Translation
 from analysis.findings import Cost, Evidence, Finding
 
 NO_TRANSLATIONS = "no translations were given"
@@ -24,27 +26,27 @@ SEARCH_KEYS = (
 )
 
 
-def check_wrong_checkpoints(case: Case) -> Outcome:
+def check_wrong_checkpoints(case: Case) -> Answer:
     """See that what was averaged are the last checkpoints of the training."""
     if case.trained is None:
-        return Outcome(check="wrong_checkpoints", missing="no log of a training was given")
+        return Answer(check="wrong_checkpoints", missing="no log of a training was given")
     averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
     if not averages:
-        return Outcome(check="wrong_checkpoints", missing="nothing says which checkpoints were averaged")
+        return Answer(check="wrong_checkpoints", missing="nothing says which checkpoints were averaged")
     wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(case, name, one)]
     if wrong:
         fix = "average the last checkpoints: `aiayn average --last N` (fairseq: --num-update-checkpoints N)"
         finding = found("wrong_checkpoints", "Other checkpoints averaged than the last", wrong, fix)
-        return Outcome(check="wrong_checkpoints", findings=(finding,))
+        return Answer(check="wrong_checkpoints", findings=(finding,))
     seen = "; ".join(f"{name}: updates {', '.join(map(str, one.updates))}" for name, one in averages.values())
-    return Outcome(check="wrong_checkpoints", seen=seen)
+    return Answer(check="wrong_checkpoints", seen=seen)
 
 
 def _not_the_last(case: Case, average: str, averaged: Averaged) -> Iterator[Evidence]:
     last_update = case.trained.log.last_update if case.trained else 0
     updates = averaged.updates
-    if str(len(updates)) != average.removeprefix("last"):
-        yield fact(averaged.place, f"checkpoints averaged as {average}", len(updates), average.removeprefix("last"))
+    if len(updates) != num_averaged(average):
+        yield fact(averaged.place, f"checkpoints averaged as {average}", len(updates), num_averaged(average))
     if max(updates, default=0) != last_update:
         yield fact(averaged.place, "newest update averaged", max(updates, default=0), f"{last_update}, the log's last")
     steps = set(np.diff(sorted(updates)).tolist())
@@ -52,10 +54,10 @@ def _not_the_last(case: Case, average: str, averaged: Averaged) -> Iterator[Evid
         yield fact(averaged.place, "updates between those averaged", sorted(steps), "one interval")
 
 
-def check_average(case: Case) -> Outcome:
+def check_average(case: Case) -> Answer:
     """See that each test set was translated with the average that its table asks for."""
     if not case.translations:
-        return Outcome(check="average", missing=NO_TRANSLATIONS)
+        return Answer(check="average", missing=NO_TRANSLATIONS)
     wrong, seen = [], []
     for testset in dict.fromkeys(one.testset for one in case.translations):
         of_testset = [one for one in case.translations if one.testset == testset]
@@ -69,14 +71,13 @@ def check_average(case: Case) -> Outcome:
             expected = f"{' or '.join(sorted(asked))} (section 6)"
             wrong.append(fact(of_testset[0].path, f"average of {testset}", ", ".join(had), expected))
     if wrong:
-        fix = f"`aiayn average --last {wrong[0].expected.split()[0].removeprefix('last')}` and decode that checkpoint"
-        number = wrong[0].found.removeprefix("last")
-        amount = float(number) if number.isdigit() else None
+        fix = f"`aiayn average --last {num_averaged(wrong[0].expected.split()[0])}` and decode that checkpoint"
+        amount = float(num_averaged(wrong[0].found)) or None
         title = "Checkpoints not averaged as the paper's were"
         finding = found("average", title, wrong, fix, amount=amount)
-        return Outcome(check="average", findings=(finding,))
+        return Answer(check="average", findings=(finding,))
     missing = "" if seen else "nothing says which average was decoded, or no table asks for one of this system"
-    return Outcome(check="average", seen="; ".join(seen), missing=missing)
+    return Answer(check="average", seen="; ".join(seen), missing=missing)
 
 
 def expected_search(claim: Claim) -> Search:
@@ -84,10 +85,10 @@ def expected_search(claim: Claim) -> Search:
     return Search("", **{key: getattr(claim.decoding, key) for key in SEARCH_KEYS})
 
 
-def check_search(case: Case) -> Outcome:
+def check_search(case: Case) -> Answer:
     """Compare the search that was run with the spec's, and look for translations that were cut at a length."""
     if not case.translations:
-        return Outcome(check="search", missing=NO_TRANSLATIONS)
+        return Answer(check="search", missing=NO_TRANSLATIONS)
     wrong = list(dict.fromkeys(item for one in case.translations for item in _wrong_search(case.claim, one)))
     cut = [item for one in case.translations for item in _cut_lines(one)]
     if wrong or cut:
@@ -101,11 +102,11 @@ def check_search(case: Case) -> Outcome:
         finding = found(
             "search", f"Another search than the paper's: {names}", [*wrong, *cut], fix, what=what, amount=amount
         )
-        return Outcome(check="search", findings=(finding,))
+        return Answer(check="search", findings=(finding,))
     known = [one.search for one in case.translations if one.search]
     if not known:
-        return Outcome(check="search", missing="nothing says how the translations were searched for; none is cut")
-    return Outcome(check="search", seen=_words(known[0]))
+        return Answer(check="search", missing="nothing says how the translations were searched for; none is cut")
+    return Answer(check="search", seen=_words(known[0]))
 
 
 def _words(search: Search) -> str:
@@ -143,7 +144,7 @@ def _cut_lines(translation: Translation) -> Iterator[Evidence]:
         )
 
 
-def check_lengths(case: Case) -> Outcome:
+def check_lengths(case: Case) -> Answer:
     """Compare the length of translations with that of the references; a symptom, whatever the cause."""
     findings, seen = [], []
     for one in case.translations:
@@ -157,9 +158,9 @@ def check_lengths(case: Case) -> Outcome:
         else:
             findings.append(_length_finding(one, place, words, bleu, penalty))
     if findings:
-        return Outcome(check="lengths", findings=tuple(findings[:1]))
+        return Answer(check="lengths", findings=tuple(findings[:1]))
     missing = "" if seen else "no translations with their references were given"
-    return Outcome(check="lengths", seen="; ".join(seen), missing=missing)
+    return Answer(check="lengths", seen="; ".join(seen), missing=missing)
 
 
 def _lengths(case: Case, one: Translation) -> tuple[str, float, float, float] | None:
@@ -188,4 +189,4 @@ def _length_finding(translation: Translation, place: str, words: str, bleu: floa
         return finding
     lost = bleu / penalty - bleu
     cost = Cost(low=lost, high=lost, words="", source=f"the brevity penalty of {translation.path}, on the same n-grams")
-    return Finding(**{name: getattr(finding, name) for name in finding.__struct_fields__} | {"costs": (cost,)})
+    return msgspec.structs.replace(finding, costs=(cost,))

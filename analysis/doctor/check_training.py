@@ -8,7 +8,7 @@ from aiayn.spec import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
-from analysis.doctor.types import Case, Claim, Outcome, Trained
+from analysis.doctor.types import Answer, Case, Claim, Trained
 from analysis.findings import Evidence, Finding
 from analysis.logs.judged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
@@ -56,10 +56,10 @@ def expected_tokens_per_update(claim: Claim, data: DataBin | None) -> tuple[floa
     return None
 
 
-def check_batch(case: Case) -> Outcome:
+def check_batch(case: Case) -> Answer:
     """Compare the real target tokens of an update (fairseq's wpb: all GPUs, no padding) with the spec's."""
     if case.trained is None:
-        return Outcome(check="batch", missing=NO_LOG)
+        return Answer(check="batch", missing=NO_LOG)
     line, number = _tokens_per_update(case.trained)
     expected = expected_tokens_per_update(case.claim, case.data)
     if not number or expected is None:
@@ -68,12 +68,12 @@ def check_batch(case: Case) -> Outcome:
             if not number
             else "no data-bin to work out what the spec's batches hold"
         )
-        return Outcome(check="batch", missing=why)
+        return Answer(check="batch", missing=why)
     ratio = number / expected[0]
     lowest = MIN_BATCH_RATIO if case.data is not None else MIN_PAPER_BATCH_RATIO
     seen = f"{number:,.0f} target tokens an update, expected about {expected[0]:,.0f}"
     if lowest <= ratio <= MAX_BATCH_RATIO:
-        return Outcome(check="batch", seen=seen)
+        return Answer(check="batch", seen=seen)
     what = "target tokens an update (wpb)"
     evidence = [fact(case.trained.path, what, f"{number:,.0f}", f"about {expected[0]:,.0f}: {expected[1]}", line)]
     evidence += _knobs(case.trained, case.claim)
@@ -88,7 +88,7 @@ def check_batch(case: Case) -> Outcome:
     )
     rank = "3" if ratio < 1 else LARGER_RANK
     finding = found("batch", title, evidence, fix, rank=rank, what="tokens_per_update", amount=ratio)
-    return Outcome(check="batch", findings=(finding,))
+    return Answer(check="batch", findings=(finding,))
 
 
 def _tokens_per_update(trained: Trained) -> tuple[int | None, float]:
@@ -112,15 +112,15 @@ def _knobs(trained: Trained, claim: Claim) -> Iterator[Evidence]:
         yield fact(trained.path, what, f"{asked:,}", f"{_positions(claim):,}", trained.log.first_line)
 
 
-def check_schedule(case: Case) -> Outcome:
+def check_schedule(case: Case) -> Answer:
     """Compare each printed learning rate with that of the spec at its update."""
     if case.trained is None or not case.trained.rates:
-        return Outcome(check="schedule", missing=NO_LOG if case.trained is None else "the log prints no learning rate")
+        return Answer(check="schedule", missing=NO_LOG if case.trained is None else "the log prints no learning rate")
     training, rates = case.claim.training, case.trained.rates
     wrong = wrong_rates(training, rates)
     if len(wrong) <= MAX_WRONG_RATES * len(rates):
         words = f"{len(rates)} printed rates, updates {rates[0].update:,} to {rates[-1].update:,}, are the spec's"
-        return Outcome(check="schedule", seen=words)
+        return Answer(check="schedule", seen=words)
     worst = max(wrong, key=lambda rate: abs(deviation(training, rate) - 1))
     expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
     what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
@@ -141,7 +141,7 @@ def check_schedule(case: Case) -> Outcome:
     if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
         symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"
-    return Outcome(check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),))
+    return Answer(check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),))
 
 
 def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:
@@ -164,16 +164,16 @@ def schedule_cause(here: Symbols, asked: Symbols) -> tuple[str, float | None]:
     return next(iter(ratios.items()))
 
 
-def check_divergence(case: Case) -> Outcome:
+def check_divergence(case: Case) -> Answer:
     """See that the training held: neither its own perplexity nor that of its validations went off after its best."""
     if case.trained is None:
-        return Outcome(check="divergence", missing=NO_LOG)
+        return Answer(check="divergence", missing=NO_LOG)
     log = case.trained.log
     subset = dev_subset(log)
     values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
     known = [(update, bits, line) for update, bits, line in values if bits is not None]
     if len(known) < 2:
-        return Outcome(check="divergence", missing="fewer than two validations in the log")
+        return Answer(check="divergence", missing="fewer than two validations in the log")
     best_update, best_bits, best_line = min(known, key=lambda one: one[1] if one[1] == one[1] else np.inf)
     last_update, last_bits, last_line = known[-1]
     later = [epoch for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits is not None]
@@ -181,7 +181,7 @@ def check_divergence(case: Case) -> Outcome:
     worst_bits = (worst.nll_bits or 0.0) if worst else 0.0
     is_held = last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS
     if is_held:  # NaN is not held
-        return Outcome(check="divergence", seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
+        return Answer(check="divergence", seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
     path = case.trained.path
     what = f"validation, bits a subword, at update {last_update:,}"
     evidence = [fact(path, what, f"{last_bits:.2f}", f"near its best, {best_bits:.2f} (line {best_line})", last_line)]
@@ -197,25 +197,25 @@ def check_divergence(case: Case) -> Outcome:
         "a lower peak of the learning rate or a longer warm-up, from update 0 or a checkpoint before it; look at "
         "fairseq's loss_scale too (in no published case was the cause confirmed)"
     )
-    return Outcome(check="divergence", findings=(found("divergence", title, evidence, fix),))
+    return Answer(check="divergence", findings=(found("divergence", title, evidence, fix),))
 
 
-def check_symbols(case: Case, check: str) -> Outcome:
+def check_symbols(case: Case, check: str) -> Answer:
     """Compare the arguments that the log prints, in the paper's symbols, with the spec's."""
     if case.trained is None or not case.trained.symbols:
-        return Outcome(check=check, missing=NO_LOG if case.trained is None else "the log prints no arguments")
+        return Answer(check=check, missing=NO_LOG if case.trained is None else "the log prints no arguments")
     asked = symbols_of_spec(case.claim.training)
     names = tuple(name for name in asked if SYMBOL_RULES[name].check == check)
     wrong = {one.what: one for one in _differences(case, names)}
     if wrong:
         here = case.trained.symbols
-        return Outcome(check=check, findings=tuple(symbol_findings(check, wrong, here)))
+        return Answer(check=check, findings=tuple(symbol_findings(check, wrong, here)))
     known = [name for name in names if name in case.trained.symbols]
     if not known:
-        return Outcome(check=check, missing=f"the log does not tell {', '.join(names)}")
+        return Answer(check=check, missing=f"the log does not tell {', '.join(names)}")
     if check == "model":
-        return Outcome(check=check, seen=f"{len(known)} symbols as in the spec")
-    return Outcome(check=check, seen=", ".join(f"{name} {case.trained.symbols[name]}" for name in known))
+        return Answer(check=check, seen=f"{len(known)} symbols as in the spec")
+    return Answer(check=check, seen=", ".join(f"{name} {case.trained.symbols[name]}" for name in known))
 
 
 def symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols) -> Iterator[Finding]:
@@ -247,13 +247,13 @@ def _shown(value: Symbol) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def check_updates(case: Case) -> Outcome:
+def check_updates(case: Case) -> Answer:
     """Compare the last update of the log with the spec's number, by updates and by their target tokens.
 
     Fewer updates of more tokens each are no shortage; the same updates of fewer tokens each are a small batch.
     """
     if case.trained is None:
-        return Outcome(check="updates", missing=NO_LOG)
+        return Answer(check="updates", missing=NO_LOG)
     log, asked = case.trained.log, case.claim.training.updates
     ratio = log.last_update / asked
     _, number = _tokens_per_update(case.trained)
@@ -263,7 +263,7 @@ def check_updates(case: Case) -> Outcome:
     both = (ratio, ratio if tokens_ratio is None else tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
     if not is_short and not is_long:
-        return Outcome(check="updates", seen=seen)
+        return Answer(check="updates", seen=seen)
     evidence = [fact(case.trained.path, "updates", f"{log.last_update:,}", f"{asked:,}", log.last_line)]
     if tokens_ratio is not None:
         evidence.append(fact(case.trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
@@ -279,4 +279,4 @@ def check_updates(case: Case) -> Outcome:
     rank = "6" if is_short else LARGER_RANK
     amount = ratio if tokens_ratio is None else tokens_ratio
     finding = found("updates", title, evidence, fix, rank=rank, what="updates", amount=amount)
-    return Outcome(check="updates", findings=(finding,))
+    return Answer(check="updates", findings=(finding,))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aiayn.errors import RecordError, UsageError
+from aiayn.paths import num_averaged
 from aiayn.records import CheckpointRecord, Hypotheses, ScoreRecords
 from aiayn.system_output import generated_sentences, read_output, read_text
 from analysis.doctor.collect import (
@@ -134,7 +135,7 @@ def _generations(
     for path, entry in entries:
         if isinstance(entry, GenerationLog) and (entry.num_hypotheses or entry.bleu):
             average = average_of(entry, averagings, None)
-            average = average if average.startswith("last") else ""
+            average = average if num_averaged(average) else ""
             yield _generated(folder / path, entry, claim, average, references_path)
 
 

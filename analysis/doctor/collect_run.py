@@ -4,11 +4,10 @@ Records say where files lie and what was decoded, averaged and scored. What the 
 is not looked at: the expectation is the system's own file.
 """
 
-import re
 from pathlib import Path
 
 from aiayn.errors import RecordError
-from aiayn.paths import Evaluation, corpus_record, evaluation_record
+from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged
 from aiayn.records import (
     BinarizedCorpus,
     CheckpointRecord,
@@ -58,7 +57,7 @@ def collect_run(results_folder: Path, train_path: Path, train: TrainRecord, clai
 
 def _translations(results_folder: Path, train: TrainRecord, claim: Claim) -> list[Translation]:
     pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
-    paths = sorted(results_folder.glob(pattern), key=lambda path: (_num_averaged(path), path.name))
+    paths = sorted(results_folder.glob(pattern), key=lambda path: (num_averaged(path.parent.name), path.name))
     found = []
     for path in paths:
         record = read_record(path, Hypotheses)
@@ -70,9 +69,9 @@ def _translations(results_folder: Path, train: TrainRecord, claim: Claim) -> lis
             role=role_of(claim.corpus, record.testset), language_pair=claim.corpus.language_pair,
         )  # fmt: skip
         scored_path = evaluation_record(results_folder, claim.scale, "score", evaluation)
-        averaged_path = (
-            results_folder / claim.scale / "average" / train.corpus / train.system / f"seed{train.seed}"
-        ) / f"{record.average}.json"
+        averaged_path = average_record(
+            results_folder, claim.scale, train.corpus, train.system, train.seed, record.average
+        )
         found.append(
             translation_of_records(
                 claim.corpus,
@@ -84,10 +83,6 @@ def _translations(results_folder: Path, train: TrainRecord, claim: Claim) -> lis
             )
         )
     return found
-
-
-def _num_averaged(path: Path) -> int:
-    return int(re.sub(r"\D", "", path.parent.name) or 0)
 
 
 def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path | None, list[str] | None]:

@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable
 
+import msgspec
+
 from analysis.doctor.causes import CAUSES, PLACE_BY_CHECK
 from analysis.doctor.check_data import check_alignment, check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
@@ -16,15 +18,15 @@ from analysis.doctor.check_training import (
     check_updates,
 )
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import Case, Diagnosis, Outcome, Scorer
+from analysis.doctor.types import Answer, Case, Diagnosis, Scorer
 from analysis.findings import Finding
 
 PRINTED_METRIC_BY_LANGUAGE_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
 
-_SYMBOL_CHECKS: dict[str, Callable[[Case], Outcome]] = {
+_SYMBOL_CHECKS: dict[str, Callable[[Case], Answer]] = {
     name: functools.partial(check_symbols, check=name) for name in SYMBOL_CHECKS
 }
-CHECKS: dict[str, Callable[[Case], Outcome]] = _SYMBOL_CHECKS | {
+CHECKS: dict[str, Callable[[Case], Answer]] = _SYMBOL_CHECKS | {
     "data": check_data,
     "vocabulary": check_vocabulary,
     "alignment": check_alignment,
@@ -46,7 +48,7 @@ CHECKS: dict[str, Callable[[Case], Outcome]] = _SYMBOL_CHECKS | {
 def diagnose(case: Case) -> Diagnosis:
     """Return what is wrong with a run, as far as its log, data-bin and translations show."""
     claim = case.claim
-    case = case._replace(scorer=_remembering(case.scorer))
+    case = msgspec.structs.replace(case, scorer=_remembering(case.scorer))
     outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
@@ -82,7 +84,7 @@ def _scores(case: Case) -> dict[str, float]:
     return scores
 
 
-def without_lone_symptoms(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
     """Return outcomes in which a symptom without any cause is seen, not found.
 
     What lengths a sound translation has was published for WMT14 alone; elsewhere a short training makes short lines.
@@ -92,7 +94,7 @@ def without_lone_symptoms(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     return tuple(
         outcome
         if not outcome.findings
-        else Outcome(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
+        else Answer(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
         for outcome in outcomes
     )
 

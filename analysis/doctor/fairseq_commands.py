@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -107,7 +107,7 @@ class CommandFile(LogStruct, frozen=True, kw_only=True):
     bleus: tuple[PastedBleu, ...]
 
 
-class _Option(NamedTuple):
+class _Option(msgspec.Struct, frozen=True):
     key: str
     num_values: str
     default: str

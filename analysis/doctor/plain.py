@@ -4,8 +4,8 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from aiayn.spec import CorpusSpec
@@ -22,7 +22,7 @@ _ESCAPES = (
 )  # fmt: skip
 
 
-class Plain(NamedTuple):
+class Plain(msgspec.Struct, frozen=True):
     """Both sides in one form: no pieces; no tokens, unless both are the same kind of them (`is_tokens`)."""
 
     lines: tuple[str, ...]

@@ -8,7 +8,8 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from aiayn.schedule import learning_rate
 from aiayn.spec import TrainingSpec
@@ -19,7 +20,7 @@ TOLERANCE = 0.05  # a rate further off than that is another rate
 MAX_RATES = 4000  # of a longer log, as many evenly spaced lines
 
 
-class LoggedRate(NamedTuple):
+class LoggedRate(msgspec.Struct, frozen=True):
     """A printed rate: the line, the update, the value."""
 
     line: int
@@ -64,7 +65,7 @@ def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[Log
     return [rate for rate in rates if abs(deviation(training, rate) - 1) > TOLERANCE]
 
 
-class FittedSchedule(NamedTuple):
+class FittedSchedule(msgspec.Struct, frozen=True):
     """The schedule by which printed rates rise and fall, whatever was asked for; None: the rates do not tell."""
 
     warmup_steps: int | None

@@ -10,7 +10,8 @@ import ast
 import operator
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from aiayn.errors import CommandError
 
@@ -43,14 +44,14 @@ _ARITHMETIC = {
 }  # fmt: skip
 
 
-class Word(NamedTuple):
+class Word(msgspec.Struct, frozen=True):
     """A word as the program gets it, and its line, from 1."""
 
     text: str
     line: int
 
 
-class ShellCommand(NamedTuple):
+class ShellCommand(msgspec.Struct, frozen=True):
     """A simple command: its words, and the variables that were set before it or for it."""
 
     words: tuple[Word, ...]
@@ -62,7 +63,7 @@ class ShellCommand(NamedTuple):
         return self.words[0].line
 
 
-class _Piece(NamedTuple):
+class _Piece(msgspec.Struct, frozen=True):
     """A part of a word: expanded later unless single-quoted, split at blanks unless quoted at all."""
 
     text: str

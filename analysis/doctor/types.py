@@ -1,7 +1,6 @@
 """What the doctor is told and what it answers: the claim, what there is of a run, and the outcome of each check."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +15,7 @@ from analysis.logs.types import BleuLine, TrainingLog
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
-class Claim(NamedTuple):
+class Claim(msgspec.Struct, frozen=True):
     """What the run says it is; `averages_by_role` are those of the paper's tables, empty where they ask for none."""
 
     name: str
@@ -33,7 +32,7 @@ class Claim(NamedTuple):
         return self.corpus.name.startswith("wmt14_")
 
 
-class Trained(NamedTuple):
+class Trained(msgspec.Struct, frozen=True):
     """A training's log: what it holds, the paper's symbols in its arguments, and the rates that it prints."""
 
     path: str
@@ -42,7 +41,7 @@ class Trained(NamedTuple):
     rates: tuple[LoggedRate, ...]
 
 
-class Search(NamedTuple):
+class Search(msgspec.Struct, frozen=True):
     """How translations were searched for, as far as is known; `place` is the file (and line) that says so."""
 
     place: str
@@ -54,14 +53,14 @@ class Search(NamedTuple):
     max_extra_tokens: int | None = None
 
 
-class Averaged(NamedTuple):
+class Averaged(msgspec.Struct, frozen=True):
     """Which updates' checkpoints went into what was decoded, and the file that says so."""
 
     place: str
     updates: tuple[int, ...]
 
 
-class Reported(NamedTuple):
+class Reported(msgspec.Struct, frozen=True):
     """A score that was reported: value in percent, signature ('' for none), and the file that says it."""
 
     place: str
@@ -70,7 +69,7 @@ class Reported(NamedTuple):
     signature: str
 
 
-class Translation(NamedTuple):
+class Translation(msgspec.Struct, frozen=True):
     """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
 
     `pieces` are the lines as they left the model; `references` what was scored against; both stand here as they were
@@ -94,7 +93,7 @@ class Translation(NamedTuple):
     logged: BleuLine | None = None
 
 
-class Case(NamedTuple):
+class Case(msgspec.Struct, frozen=True):
     """All that is looked at; what is None or empty is not there, and `absent` says so in words."""
 
     claim: Claim
@@ -116,7 +115,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     is_known: bool = True
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a check says: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not be made."""
 
     check: str
@@ -138,7 +137,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     corpus: str
     files: dict[str, str]
     findings: tuple[Finding, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Answer, ...]
     harmless: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     scores: dict[str, float] = {}

@@ -8,7 +8,8 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from aiayn.errors import RecordError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked, unpacked_name
@@ -50,7 +51,7 @@ _NUM_BYTES_LOOKED_AT = 1 << 18
 MAX_SUFFIXES = 12  # that are named in a count of other files
 
 
-class LeftOut(NamedTuple):
+class LeftOut(msgspec.Struct, frozen=True, order=True):
     """What is not read: its path below the folder, what it is, and why not with the next step."""
 
     path: str
@@ -58,7 +59,7 @@ class LeftOut(NamedTuple):
     why: str
 
 
-class Listing(NamedTuple):
+class Listing(msgspec.Struct, frozen=True):
     """What lies below a folder: the paths there of files that may be logs, the `results/<scale>/` folders, the rest."""
 
     log_paths: list[str]

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from analysis.logs.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal
 
 LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 is en-de alone
 
 
-class PaperRow(NamedTuple):
+class PaperRow(msgspec.Struct, frozen=True):
     """A system at a scale: what a log of its training must say, and how its translations are searched for."""
 
     scale: str
@@ -19,7 +20,7 @@ class PaperRow(NamedTuple):
     decoding: Symbols
 
 
-class Difference(NamedTuple):
+class Difference(msgspec.Struct, frozen=True):
     """A symbol in which a log is not a row: what the log says (None: nothing), and the row's value."""
 
     symbol: str
@@ -27,7 +28,7 @@ class Difference(NamedTuple):
     expected: Symbol
 
 
-class Match(NamedTuple):
+class Match(msgspec.Struct, frozen=True):
     """The row that a log is of; or None, the nearest row, and the symbols that differ from it."""
 
     row: PaperRow | None

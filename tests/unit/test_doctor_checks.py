@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from aiayn.spec import DecodingSpec, read_corpus, read_system
 from aiayn.system_output import joined
@@ -25,7 +25,7 @@ from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
 from analysis.doctor.plain import only_letters, share_out_of_order
 from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
-from analysis.doctor.types import Averaged, Case, Claim, Outcome, Reported, Search, Translation
+from analysis.doctor.types import Answer, Averaged, Case, Claim, Reported, Search, Translation
 from tests.doctor.fixtures import assemble
 
 LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")
@@ -51,26 +51,26 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 def with_log(case: Case, **changes: Any) -> Case:
     assert case.trained is not None
-    return case._replace(trained=case.trained._replace(log=msgspec.structs.replace(case.trained.log, **changes)))
+    return replace(case, trained=replace(case.trained, log=replace(case.trained.log, **changes)))
 
 
 def with_symbols(case: Case, **changes: Any) -> Case:
     assert case.trained is not None
-    return case._replace(trained=case.trained._replace(symbols=case.trained.symbols | changes))
+    return replace(case, trained=replace(case.trained, symbols=case.trained.symbols | changes))
 
 
 def with_translation(case: Case, **changes: Any) -> Case:
-    return case._replace(translations=(case.translations[0]._replace(**changes),))
+    return replace(case, translations=(replace(case.translations[0], **changes),))
 
 
 def small(case: Case, **changes: Any) -> Case:
     """Return a case of three lines, without a data-bin."""
     first = case.translations[0]
     changes = {"lines": LINES, "references": LINES, "pieces": None, "reported": (), **changes}
-    return case._replace(data=None, translations=(first._replace(**changes),))
+    return replace(case, data=None, translations=(replace(first, **changes),))
 
 
-def titles(outcome: Outcome) -> list[str]:
+def titles(outcome: Answer) -> list[str]:
     return [finding.title for finding in outcome.findings]
 
 
@@ -89,7 +89,7 @@ def test_counts_that_differ_between_log_and_data_bin_are_found(clean: Case) -> N
 
 
 def test_the_papers_counts_are_asked_of_wmt14_alone(clean: Case) -> None:
-    wmt14 = clean._replace(claim=clean.claim._replace(corpus=read_corpus("wmt14_en_de")), data=None)
+    wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
     found = {one.what: one.expected for one in check_data(wmt14).findings[0].evidence}
     assert found["training pairs"] == "about 4,500,000 (section 5.1)"
     assert check_vocabulary(wmt14).findings[0].evidence[0].expected == "30,000 to 42,000 (section 5.1)"
@@ -97,7 +97,7 @@ def test_the_papers_counts_are_asked_of_wmt14_alone(clean: Case) -> None:
 
 
 def test_dictionaries_of_unlike_sizes_in_the_log_alone_are_separate(clean: Case) -> None:
-    outcome = check_vocabulary(with_log(clean, vocabulary_sizes=(400, 300))._replace(data=None))
+    outcome = check_vocabulary(replace(with_log(clean, vocabulary_sizes=(400, 300)), data=None))
     assert titles(outcome) == ["Separate vocabularies instead of a joint one"]
 
 
@@ -116,14 +116,14 @@ def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(clean
 
 def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> None:
     assert clean.trained is not None
-    epochs = [msgspec.structs.replace(one, target_tokens_per_update=8000.0) for one in clean.trained.log.epochs]
+    epochs = [replace(one, target_tokens_per_update=8000.0) for one in clean.trained.log.epochs]
     (finding,) = check_batch(with_log(clean, epochs=tuple(epochs))).findings
     assert finding.title == "The effective batch is 8.2 times larger than the system's"
     assert finding.published_rank == "A5"
 
 
 def test_the_papers_25000_tokens_are_asked_of_wmt14_without_a_data_bin(clean: Case) -> None:
-    wmt14 = clean._replace(claim=clean.claim._replace(corpus=read_corpus("wmt14_en_de")), data=None)
+    wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
     assert check_batch(wmt14).findings[0].evidence[0].expected == "about 25,000: section 5.1"
 
 
@@ -154,10 +154,13 @@ def test_warm_up_and_peak_are_read_off_the_rates_whatever_their_scale(peak: floa
 def test_a_log_with_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:
     assert clean.trained is not None
     rates = clean.trained.rates
-    one = clean._replace(trained=clean.trained._replace(rates=(rates[0]._replace(rate=1.0), *rates[1:])))
+    one = replace(
+        clean,
+        trained=replace(clean.trained, rates=(replace(rates[0], rate=1.0), *rates[1:])),
+    )
     assert check_schedule(one).findings == ()
-    every = tuple(rate._replace(rate=2 * rate.rate) for rate in rates)
-    assert len(check_schedule(clean._replace(trained=clean.trained._replace(rates=every))).findings) == 1
+    every = tuple(replace(rate, rate=2 * rate.rate) for rate in rates)
+    assert len(check_schedule(replace(clean, trained=replace(clean.trained, rates=every))).findings) == 1
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ def test_a_finding_says_of_what_it_is_and_how_large(clean: Case) -> None:
 def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
     assert case.trained is not None
     epochs = tuple(
-        msgspec.structs.replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0.0))
+        replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0.0))
         for one in case.trained.log.epochs
     )
     return with_log(case, epochs=epochs, last_update=last_update)
@@ -208,10 +211,10 @@ def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
     assert clean.trained is not None
     assert check_divergence(clean).findings == ()
     last = clean.trained.log.validations[-1]
-    lost = [*clean.trained.log.validations[:-1], msgspec.structs.replace(last, nll_bits=12.0)]
+    lost = [*clean.trained.log.validations[:-1], replace(last, nll_bits=12.0)]
     (finding,) = check_divergence(with_log(clean, validations=tuple(lost))).findings
     assert finding.title.startswith("The training diverged after update ")
-    nan = [*lost[:-1], msgspec.structs.replace(last, nll_bits=float("nan"))]
+    nan = [*lost[:-1], replace(last, nll_bits=float("nan"))]
     assert check_divergence(with_log(clean, validations=tuple(nan))).findings
 
 
@@ -222,15 +225,15 @@ def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: 
 
 
 def test_one_test_set_translated_with_two_averages_has_the_asked_one(clean: Case) -> None:
-    single = clean.translations[0]._replace(average="last1")
-    assert check_average(clean._replace(translations=(single,))).findings
-    assert not check_average(clean._replace(translations=(single, clean.translations[0]))).findings
+    single = replace(clean.translations[0], average="last1")
+    assert check_average(replace(clean, translations=(single,))).findings
+    assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
 
 
 def test_what_a_log_does_not_tell_of_a_search_is_not_asked(clean: Case) -> None:
     search = Search("generate.log:1", beam_size=4, length_penalty_alpha=0.6)
     assert not check_search(with_translation(clean, search=search)).findings
-    (finding,) = check_search(with_translation(clean, search=search._replace(beam_size=5))).findings
+    (finding,) = check_search(with_translation(clean, search=replace(search, beam_size=5))).findings
     assert finding.title == "Another search than the paper's: beam_size 5"
 
 
@@ -309,7 +312,7 @@ def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
     assert finding.evidence[0].expected == "66.67; 100.00 is bleu_sacre_13a_lc"
     assert (finding.title, finding.published_rank) == ("Scored with its case thrown away", "A2")
     assert finding.costs[0].low == pytest.approx(-33.33, abs=0.01)
-    right = reported._replace(value=66.67)
+    right = replace(reported, value=66.67)
     assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
 
 
@@ -323,9 +326,9 @@ def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more
 
 
 def test_both_sides_lower_cased_where_the_corpus_has_case_are_found(clean: Case) -> None:
-    lines = [tuple(line.lower() for line in side or ()) for side in clean.translations[0][1:2]]
+    lines = tuple(line.lower() for line in clean.translations[0].lines)
     references = tuple(line.lower() for line in clean.translations[0].references or ())
-    both = with_translation(clean, lines=lines[0], references=references, reported=())
+    both = with_translation(clean, lines=lines, references=references, reported=())
     assert titles(check_definition(both)) == ["Scored with its case thrown away"]
 
 

@@ -265,7 +265,8 @@ def test_a_corpus_is_that_of_the_data_and_said_to_be_taken_where_nothing_tells(
 ) -> None:
     file = read_command_file(write(tmp_path, f"fairseq-train {data} --arch transformer --lr 1"))
     (trial,) = trials_of(file.commands)
-    assert corpus_of(trial)[::2] == (corpus, is_told)
+    found_corpus = corpus_of(trial)
+    assert (found_corpus.name, found_corpus.is_told) == (corpus, is_told)
 
 
 def test_another_model_has_no_costs_of_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

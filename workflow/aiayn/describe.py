@@ -51,7 +51,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     other: Any
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
+class PredictedCost(msgspec.Struct, frozen=True, kw_only=True):
     """What the whole training costs on the paper's 8 P100, predicted: every batch full, `utilisation_fraction` reached.
 
     `counted_flops` are the operations of the training itself; `estimated_flops` is Table 2's estimate, the time of all
@@ -94,7 +94,7 @@ class SystemDescription(msgspec.Struct, frozen=True, kw_only=True):
     is_joint: bool
     num_parameters: int
     flops_per_token: float
-    cost: Cost
+    cost: PredictedCost
     command: list[str]
     refusal: str
 
@@ -216,7 +216,7 @@ def _staying_differences(training: TrainingSpec) -> list[str]:
     return list(STAYING_DIFFERENCES)
 
 
-def _cost(system: SystemSpec, scale: str, vocabulary_size: int) -> Cost:
+def _cost(system: SystemSpec, scale: str, vocabulary_size: int) -> PredictedCost:
     machine = machine_of_gpus(PAPER_GPU, "section 5.2", NUM_PAPER_GPUS, 1, read_hardware(), "the paper's own")
     rate = machine.rate_by_precision["fp32"].value  # footnote 5: single precision
     training = system.training
@@ -224,7 +224,7 @@ def _cost(system: SystemSpec, scale: str, vocabulary_size: int) -> Cost:
     speed = None if refusal else predict_speed(training, vocabulary_size, machine, system=system.name)
     tokens = target_tokens_per_full_update(training)
     printed = PRINTED_COST_BY_SYSTEM.get(system.name) if scale == PAPER_SCALE else None
-    return Cost(
+    return PredictedCost(
         target_tokens_per_update=tokens,
         counted_flops=training.updates * tokens * flops_per_token(training, vocabulary_size),
         sustained_flops_per_second=rate,

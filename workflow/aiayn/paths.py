@@ -24,6 +24,12 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
     language_pair: str
 
 
+def num_averaged(average: str) -> int:
+    """Return how many checkpoints an average is of: 20 for `last20`; 0 if the name is no average's."""
+    number = average.removeprefix("last")
+    return int(number) if number != average and number.isdecimal() else 0
+
+
 def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> Path:
     """Return the record of a data stage: fetch, clean, segment or binarize."""
     return results_folder / scale / verb / corpus / RECORD_NAME

@@ -12,7 +12,7 @@ import msgspec
 from aiayn.corpus_spec import CorpusSpec
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
 from aiayn.hardware import HardwareSpec
-from aiayn.paths import Evaluation
+from aiayn.paths import Evaluation, num_averaged
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
 from aiayn.plan.fitting import overrun_of, refusal_on
 from aiayn.plan.history import Actual, History, actual_of, find_records
@@ -144,7 +144,7 @@ def group_asked(
         seeds = seeds_of.setdefault(key, [])
         if one.seed not in seeds:
             seeds.append(one.seed)
-        num_models_of[key] = max(num_models_of[key], int(one.average.removeprefix("last")))
+        num_models_of[key] = max(num_models_of[key], num_averaged(one.average))
     trainings = [
         AskedTraining(corpus=key[0], system=key[1], seeds=seeds, num_models=num_models_of[key])
         for key, seeds in seeds_of.items()
