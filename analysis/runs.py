@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.records import TrainRecord
+from aiayn.records import TrainRecord, is_trained_as
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Event, Started, read_events
 from aiayn.runs.log import read_log_tail
 from aiayn.spec import TrainingSpec
@@ -27,22 +27,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     update: int
     updates: int
     reason: str = ""
-
-
-def read_trained(train: TrainRecord) -> TrainingSpec | None:
-    """Return the spec that a run was trained as; None if it was written before a key came or went."""
-    try:
-        return msgspec.json.decode(train.training_json, type=TrainingSpec)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return None
-
-
-def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
-    """Tell whether a finished training was of this spec; the device may have been resolved since, and is no matter."""
-    trained = read_trained(train)
-    return trained is not None and msgspec.structs.replace(trained, device="auto") == msgspec.structs.replace(
-        training, device="auto"
-    )
 
 
 def find_run_state(

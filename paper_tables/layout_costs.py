@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from aiayn.paths import Evaluation
-from aiayn.records import TrainRecord
-from analysis.runs import read_trained
+from aiayn.records import TrainRecord, read_trained
 from analysis.seeds import summarise_seeds
 from paper_tables.findings import Findings
 from paper_tables.layout import (

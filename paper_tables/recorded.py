@@ -18,9 +18,9 @@ from aiayn.errors import RecordError
 from aiayn.hardware import read_hardware
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, evaluation_record, measure_record, train_record
-from aiayn.records import ScoreRecords, TrainRecord, read_record
+from aiayn.records import ScoreRecords, TrainRecord, read_record, read_trained
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, SystemSpec, overridden, read_corpus, read_scale, read_system
-from analysis.runs import RunState, find_run_state, read_trained
+from analysis.runs import RunState, find_run_state
 from analysis.scores import TrainingKey, collect_scores, tidy_frame, training_key
 from paper_tables.evaluations import (
     ARCHITECTURES,

@@ -17,6 +17,7 @@ import msgspec
 from aiayn.errors import CorpusError, RecordError
 from aiayn.layer_cost import LayerType
 from aiayn.provenance import Provenance, replace_on_success
+from aiayn.training_spec import TrainingSpec
 
 SCHEMA_VERSION = 1
 
@@ -427,3 +428,17 @@ def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
         return type_(os.path.normpath(folder / path))
     beside = folder / path.name
     return beside if issubclass(type_, Path) and beside.exists() else path
+
+
+def read_trained(train: TrainRecord) -> TrainingSpec | None:
+    """Return the spec that a run was trained as; None if it was written before a key came or went."""
+    try:
+        return msgspec.json.decode(train.training_json, type=TrainingSpec)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
+    """Tell whether a finished training was of this spec; the device may have been resolved since, and is no matter."""
+    trained = read_trained(train)
+    return trained is not None and msgspec.structs.replace(trained, device=training.device) == training

@@ -14,7 +14,7 @@ from aiayn.paths import train_record
 from aiayn.plan.machine import Machine
 from aiayn.plan.speed import Speed, predict_speed
 from aiayn.provenance import utc_now
-from aiayn.records import TrainRecord, read_record
+from aiayn.records import TrainRecord, is_trained_as, read_record, read_trained
 from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempts
 from aiayn.training_spec import TrainingSpec
 
@@ -69,7 +69,7 @@ class History:
             (record, training)
             for record in records
             if record.wall_seconds > 0 and record.corpus in vocabulary_size_by_corpus
-            if _is_such(record, machine, hardware) and (training := _training_of(record)) is not None
+            if _is_such(record, machine, hardware) and (training := read_trained(record)) is not None
             if training.precision in machine.rate_by_precision
         ]
 
@@ -125,13 +125,6 @@ def _num_devices(record: TrainRecord) -> int:
     return record.hardware.num_gpus or record.hardware.num_ranks * record.hardware.threads_per_rank
 
 
-def _training_of(record: TrainRecord) -> TrainingSpec | None:
-    try:
-        return msgspec.json.decode(record.training_json, type=TrainingSpec)
-    except (msgspec.DecodeError, msgspec.ValidationError):  # written before a key came or went
-        return None
-
-
 def _kind_of(training: TrainingSpec) -> TrainingSpec:
     """Return a training without what changes only how long it goes on, so that the same work an update is equal."""
     return msgspec.structs.replace(
@@ -152,7 +145,7 @@ def actual_of(
     for seed in seeds:
         path = train_record(results_folder, scale, corpus, system, seed)
         record = read_record(path, TrainRecord) if path.exists() else None
-        if record is not None and _is_trained_as(record, training):
+        if record is not None and is_trained_as(record, training):
             finished.append(record.wall_seconds / 3600)
             wall_seconds, gpu_seconds = record.wall_seconds, record.gpu_seconds
         elif events := _newest_events(runs_folder, f"{corpus}-{system}-seed{seed}-"):
@@ -173,12 +166,6 @@ def actual_of(
         total_hours=total_hours,
         gpu_hours=gpu_hours,
     )
-
-
-def _is_trained_as(record: TrainRecord, training: TrainingSpec) -> bool:
-    """Tell whether a training was of this spec; the device may have been resolved since, and is no matter."""
-    trained = _training_of(record)
-    return trained is not None and msgspec.structs.replace(trained, device=training.device) == training
 
 
 def total_actual(actuals: Iterable[Actual | None]) -> Counter[str]:
