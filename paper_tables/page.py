@@ -108,7 +108,9 @@ footer { border-top: 1px solid var(--line); margin-top: 2.5rem; padding-top: .8r
   body { padding: 0; max-width: none; font-size: 10pt; } nav, .skip { display: none; }
   .scroll { overflow: visible; border: 0; } table { font-size: 7.5pt; } th, td { padding: .15rem .3rem; }
   th[scope=row] { position: static; } button.from { text-decoration: none; }
-  tr, figure, .glance > div { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  tr, figure, .glance > div { break-inside: avoid; } h2, h3, thead { break-after: avoid; }
+  .figures { display: block; } /* a grid would leave its heading alone on the page before */
+  .figures > figure { display: inline-block; width: 48%; margin-right: 1%; vertical-align: top; }
 }
 """.strip()
 
