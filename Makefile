@@ -18,7 +18,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: install demo test cluster cluster-down test-slurm faults lint fmt golden bench doctor-faults clean
+.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench doctor-faults clean
 
 install: $(STAMP)
 
@@ -50,7 +50,11 @@ demo: $(DEMO_STAMP)
 
 # A file of tests stays in one process: its tests share what they have trained.
 test: install
-	$(BIN)/python -m pytest --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
+
+# What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults.
+test-slow: install
+	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
 
 # A Slurm on this machine, from Debian's packages (root): two nodes of 8 pretend GPUs. It prints the lines to eval.
 cluster: install

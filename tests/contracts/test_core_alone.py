@@ -21,6 +21,8 @@ from paper_tables.pack import pack_scale
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 from tests.records_factory import make_site, write_left
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 OURS = ("aiayn", "aiayn_fairseq", "analysis", "paper_tables")
 HEAVY = ("torch", "fairseq", "submitit", "snakemake", "sentencepiece", "omegaconf")

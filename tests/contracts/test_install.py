@@ -56,7 +56,7 @@ PROJECT_NEEDS = "".join(
     )
 )
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("make") is None, reason="no make here")]
 
 
 def wheel(name: str, version: str, *, needs: str = "", files: dict[str, str] | None = None) -> bytes:

@@ -11,6 +11,8 @@ from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.fixtures import FIXTURES_FOLDER, assemble, without_machine
 from tests.doctor.table import TABLE_PATH, Answer, render_table
 
+pytestmark = pytest.mark.slow
+
 MAX_FIXTURE_BYTES = 5_000_000
 NAMES = (CLEAN.name, *(fault.name for fault in FAULTS), MULTI30K)
 answer_of = functools.cache(Answer)

@@ -71,6 +71,7 @@ def test_two_ranks_make_the_updates_of_one(undisturbed: TrainRecord, finished_by
     assert undisturbed.tensors_sha256 != finished_by_two_batches.tensors_sha256
 
 
+@pytest.mark.slow
 def test_without_dropout_two_ranks_lose_what_one_does(tmp_path: Path, data: BinarizedCorpus) -> None:
     requests = [
         make_request(tmp_path / f"ranks{num_ranks}", data, num_ranks=num_ranks, **TWO_BATCHES, p_drop=0.0, updates=4)
@@ -101,6 +102,7 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
     return train(make_request(tmp_path_factory.mktemp("runs") / "one_rank", data, **EIGHTH))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_ranks", [3, 4])
 def test_more_ranks_than_batches_share_each_batch(
     num_ranks: int, tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord
@@ -125,6 +127,7 @@ def test_more_ranks_than_batches_share_each_batch(
             torch.testing.assert_close(newest_model(ours)[name], tensor, rtol=0, atol=5e-6)
 
 
+@pytest.mark.slow
 def test_ranks_that_all_took_the_first_part_would_be_noticed(
     tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +156,7 @@ def newest_model(run_folder: Path) -> dict[str, torch.Tensor]:
     return tensors
 
 
+@pytest.mark.slow
 def test_ranks_agree_that_a_wish_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
     """USR2 reaches one rank, TERM the other: had each its own mind, one would go on in another job."""
     request = make_request(tmp_path / "both", data, num_ranks=2, **TWO_BATCHES)
@@ -162,6 +166,7 @@ def test_ranks_agree_that_a_wish_to_end_outweighs_a_time_limit(tmp_path: Path, d
     assert (ended.outcome, ended.reason, ended.update) == ("stopped", "asked by SIGTERM", 3)
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCorpus) -> None:
     """Rank 0 itself sees a closed connection; what was wrong, the rank has noted before it ended."""
     request = make_request(tmp_path / "failed", data, num_ranks=2, **TWO_BATCHES)
@@ -172,6 +177,7 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCor
     assert re.fullmatch(r"rank 1 on \S+: RuntimeError: out of memory", ended.reason)
 
 
+@pytest.mark.slow
 def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, undisturbed: TrainRecord
 ) -> None:
@@ -189,6 +195,7 @@ def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
     assert record.hardware.num_ranks == 2
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_ends_the_others_and_the_next_start_resumes(
     run_folder: Path, data: BinarizedCorpus, undisturbed: TrainRecord
 ) -> None:
@@ -204,6 +211,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_next_start_resumes(
     assert record.tensors_sha256 == undisturbed.tensors_sha256
 
 
+@pytest.mark.slow
 def test_rank_0_killed_ends_the_others_too(run_folder: Path, data: BinarizedCorpus) -> None:
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
     status_0, status_1 = train_ranks(request, {0: Signal(update=3, number=KILLED)})
@@ -215,6 +223,7 @@ ONE_UPDATE = {**TWO_BATCHES, "updates": 1, "save_interval_updates": 1}
 NO_SHARED_MEMORY = "NCCL error: ncclSystemError: System call failed. Error while creating a segment in /dev/shm"
 
 
+@pytest.mark.slow
 def test_the_first_reduction_of_all_is_the_checks_and_its_error_is_told(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +243,7 @@ def test_the_first_reduction_of_all_is_the_checks_and_its_error_is_told(
     assert f"an all-reduce: {NO_SHARED_MEMORY}; leave that node out" in ended.reason
 
 
+@pytest.mark.slow
 def test_no_rank_waits_in_the_check_for_rank_0_to_read_its_checkpoint(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +264,7 @@ def test_no_rank_waits_in_the_check_for_rank_0_to_read_its_checkpoint(
     assert train_ranks(make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)) == [0, 0]
 
 
+@pytest.mark.slow
 def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,12 +276,14 @@ def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
     assert re.fullmatch(r"rank 0 on \S+: OSError: \[Errno \d+\] Stale file handle", noted)
 
 
+@pytest.mark.slow
 def test_no_rank_trains_a_run_that_is_done(two_ranks: TrainingRequest, undisturbed: TrainRecord) -> None:
     hooks = {index: Fault(update=41, message="trained on") for index in range(2)}
     assert train_ranks(two_ranks, hooks) == [0, 0]
     assert starts(Path(two_ranks.run_folder)) == [0]
 
 
+@pytest.mark.slow
 def test_no_rank_trains_when_only_the_record_is_missing(run_folder: Path, data: BinarizedCorpus) -> None:
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES, updates=2, save_interval_updates=1)
     assert train_ranks(request) == [0, 0]

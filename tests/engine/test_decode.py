@@ -64,6 +64,7 @@ def printed_by_fairseq(average: CheckpointRecord, data: BinarizedCorpus, *flags:
 PAPERS_FLAGS = ["--task", "aiayn_translation", "--length-penalty-form", "gnmt", "--search-stop", "tensor2tensor"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "stop", "flags"),
     [("len", "fairseq", ["--batch-size", "1"]), ("gnmt", "tensor2tensor", [*PAPERS_FLAGS, "--batch-size", "8"])],
@@ -83,6 +84,7 @@ def test_fairseqs_own_command_gives_the_same_text_and_scores(
         assert hypothesis.log_probability_nats == pytest.approx(log_probability_nats, abs=1e-4 * (len(pieces) + 1))
 
 
+@pytest.mark.slow
 def test_fairseqs_own_command_prints_the_bleu_of_its_hypotheses(
     average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:

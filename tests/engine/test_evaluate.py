@@ -13,6 +13,8 @@ from aiayn.__main__ import main
 from aiayn.records import BinarizedCorpus
 from tests.engine.hooked_job import CHECKOUT
 
+pytestmark = pytest.mark.slow
+
 TINY = ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-attention-heads", "2"]
 TINY += ["--decoder-attention-heads", "2", "--encoder-embed-dim", "16", "--decoder-embed-dim", "16"]
 TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--share-all-embeddings"]

@@ -97,6 +97,7 @@ def untrained_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -
 # --- safetensors
 
 
+@pytest.mark.slow
 def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun, training: TrainingSpec) -> None:
     assert sorted(path.name for path in exported.iterdir()) == [
         "config.json", "model.safetensors", "shared_vocabulary.json", "subword_joint.model",

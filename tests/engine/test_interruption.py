@@ -98,6 +98,7 @@ def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
     assert record.tensors_sha256 == finished.tensors_sha256
 
 
+@pytest.mark.slow
 def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
     tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:

@@ -30,6 +30,7 @@ def measured() -> dict[str, Measurement]:
     return {one.name: one for one in measure_all(1)}
 
 
+@pytest.mark.slow
 def test_the_same_seed_measures_the_same_numbers(measured: dict[str, Measurement]) -> None:
     again = measure_all(1)
     assert {one.name: one for one in again} == measured

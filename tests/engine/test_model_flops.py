@@ -100,6 +100,7 @@ def by_formula(training: TrainingSpec, lengths: SentenceLengths) -> float:
     return model_flops(training, NUM_SYMBOLS, source_tokens=source_tokens, target_tokens=target_tokens, lengths=lengths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_formula_is_within_one_percent_of_torchs_counter(system: str, tmp_path: Path, record_property: Any) -> None:
     training, lengths = read_system(system, "paper").training, SYSTEMS[system]

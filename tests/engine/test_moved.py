@@ -27,6 +27,8 @@ from aiayn.records import (
 )
 from aiayn.spec import CONFIG_FOLDER
 
+pytestmark = pytest.mark.slow
+
 CORPUS, SYSTEM = "demo_en_de", "table3_c_n2"  # the smallest, and one of which the tables ask for the last checkpoint
 PLACE, RUN = f"{CORPUS}/{SYSTEM}/seed1", f"{CORPUS}-{SYSTEM}-seed1"
 DATA = "results/demo/{}/demo_en_de/record.json"

@@ -17,6 +17,8 @@ import pytest
 from aiayn.__main__ import main
 from tests.contracts.test_readme import CHECKOUT, FENCE, SPAN, read
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = ("make", "snakemake", "source", "aiayn", "echo")
 # What is added to a command: none of these is run whole.
 IN_PART = {"make": " --dry-run", "snakemake": " --dry-run --quiet all"}

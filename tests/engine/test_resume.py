@@ -38,6 +38,7 @@ def stop_at(update: int, request: TrainingRequest) -> None:
         train(request)
 
 
+@pytest.mark.slow
 def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:

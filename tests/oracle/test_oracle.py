@@ -245,6 +245,7 @@ def test_the_german_reference_is_the_published_file() -> None:  # MD5 in MLCommo
     assert hashlib.md5(content, usedforsecurity=False).hexdigest() == "f6c3818b477e4a25cad68b61cc883c17"
 
 
+@pytest.mark.slow
 def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
     rows = [row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] == "newstest2013.de"]
     assert len(rows) == 24

@@ -178,6 +178,7 @@ def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
     return folder / "fairseq"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("fairseq") is None, reason="fairseq is not installed: pip install .[train]"
 )

@@ -105,6 +105,7 @@ def test_without_the_extra_the_next_step_is_named(
     assert list((site.results_folder / "demo" / "figures").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.figures
 def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     site = make_site(tmp_path)

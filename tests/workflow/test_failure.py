@@ -11,6 +11,8 @@ from tests import records_factory
 from tests.pipeline_copy import DEMO, Pipeline
 from tests.records_factory import Site, write_attempt, write_everything
 
+pytestmark = pytest.mark.slow
+
 FAILING = "train/demo_en_de/table3_c_n2/seed2"
 WAITING = "train/demo_en_de/base/seed"
 FEWER = ("--config", "en_fr_systems=[]", "en_de_systems=[base]", "ablation_systems=[table3_c_n2]")  # 2 x 2 seeds

@@ -10,6 +10,8 @@ import pytest
 
 from aiayn.__main__ import main
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEMO = str(CHECKOUT / "workflow" / "config" / "demo.yaml")
 # base is averaged over 5 checkpoints, one every 20 updates

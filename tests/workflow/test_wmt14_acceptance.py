@@ -36,6 +36,8 @@ from tests.workflow.small_recipes import (
     write_recipe,
 )
 
+pytestmark = pytest.mark.slow
+
 RECIPES = ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google", "fairseq_scaling")
 MOSES_RECIPES = ("wmt16_en_de_google", "fairseq_scaling")  # Moses' tokens and subword-nmt's codes
 VOCABULARY_SIZE = 150
