@@ -13,7 +13,7 @@ import altair as alt
 import msgspec
 import pandas as pd
 
-from aiayn.cost import predicted_training_seconds
+from aiayn.cost import full_batch_flops
 from aiayn.hardware import find_utilisation
 from aiayn.paths import Evaluation
 from aiayn.records import TrainRecord
@@ -534,8 +534,7 @@ def _operations_of(findings: Findings, corpus: str, system: str) -> tuple[str, f
         return None
     trains = [train for key, train in findings.train_by_key.items() if key[:2] == (corpus, system)]
     training = findings.system_by_name[system].training
-    flops = predicted_training_seconds(training, size, flops_per_second=1.0, utilisation_fraction=1.0)
-    return f"{corpus} {system}", flops, trains
+    return f"{corpus} {system}", full_batch_flops(training, size), trains
 
 
 def draw_plan(frame: pd.DataFrame) -> alt.TopLevelMixin:

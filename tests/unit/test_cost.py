@@ -11,9 +11,9 @@ from aiayn.cost import (
     attention_parameters,
     checkpoint_bytes,
     flops_per_token,
+    full_batch_flops,
     layer_parameters,
     num_parameters,
-    predicted_training_seconds,
     target_tokens_per_full_update,
     training_flops,
 )
@@ -202,8 +202,7 @@ def test_a_full_checkpoint_is_three_times_the_model() -> None:
 
 def test_the_prediction_of_the_papers_base_training_is_near_its_twelve_hours() -> None:
     """PAPER_TRAINING has batches of 3,125 tokens, the system's file 3,250 (tests/unit/test_plan.py)."""
-    rate = 8 * 9.5e12
-    seconds = predicted_training_seconds(PAPER_TRAINING, 37_000, flops_per_second=rate, utilisation_fraction=0.302)
+    seconds = full_batch_flops(PAPER_TRAINING, 37_000) / (8 * 9.5e12 * 0.302)
     assert seconds / 3600 == pytest.approx(12, abs=0.5)
 
 

@@ -11,8 +11,15 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.describe import PRINTED_COST_BY_SYSTEM, Difference, describe_system, paper_counterpart, system_names
-from aiayn.describe_text import format_setting, render_description
+from aiayn.describe import (
+    PRINTED_COST_BY_SYSTEM,
+    Difference,
+    describe_system,
+    format_setting,
+    paper_counterpart,
+    render_description,
+    system_names,
+)
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.errors import UsageError
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system

@@ -15,7 +15,7 @@ from aiayn.paths import corpus_record
 from aiayn.plan.config import read_changed_scale
 from aiayn.plan.machine import choose_machine
 from aiayn.plan.plan import Plan
-from aiayn.plan.sizes import (
+from aiayn.plan.prediction import (
     CONTEXT_BYTES,
     device_memory_bytes,
     host_memory_bytes,

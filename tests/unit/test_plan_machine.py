@@ -11,8 +11,7 @@ from aiayn.__main__ import main
 from aiayn.errors import UsageError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
-from aiayn.plan.fitting import overrun_of, refusal_on
-from aiayn.plan.machine import JobLimits, Machine, choose_machine
+from aiayn.plan.machine import JobLimits, Machine, choose_machine, overrun_of, refusal_on
 from aiayn.plan.plan import Plan
 from aiayn.plan.text import render_plan
 from aiayn.preflight.checks import check_plan

@@ -10,8 +10,7 @@ import pytest
 
 import aiayn.launch.feasibility
 from aiayn.__main__ import build_parser, main
-from aiayn.describe import describe_system
-from aiayn.describe_text import render_description
+from aiayn.describe import describe_system, render_description
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import ConfigError
 from aiayn.launch.cluster_spec import ClusterSpec

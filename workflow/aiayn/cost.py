@@ -23,10 +23,10 @@ __all__ = [
     "attention_parameters",
     "checkpoint_bytes",
     "flops_per_token",
+    "full_batch_flops",
     "layer_parameters",
     "model_flops",
     "num_parameters",
-    "predicted_training_seconds",
     "target_tokens_per_full_update",
     "training_flops",
 ]
@@ -138,18 +138,7 @@ def target_tokens_per_full_update(training: TrainingSpec) -> int:
     return training.max_tokens_per_batch * training.batches_per_update
 
 
-def predicted_training_seconds(
-    training: TrainingSpec,
-    target_vocabulary_size: int,
-    *,
-    flops_per_second: float,
-    utilisation_fraction: float,
-    target_tokens_per_update: float | None = None,
-) -> float:
-    """Return how long all updates would take on a machine that sustains `flops_per_second`, all its GPUs together.
-
-    Without `target_tokens_per_update` its upper bound stands, every batch full: a prediction on the slow side.
-    """
-    full = target_tokens_per_full_update(training)
-    tokens = training.updates * (full if target_tokens_per_update is None else target_tokens_per_update)
-    return tokens * flops_per_token(training, target_vocabulary_size) / (flops_per_second * utilisation_fraction)
+def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> float:
+    """Return the operations of all updates with every batch full: those of a training at most."""
+    tokens = training.updates * target_tokens_per_full_update(training)
+    return tokens * flops_per_token(training, target_vocabulary_size)

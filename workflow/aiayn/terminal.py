@@ -1,8 +1,9 @@
-"""Text for a terminal, at most WIDTH columns wide: tables by tabulate, paragraphs by textwrap."""
+"""Text for a terminal, at most WIDTH columns wide: tables by tabulate, paragraphs by textwrap; JSON for programs."""
 
 import textwrap
 from collections.abc import Collection, Sequence
 
+import msgspec
 from tabulate import DataRow, TableFormat, tabulate
 
 WIDTH = 100
@@ -54,3 +55,8 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
 def titled(title: str, mark: str = "=") -> list[str]:
     """Return a title and the line below it."""
     return [title, mark * min(WIDTH, len(title))]
+
+
+def json_text(value: object) -> str:
+    """Return a value as indented JSON, ended by LF: what every verb's `--json` prints."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8") + "\n"

@@ -11,8 +11,7 @@ from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import TrainingRequest
 from aiayn.machine import gpu_names
 from aiayn.plan.machine import Machine, machine_of_cores
-from aiayn.plan.sizes import run_disk_bytes
-from aiayn.plan.speed import Speed, predict_speed
+from aiayn.plan.prediction import Speed, predict_speed, run_disk_bytes
 from aiayn.provenance import require_free_space
 from aiayn.records import BinarizedCorpus
 from aiayn.training_spec import PRECISIONS

@@ -1,11 +1,12 @@
-"""On what a plan's trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores; and for how long."""
+"""On what trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores; and whether they fit there."""
 
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 import msgspec
 
-from aiayn.errors import UsageError
+from aiayn.engine.fairseq_args import refuse_untrainable
+from aiayn.errors import ConfigError, UsageError
 from aiayn.hardware import (
     CPU,
     CPU_PRECISIONS,
@@ -19,9 +20,11 @@ from aiayn.hardware import (
 )
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.spec import SystemSpec
 from aiayn.training_spec import Precision, TrainingSpec
 
 PRICE_FLAG = "--dollars-per-gpu-hour"
+MAX_NAMED = 3  # of trainings that take too many jobs
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,4 +226,45 @@ def machine_of_cores(
         watts=None,
         chosen_by=chosen_by,
         job_limits=limits,
+    )
+
+
+def refusal_on(system: SystemSpec, machine: Machine) -> str:
+    """Return why `aiayn train` would refuse a system on a machine, with the next step after a semicolon; '' if not."""
+    training = system.training
+    try:
+        refuse_untrainable(system.name, training)
+    except ConfigError as error:
+        return str(error)
+    try:
+        refuse_untrainable(system.name, training, num_ranks=machine.num_ranks)
+    except ConfigError:
+        return (
+            f"{system.name}: batches_per_update {training.batches_per_update} cannot be shared by {machine.num_ranks} "
+            f"ranks; {_advice_on_ranks(machine)} a divisor or a multiple of {training.batches_per_update}"
+        )
+    return ""
+
+
+def _advice_on_ranks(machine: Machine) -> str:
+    if machine.job_limits is None:
+        return "give --num-gpus, and snakemake's `--set-resources train:num_ranks=N`,"
+    keys = "gpus_per_node and ranks_per_node" if machine.gpu else "ranks_per_node"
+    return f"set {keys} in {machine.job_limits.file} so that all ranks are"
+
+
+def overrun_of(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
+    """Return which trainings take more Slurm jobs than their cluster's file allows, the longest first; '' for none."""
+    over = {name: hours for name, hours in hours_by_training.items() if limits.count_jobs(hours) > limits.max_num_jobs}
+    if not over:
+        return ""
+    longest = max(over, key=lambda name: over[name])
+    others = [name for name in over if name != longest]
+    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+    named = f" (and {', '.join(others[:MAX_NAMED])}{more})" if others else ""
+    in_words = f"{over[longest]:,.1f}" if over[longest] < 1000 else f"{over[longest]:,.0f}"
+    return (
+        f"{longest}{named}: {in_words} hours are {limits.count_jobs(over[longest]):,} jobs of "
+        f"{limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds), {limits.max_num_jobs} are "
+        f"allowed; raise max_num_jobs or time_limit_minutes in {limits.file}"
     )

@@ -14,11 +14,18 @@ from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num
 from aiayn.hardware import HardwareSpec
 from aiayn.paths import Evaluation, num_averaged
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
-from aiayn.plan.fitting import overrun_of, refusal_on
-from aiayn.plan.history import Actual, History, actual_of, find_records
-from aiayn.plan.machine import Machine
-from aiayn.plan.sizes import device_memory_bytes, host_memory_bytes, node_memory_bytes, run_disk_bytes
-from aiayn.plan.speed import Speed
+from aiayn.plan.machine import Machine, overrun_of, refusal_on
+from aiayn.plan.prediction import (
+    Actual,
+    History,
+    Speed,
+    actual_of,
+    device_memory_bytes,
+    find_records,
+    host_memory_bytes,
+    node_memory_bytes,
+    run_disk_bytes,
+)
 from aiayn.spec import Overrides, ScaleSpec, SystemSpec, overridden
 from aiayn.training_spec import PRECISIONS, Precision
 

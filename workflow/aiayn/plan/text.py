@@ -10,10 +10,9 @@ from aiayn.plan.data import (
     NUM_TEXT_COPIES,
     PAIRS_PER_SECOND_BY_VERB,
 )
-from aiayn.plan.history import total_actual
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
-from aiayn.plan.speed import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
+from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_actual
 from aiayn.terminal import table, titled, wrapped
 from aiayn.training_spec import PRECISIONS
 
@@ -220,7 +219,7 @@ def _assumption_lines(plan: Plan) -> list[str]:
         "one more of each while it is written, all kept until you delete the runs folder; text "
         f"{NUM_TEXT_COPIES} times (raw, clean, a stage at work); archives as published; logs not counted",
         "memory: 16 bytes a parameter and what a full batch leaves for the backward pass, by formula "
-        "(aiayn.plan.sizes)",
+        "(aiayn.plan.prediction)",
         f"data stages, where not measured, on one core: {DOWNLOAD_BYTES_PER_SECOND / 1e6:g} MB/s downloaded; pairs/s: "
         + ", ".join(f"{verb} {rate:,}" for verb, rate in PAIRS_PER_SECOND_BY_VERB.items())
         + f" (with Moses' scripts clean {MOSES_PAIRS_PER_SECOND:,}); decoding {DECODING_FLOPS_PER_SECOND / 1e9:g} "

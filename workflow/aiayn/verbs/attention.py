@@ -11,6 +11,10 @@ head, and a matrix a head. The table is written without the extra `figures` too.
 import argparse
 from pathlib import Path
 
+from aiayn.errors import UsageError
+from aiayn.runs.finished import find_finished
+from aiayn.verbs.translate import text_splitter
+
 EXAMPLE = "aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --word dog"
 FORMATS = ("svg", "html", "png", "pdf")
 
@@ -49,9 +53,6 @@ def run(args: argparse.Namespace) -> None:
     from aiayn.engine.attention_weights import attention_weights, write_weights
     from aiayn.engine.decode import Translator
     from aiayn.engine.train import resolve_device
-    from aiayn.errors import UsageError
-    from aiayn.runs.finished import find_finished
-    from aiayn.verbs.translate import text_splitter
     from paper_tables.figures import INSTALL_COMMAND, PAPER_SENTENCES, has_figures
 
     if args.target is not None and (args.sentence is None or args.kind == "encoder"):

@@ -3,6 +3,9 @@
 import argparse
 from pathlib import Path
 
+from aiayn.errors import CheckpointError
+from aiayn.records import read_train_record, write_record
+
 EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record average/last5.json"
 
 
@@ -25,8 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Average and write the record."""
     from aiayn.engine.average import average_checkpoints
-    from aiayn.errors import CheckpointError
-    from aiayn.records import read_train_record, write_record
 
     train = read_train_record(args.train, args.runs_folder)
     if not train.run_folder.is_dir():

@@ -5,12 +5,18 @@ before its first update. All training pairs are held in memory to find the neare
 """
 
 import argparse
+import hashlib
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.records import BinarizedCorpus, RawCorpus
-    from aiayn.spec import CorpusSpec
+from aiayn.baselines import copy_source, nearest_training_sentence, require_few_pairs, translate_word_by_word
+from aiayn.engine.fairseq_args import training_data
+from aiayn.provenance import gather_provenance
+from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
+from aiayn.score import default_metrics, score_hypotheses
+from aiayn.spec import CONFIG_FOLDER, CorpusSpec, ShippedSource, read_corpus, read_system
+from aiayn.text.detokenise import detokenise
+from aiayn.text.lines import read_lines
 
 EXAMPLE = (
     "aiayn baselines --scale demo --binarized results/demo/binarize/demo_en_de/record.json "
@@ -30,15 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate without training, score, and write the record."""
-    import hashlib
-
-    from aiayn.baselines import require_few_pairs
-    from aiayn.provenance import gather_provenance
-    from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
-    from aiayn.score import default_metrics, score_hypotheses
-    from aiayn.spec import read_corpus
-    from aiayn.text.lines import read_lines
-
     raw = read_record(args.raw, RawCorpus)
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     data = read_record(args.binarized, BinarizedCorpus)
@@ -62,11 +59,7 @@ def run(args: argparse.Namespace) -> None:
     write_record(record, args.record)
 
 
-def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) -> dict[str, list[str]]:
-    from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
-    from aiayn.spec import CONFIG_FOLDER, ShippedSource
-    from aiayn.text.lines import read_lines
-
+def _translate_untaught(raw: RawCorpus, corpus: CorpusSpec, testset: str) -> dict[str, list[str]]:
     def lines(split: str, language: str) -> list[str]:
         return list(read_lines(raw.pair_by_split[split].path_by_language[language]))
 
@@ -81,16 +74,11 @@ def _translate_untaught(raw: "RawCorpus", corpus: "CorpusSpec", testset: str) ->
     return translations
 
 
-def _translate_untrained(data: "BinarizedCorpus", corpus: "CorpusSpec", scale: str, testset: str) -> list[str]:
-    import tempfile
-
+def _translate_untrained(data: BinarizedCorpus, corpus: CorpusSpec, scale: str, testset: str) -> list[str]:
     import torch
 
     from aiayn.engine.decode import Translator, decode_split
-    from aiayn.engine.fairseq_args import training_data
     from aiayn.engine.untrained import save_untrained
-    from aiayn.spec import read_system
-    from aiayn.text.detokenise import detokenise
 
     torch.set_num_threads(1)
     base = read_system("base", scale)

@@ -7,6 +7,13 @@ in the corpus file) does not: give the record of fetch as --text.
 import argparse
 from pathlib import Path
 
+from aiayn.errors import UsageError
+from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
+from aiayn.spec import read_corpus
+from aiayn.text.binarize import binarize_corpus
+from aiayn.text.encoder import Encoder, WordEncoder
+from aiayn.text.subword import load_encoders
+
 EXAMPLE = (
     "aiayn binarize --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json "
     "--segmented results/demo/segment/demo_en_de/record.json --record results/demo/binarize/demo_en_de/record.json"
@@ -28,13 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Binarize and write the record."""
-    from aiayn.errors import UsageError
-    from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
-    from aiayn.spec import read_corpus
-    from aiayn.text.binarize import binarize_corpus
-    from aiayn.text.encoder import Encoder, WordEncoder
-    from aiayn.text.subword import load_encoders
-
     spec = read_corpus(args.corpus)
     if spec.is_segmented != (args.segmented is None):
         state = "in pieces: leave --segmented out" if spec.is_segmented else "in words: give --segmented RECORD"

@@ -9,13 +9,14 @@ Exit code 0: the run has ended. 1: nothing of it is running here. 3: it could no
 import argparse
 from pathlib import Path
 
+from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS, cancel_run
+from aiayn.runs.status import find_run_folder
+
 EXAMPLE = "aiayn cancel demo_en_de-base-seed1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn cancel`."""
-    from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS
-
     parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
     parser.add_argument(
         "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
@@ -28,7 +29,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """End the run, and say what was saved."""
-    from aiayn.runs.cancel import cancel_run
-    from aiayn.runs.status import find_run_folder
-
     print(cancel_run(find_run_folder(args.runs_folder, args.run), timeout_seconds=args.timeout_seconds))

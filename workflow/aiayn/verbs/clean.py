@@ -6,6 +6,11 @@ The record counts dropped pairs by reason; test sets lose none. The output does 
 import argparse
 from pathlib import Path
 
+from aiayn.errors import UsageError
+from aiayn.records import RawCorpus, read_record, write_record
+from aiayn.spec import read_corpus
+from aiayn.text.clean import clean_corpus
+
 EXAMPLE = (
     "aiayn clean --corpus demo_en_de --raw results/demo/fetch/demo_en_de/record.json "
     "--record results/demo/clean/demo_en_de/record.json"
@@ -24,11 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Clean and write the record."""
-    from aiayn.errors import UsageError
-    from aiayn.records import RawCorpus, read_record, write_record
-    from aiayn.spec import read_corpus
-    from aiayn.text.clean import clean_corpus
-
     if args.num_processes < 1:
         raise UsageError(f"--num-processes {args.num_processes}: expected 1 or more")
     raw, corpus = read_record(args.raw, RawCorpus), read_corpus(args.corpus)

@@ -5,7 +5,14 @@ it). The tests are sacreBLEU's: paired bootstrap resampling, or approximate rand
 """
 
 import argparse
+import logging
 from pathlib import Path
+
+from aiayn.score import SACREBLEU_METRIC_BY_LANGUAGE, score_hypotheses
+from aiayn.segment_counts import count_segments, make_scorer
+from aiayn.sides import read_sides
+from aiayn.terminal import json_text
+from paper_tables.comparison import NamedComparison, compare_segments, render_comparison
 
 EXAMPLE = "aiayn compare --baseline base.de --system big.de --references newstest2014.de"
 METRIC = "bleu_sacre_13a"
@@ -33,15 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compare, and print the answer."""
-    import logging
-
-    import msgspec
-
-    from aiayn.score import SACREBLEU_METRIC_BY_LANGUAGE, score_hypotheses
-    from aiayn.segment_counts import count_segments, make_scorer
-    from aiayn.sides import read_sides
-    from paper_tables.comparison import NamedComparison, compare_segments, render_comparison
-
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # its news are of each step
     baseline, system, references = read_sides(
         (args.baseline, args.system), references_path=args.references, testset=args.testset, average=args.average,
@@ -67,6 +65,6 @@ def run(args: argparse.Namespace) -> None:
         system_search=system.search, comparison=comparison,
     )  # fmt: skip
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(named), indent=1).decode("utf-8"))
+        print(json_text(named), end="")
         return
     print(render_comparison(named), end="")

@@ -7,6 +7,12 @@ log-probability of each line (.logprob.txt).
 import argparse
 from pathlib import Path
 
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
+from aiayn.spec import read_corpus, read_system
+from aiayn.text.detokenise import detokenise
+from aiayn.text.lines import write_lines
+
 EXAMPLE = (
     "aiayn decode --scale demo --system base --checkpoint average/last5.json "
     "--binarized results/demo/binarize/demo_en_de/record.json --testset demo_test --record decode/demo_test.json"
@@ -33,11 +39,6 @@ def run(args: argparse.Namespace) -> None:
 
     from aiayn.engine.decode import Translator, decode_split, decoding_signature
     from aiayn.engine.train import resolve_device
-    from aiayn.provenance import file_sha256, gather_provenance
-    from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
-    from aiayn.spec import read_corpus, read_system
-    from aiayn.text.detokenise import detokenise
-    from aiayn.text.lines import write_lines
 
     torch.set_num_threads(args.threads)
     checkpoint = read_record(args.checkpoint, CheckpointRecord)

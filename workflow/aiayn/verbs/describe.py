@@ -7,14 +7,16 @@ the vocabulary, is by default that of the corpus file (37,000 for the paper's En
 
 import argparse
 
+from aiayn.describe import describe_system, render_description
+from aiayn.plan.config import add_override_arguments, named_overrides
+from aiayn.terminal import json_text
+
 EXAMPLE = "aiayn describe table3_b_dk16 --vocabulary-size 40960"
 SCALE = "paper"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn describe`."""
-    from aiayn.plan.config import add_override_arguments
-
     parser.add_argument(
         "system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of workflow/config/systems/SCALE"
     )
@@ -26,16 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the description."""
-    import msgspec
-
-    from aiayn.describe import describe_system
-    from aiayn.describe_text import render_description
-    from aiayn.plan.config import named_overrides
-
     description = describe_system(
         args.system, args.scale, vocabulary_size=args.vocabulary_size, overrides=named_overrides(args)
     )
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(description), indent=1).decode("utf-8"))
+        print(json_text(description), end="")
         return
     print(render_description(description), end="")

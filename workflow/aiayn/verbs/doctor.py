@@ -15,20 +15,33 @@ Exit code 0: nothing was found. 1: something was found, or an input is at fault.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.spec import CorpusSpec, Overrides
-    from paper_tables.doctor import Diagnosis, Scorer
+from aiayn.errors import AiaynError, UsageError
+from aiayn.plan.config import add_changes_argument, read_changed_scale
+from aiayn.runs.names import match_run
+from aiayn.score import default_metrics, score_hypotheses
+from aiayn.spec import CorpusSpec, Overrides
+from aiayn.terminal import json_text
+from paper_tables.doctor import (
+    Diagnosis,
+    Scorer,
+    diagnose_commands,
+    diagnose_folder,
+    diagnose_run,
+    list_run_names,
+    make_claim,
+)
+from paper_tables.layout_commands import headline_of_commands, render_commands
+from paper_tables.layout_doctor import headline, render_diagnosis
+from paper_tables.reference import SCORE_METRICS
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn doctor`."""
-    from aiayn.plan.config import add_changes_argument
-
     parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument(
@@ -61,11 +74,6 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         AiaynError: if something was found, so that the exit code is 1.
     """
-    import msgspec
-
-    from aiayn.errors import AiaynError, UsageError
-    from paper_tables.layout_doctor import headline, render_diagnosis
-
     if args.command is not None:
         _diagnose_command(args)
         return
@@ -75,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     is_folder = args.what is not None and Path(args.what).is_dir()
     diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode("utf-8"))
+        print(json_text(diagnosis), end="")
     else:
         print(render_diagnosis(diagnosis), end="")
     if diagnosis.findings:
@@ -83,13 +91,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _diagnose_command(args: argparse.Namespace) -> None:
-    import msgspec
-
-    from aiayn.errors import AiaynError, UsageError
-    from paper_tables.doctor import diagnose_commands
-    from paper_tables.layout_commands import headline_of_commands, render_commands
-    from paper_tables.reference import SCORE_METRICS
-
     for flag in ("what", "scale", "hypotheses", "references", "configfile"):
         if getattr(args, flag) is not None:
             name = "WHAT" if flag == "what" else f"--{flag}"
@@ -105,18 +106,14 @@ def _diagnose_command(args: argparse.Namespace) -> None:
         metric=args.metric,
     )  # fmt: skip
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(diagnoses), indent=1).decode("utf-8"))
+        print(json_text(diagnoses), end="")
     else:
         print(render_commands(diagnoses), end="")
     if any(diagnosis.findings for diagnosis in diagnoses):
         raise AiaynError(headline_of_commands(diagnoses))
 
 
-def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
-    from aiayn.errors import UsageError
-    from aiayn.runs.names import match_run
-    from paper_tables.doctor import diagnose_run, list_run_names
-
+def _diagnose_run(args: argparse.Namespace) -> Diagnosis:
     for flag in ("scale", "system", "corpus", "hypotheses", "references"):
         if getattr(args, flag) is not None:
             why = f"{args.what or 'the newest run'} is no folder, and a run's records say what it claims to be"
@@ -128,10 +125,7 @@ def _diagnose_run(args: argparse.Namespace) -> "Diagnosis":
     return diagnose_run(args.results, args.runs_folder, name, _overrides(args), _make_scorer)
 
 
-def _diagnose_folder(args: argparse.Namespace) -> "Diagnosis":
-    from aiayn.errors import UsageError
-    from paper_tables.doctor import diagnose_folder, make_claim
-
+def _diagnose_folder(args: argparse.Namespace) -> Diagnosis:
     for flag in ("system", "corpus"):
         if getattr(args, flag) is None:
             raise UsageError(f"--{flag}: is needed for a folder: what does {args.what} claim to be? See --help")
@@ -141,16 +135,12 @@ def _diagnose_folder(args: argparse.Namespace) -> "Diagnosis":
     )
 
 
-def _overrides(args: argparse.Namespace) -> "Overrides":
+def _overrides(args: argparse.Namespace) -> Overrides:
     """Return what the config sets for every system.
 
     Raises:
         UsageError: if keys of a config file are to be replaced, and none is named.
     """
-    from aiayn.errors import UsageError
-    from aiayn.plan.config import read_changed_scale
-    from aiayn.spec import Overrides
-
     if args.configfile is None:
         if args.config:
             raise UsageError(f"--config {args.config[0]}: of which file? Add --configfile FILE")
@@ -158,12 +148,8 @@ def _overrides(args: argparse.Namespace) -> "Overrides":
     return read_changed_scale(args.configfile, args.config).overrides
 
 
-def _make_scorer(corpus: "CorpusSpec") -> "Scorer":
+def _make_scorer(corpus: CorpusSpec) -> Scorer:
     """Return what scores lines under every definition that applies to a corpus."""
-    from collections.abc import Sequence
-
-    from aiayn.score import default_metrics, score_hypotheses
-
     metrics = list(
         dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])
     )  # as given: what fairseq-generate prints

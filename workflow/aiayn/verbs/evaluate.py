@@ -8,7 +8,19 @@ and --as-given leaves tokens on both sides as they are.
 """
 
 import argparse
+import hashlib
 from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import CorpusError, ScoreError, UsageError
+from aiayn.plan.config import positive
+from aiayn.provenance import replace_on_success
+from aiayn.score import default_metrics, score_hypotheses
+from aiayn.sources.testsets import public_references, target_language_of
+from aiayn.spec import read_system
+from aiayn.system_output import Treatment, prepare, read_output, unlike_sides
+from aiayn.text.detokenise import join_pieces, remove_marks
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "
@@ -18,8 +30,6 @@ EXAMPLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn evaluate`."""
-    from aiayn.plan.config import positive
-
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="what fairseq-train has saved")
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the model's data-bin")
     parser.add_argument("--split", default="test", help="the split of the data-bin to translate (default: test)")
@@ -52,19 +62,8 @@ def run(args: argparse.Namespace) -> None:
         CheckpointError: if the checkpoint is torn, or not of this data-bin.
         ScoreError: if translations and references are not alike.
     """
-    import hashlib
-
-    import msgspec
-
     from aiayn.engine.decode import Translator, decode_split, decoding_signature
     from aiayn.engine.device import resolve_device
-    from aiayn.errors import CorpusError, ScoreError, UsageError
-    from aiayn.provenance import replace_on_success
-    from aiayn.score import default_metrics, score_hypotheses
-    from aiayn.sources.testsets import public_references, target_language_of
-    from aiayn.spec import read_system
-    from aiayn.system_output import Treatment, prepare, read_output, unlike_sides
-    from aiayn.text.detokenise import join_pieces, remove_marks
 
     if args.references is None and args.testset is None:
         raise UsageError("which references? --testset NAME of a public test set, or --references FILE")

@@ -6,6 +6,10 @@ replications, and causes of lost BLEU. No number is converted: the paper's is gi
 
 import argparse
 
+from aiayn.terminal import json_text
+from paper_tables.explain import explain
+from paper_tables.explain_text import render_explanation
+
 EXAMPLE = "aiayn explain --bleu 26.9 --metric bleu_sacre_13a --testset newstest2014 --system big"
 TESTSET = "newstest2014"
 LANGUAGE_PAIR = "en-de"
@@ -25,11 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the explanation."""
-    import msgspec
-
-    from paper_tables.explain import explain
-    from paper_tables.explain_text import render_explanation
-
     explanation = explain(
         bleu=args.bleu,
         metric=args.metric,
@@ -38,6 +37,6 @@ def run(args: argparse.Namespace) -> None:
         system=args.system,
     )
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(explanation), indent=1).decode("utf-8"))
+        print(json_text(explanation), end="")
         return
     print(render_explanation(explanation), end="")

@@ -16,10 +16,13 @@ the system's beam_size, alpha as length_penalty, and the maximum length that our
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.spec import TrainingSpec
+import msgspec
+
+from aiayn.errors import RecordError, UsageError
+from aiayn.records import TrainRecord, read_record
+from aiayn.runs.finished import find_finished
+from aiayn.spec import TrainingSpec
 
 EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safetensors --output exported
 
@@ -54,11 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Find the run, write the folder and say what it holds."""
-    import msgspec
-
-    from aiayn.errors import UsageError
-    from aiayn.runs.finished import find_finished
-
     try:
         from aiayn.engine.export import export_model
     except ModuleNotFoundError as error:
@@ -78,14 +76,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"{args.output}: {record.run}, {record.average}, tensors {record.tensors_sha256[:16]}, as {record.format}")
 
 
-def _training_of(run: str, results_folder: Path) -> "TrainingSpec":
+def _training_of(run: str, results_folder: Path) -> TrainingSpec:
     """Return what a run was trained as: its record's own words, which a system file edited since cannot change."""
-    import msgspec
-
-    from aiayn.errors import RecordError
-    from aiayn.records import TrainRecord, read_record
-    from aiayn.spec import TrainingSpec
-
     for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
         train = read_record(path, TrainRecord)
         if train.run == run:

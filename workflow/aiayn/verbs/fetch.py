@@ -8,6 +8,10 @@ import argparse
 import os
 from pathlib import Path
 
+from aiayn.records import write_record
+from aiayn.sources.fetch import ARCHIVES_FOLDER, fetch_corpus
+from aiayn.spec import read_corpus
+
 EXAMPLE = (
     "aiayn fetch --corpus wmt14_en_de --archives-folder /data/wmt --record results/paper/fetch/wmt14_en_de/record.json"
 )
@@ -34,10 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fetch and write the record."""
-    from aiayn.records import write_record
-    from aiayn.sources.fetch import ARCHIVES_FOLDER, fetch_corpus
-    from aiayn.spec import read_corpus
-
     archives_folder = args.archives_folder or Path(os.environ.get(ARCHIVES_VARIABLE) or ARCHIVES_FOLDER)
     raw = fetch_corpus(
         read_corpus(args.corpus), mirror=args.mirror, record_path=args.record, archives_folder=archives_folder

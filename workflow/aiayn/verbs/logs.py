@@ -6,7 +6,13 @@ is done, or with Ctrl-C.
 """
 
 import argparse
+import logging
+import os
+import sys
 from pathlib import Path
+
+from aiayn.runs.logs import follow, in_words, show_end
+from aiayn.runs.status import find_run_folder
 
 EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
 DEFAULT_NUM_LINES = 20
@@ -39,13 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the log."""
-    import logging
-    import os
-    import sys
-
-    from aiayn.runs.logs import follow, in_words, show_end
-    from aiayn.runs.status import find_run_folder
-
     run_folder = find_run_folder(args.runs_folder, args.run)
     logger = logging.getLogger(__name__)
 

@@ -7,6 +7,11 @@ Needs no corpus and takes seconds. paper_tables/published/claims.csv has the val
 import argparse
 from pathlib import Path
 
+from aiayn.provenance import gather_provenance
+from aiayn.records import MeasureRecord, write_record
+from paper_tables.layout_table1 import lay_out_table1
+from paper_tables.render import render_markdown
+
 EXAMPLE = "aiayn measure --seed 1 --record results/demo/measure/record.json"
 
 
@@ -26,10 +31,6 @@ def run(args: argparse.Namespace) -> None:
     """Measure, write the record, and print each number and Table 1."""
     from aiayn.engine.layer_timing import time_layers
     from aiayn.engine.measure import measure_all
-    from aiayn.provenance import gather_provenance
-    from aiayn.records import MeasureRecord, write_record
-    from paper_tables.layout_table1 import lay_out_table1
-    from paper_tables.render import render_markdown
 
     layers = time_layers(args.device)  # first: it refuses a device that is not there
     measurements = measure_all(args.seed)

@@ -9,14 +9,15 @@ digest and public place are named. What is not finished is named, and left out.
 import argparse
 from pathlib import Path
 
+from aiayn.plan.config import add_changes_argument, read_changed_scale
+from paper_tables.pack import pack_scale
+
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
 MAX_MB = 15.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn pack`."""
-    from aiayn.plan.config import add_changes_argument
-
     parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
     add_changes_argument(parser)
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
@@ -31,9 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Pack, and print what was packed and what is not there."""
-    from aiayn.plan.config import read_changed_scale
-    from paper_tables.pack import pack_scale
-
     scale = read_changed_scale(args.configfile, args.config)
     packed = pack_scale(scale, args.results, args.output, max_bytes=round(args.max_mb * 1e6))
     print(

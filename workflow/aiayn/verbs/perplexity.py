@@ -3,6 +3,9 @@
 import argparse
 from pathlib import Path
 
+from aiayn.provenance import gather_provenance
+from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
+
 EXAMPLE = (
     "aiayn perplexity --checkpoint average/last1.json "
     "--binarized results/demo/binarize/demo_en_de/record.json --testset demo_dev --record perplexity/demo_dev.json"
@@ -27,8 +30,6 @@ def run(args: argparse.Namespace) -> None:
 
     from aiayn.engine.perplexity import SIGNATURE, perplexity
     from aiayn.engine.train import resolve_device
-    from aiayn.provenance import gather_provenance
-    from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
 
     torch.set_num_threads(args.threads)
     checkpoint = read_record(args.checkpoint, CheckpointRecord)

@@ -15,14 +15,21 @@ import argparse
 import math
 from pathlib import Path
 
+from aiayn.errors import UsageError
+from aiayn.hardware import read_hardware
+from aiayn.launch.cluster_spec import read_cluster
+from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.plan.machine import PRICE_FLAG, choose_machine
+from aiayn.plan.plan import group_asked, make_plan
+from aiayn.plan.text import render_plan
+from aiayn.terminal import json_text
+from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
+
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn plan`."""
-    from aiayn.plan.config import add_config_arguments, add_launcher_argument
-    from aiayn.plan.machine import PRICE_FLAG
-
     add_config_arguments(parser)
     add_launcher_argument(parser)
     parser.add_argument(
@@ -50,16 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the plan."""
-    import msgspec
-
-    from aiayn.hardware import read_hardware
-    from aiayn.launch.cluster_spec import read_cluster
-    from aiayn.plan.config import choose_launcher, read_changed_scale
-    from aiayn.plan.machine import choose_machine
-    from aiayn.plan.plan import group_asked, make_plan
-    from aiayn.plan.text import render_plan
-    from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
-
     _refuse_wrong_numbers(args)
     scale = read_changed_scale(args.configfile, args.config)
     corpora, hardware = read_corpora(scale), read_hardware()
@@ -81,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
         utilisation_fraction=args.utilisation,
     )  # fmt: skip
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(plan), indent=1).decode("utf-8"))
+        print(json_text(plan), end="")
         return
     print(render_plan(plan), end="")
 
@@ -92,9 +89,6 @@ def _refuse_wrong_numbers(args: argparse.Namespace) -> None:
     Raises:
         UsageError: naming the flag, its value and what was expected.
     """
-    from aiayn.errors import UsageError
-    from aiayn.plan.machine import PRICE_FLAG
-
     if args.num_gpus is not None and args.num_gpus < 1:
         raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more")
     if args.utilisation is not None and not 0 < args.utilisation <= 1:

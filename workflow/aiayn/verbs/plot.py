@@ -8,6 +8,11 @@ each its numbers as TSV.
 import argparse
 from pathlib import Path
 
+from aiayn.errors import StateError
+from aiayn.runs.attempts import LOG_NAME
+from aiayn.runs.names import split_run_name
+from aiayn.runs.status import find_run_folder
+
 EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
 FORMATS = ("svg", "html", "png", "pdf")
 
@@ -26,10 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Draw the curves and print the path of each picture."""
-    from aiayn.errors import StateError
-    from aiayn.runs.attempts import LOG_NAME
-    from aiayn.runs.names import split_run_name
-    from aiayn.runs.status import find_run_folder
     from paper_tables.figures import INSTALL_COMMAND, has_figures
 
     if not has_figures():

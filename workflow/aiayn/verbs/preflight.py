@@ -9,24 +9,34 @@ Exit code 1 if any check fails.
 """
 
 import argparse
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.hardware import HardwareSpec
-    from aiayn.launch.cluster_spec import ClusterSpec
-    from aiayn.plan.machine import Machine
-    from aiayn.plan.plan import AskedScale, Plan
-    from aiayn.preflight.checks import Check
-    from aiayn.training_spec import Precision
+from aiayn.engine.fairseq_args import TrainingData
+from aiayn.errors import AiaynError, UsageError
+from aiayn.hardware import HardwareSpec, read_hardware
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.job import TrainingRequest
+from aiayn.launch.submit import sbatch_text
+from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.plan.machine import Machine, choose_machine, default_gpu
+from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
+from aiayn.preflight import checks as preflight
+from aiayn.preflight.checks import Check, check_local_gpus, doubtful, render_checks
+from aiayn.preflight.mirrors import check_mirrors
+from aiayn.preflight.slurm import check_slurm, read_profile
+from aiayn.sources.download import named_mirror
+from aiayn.sources.fetch import ARCHIVES_FOLDER
+from aiayn.terminal import json_text
+from aiayn.training_spec import Precision
+from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
 
 EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn preflight`."""
-    from aiayn.plan.config import add_config_arguments, add_launcher_argument
-
     add_config_arguments(parser)
     add_launcher_argument(parser)
     parser.add_argument(
@@ -49,17 +59,12 @@ def run(args: argparse.Namespace) -> None:
         UsageError: if a profile is named that no check looks at.
         AiaynError: if a check fails.
     """
-    import msgspec
-
-    from aiayn.errors import AiaynError, UsageError
-    from aiayn.preflight.checks import render_checks
-
     args.launcher = _launcher(args)
     if args.profile is not None and args.launcher != "slurm":
         raise UsageError(f"--profile {args.profile}: nothing looks at it on this machine; add `--launcher slurm`")
     checks = _gather_checks(args)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(checks), indent=1).decode("utf-8"))
+        print(json_text(checks), end="")
     else:
         print(render_checks(checks), end="", flush=True)
     num_failed = sum(check.outcome == "FAIL" for check in checks)
@@ -69,25 +74,14 @@ def run(args: argparse.Namespace) -> None:
 
 def _launcher(args: argparse.Namespace) -> str:
     """Return where trainings are to run; of a config that cannot be read its own check says what is wrong."""
-    from aiayn.errors import AiaynError
-    from aiayn.plan.config import choose_launcher, read_changed_scale
-
     try:
         return choose_launcher(args, read_changed_scale(args.configfile, args.config))
     except AiaynError:
         return str(args.launcher or "local")
 
 
-def _gather_checks(args: argparse.Namespace) -> "list[Check]":
+def _gather_checks(args: argparse.Namespace) -> list[Check]:
     """Return all checks; if the config cannot be read, that one alone is to be repaired first."""
-    import os
-    import sys
-
-    from aiayn.errors import AiaynError
-    from aiayn.preflight import checks as preflight
-    from aiayn.preflight.mirrors import check_mirrors
-    from aiayn.sources.fetch import ARCHIVES_FOLDER
-
     is_slurm = args.launcher == "slurm"
     constraints_path = preflight.CHECKOUT / "constraints.txt"
     own = [
@@ -115,13 +109,8 @@ def _gather_checks(args: argparse.Namespace) -> "list[Check]":
     ]
 
 
-def _check_machine(
-    args: argparse.Namespace, asked: "AskedScale", cluster: "ClusterSpec", plan: "Plan"
-) -> "list[Check]":
+def _check_machine(args: argparse.Namespace, asked: AskedScale, cluster: ClusterSpec, plan: Plan) -> list[Check]:
     """Return the checks of where trainings run, and CPU rules."""
-    from aiayn.preflight.checks import check_local_gpus
-    from aiayn.preflight.slurm import check_slurm, read_profile
-
     if args.launcher != "slurm":
         return [check_local_gpus(plan, allow_long_runs=asked.scale.allow_long_runs)]
     config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
@@ -129,12 +118,8 @@ def _check_machine(
     return [*checks, *check_slurm(cluster, _sbatch_text(asked, cluster), rule_requests)]
 
 
-def _sbatch_text(asked: "AskedScale", cluster: "ClusterSpec") -> str:
+def _sbatch_text(asked: AskedScale, cluster: ClusterSpec) -> str:
     """Return the sbatch file of a training; what only its data and code decide is left open, and asks for nothing."""
-    from aiayn.engine.fairseq_args import TrainingData
-    from aiayn.launch.job import TrainingRequest
-    from aiayn.launch.submit import sbatch_text
-
     name, system = next(iter(asked.systems.items()))
     run_folder = Path(asked.scale.runs_folder).absolute() / "preflight"
     request = TrainingRequest(
@@ -146,15 +131,8 @@ def _sbatch_text(asked: "AskedScale", cluster: "ClusterSpec") -> str:
     return sbatch_text(request, cluster, run_folder)
 
 
-def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]":
+def _read_config(args: argparse.Namespace) -> tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]:
     """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
-    from aiayn.hardware import read_hardware
-    from aiayn.launch.cluster_spec import read_cluster
-    from aiayn.plan.config import read_changed_scale
-    from aiayn.plan.plan import group_asked, make_plan
-    from aiayn.sources.download import named_mirror
-    from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
-
     scale = read_changed_scale(args.configfile, args.config)
     corpora, hardware = read_corpora(scale), read_hardware()
     asked = group_asked(
@@ -172,16 +150,12 @@ def _read_config(args: argparse.Namespace) -> "tuple[AskedScale, ClusterSpec, Pl
 
 
 def _choose_machine(
-    cluster: "ClusterSpec", hardware: "HardwareSpec", launcher: "str | None", precisions: "set[Precision]"
-) -> "tuple[Machine, list[Check]]":
+    cluster: ClusterSpec, hardware: HardwareSpec, launcher: str | None, precisions: set[Precision]
+) -> tuple[Machine, list[Check]]:
     """Return what each training runs on; a GPU without a price or a speed is replaced, and doubtful.
 
     Whether it has the precisions asked for, the job itself finds out.
     """
-    from aiayn.errors import UsageError
-    from aiayn.plan.machine import choose_machine, default_gpu
-    from aiayn.preflight.checks import doubtful
-
     try:
         machine = choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions)
         return machine, []

@@ -1,6 +1,11 @@
 """Compare the recipes of training text: archives, pairs, checksums, filters and subwords, one column a recipe."""
 
 import argparse
+import json
+
+from aiayn.sources.recipe import ArchiveSource
+from aiayn.sources.recipe_table import differing, recipe_rows, rendered
+from aiayn.spec import CONFIG_FOLDER, read_corpus
 
 EXAMPLE = "aiayn recipes wmt14_en_de wmt16_en_de_google --differing"
 
@@ -14,12 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the table."""
-    import json
-
-    from aiayn.sources.recipe import ArchiveSource
-    from aiayn.sources.recipe_table import differing, recipe_rows, rendered
-    from aiayn.spec import CONFIG_FOLDER, read_corpus
-
     names = args.names or sorted(path.stem for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"))
     corpora = [read_corpus(name) for name in names]
     if not args.names:

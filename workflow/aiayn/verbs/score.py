@@ -9,12 +9,24 @@ message says what each side is, and the right command.
 """
 
 import argparse
+import hashlib
+import json
+import logging
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.records import ScoreRecord
-    from aiayn.system_output import SystemOutput, Unlike
+import msgspec
+
+from aiayn.errors import ScoreError, UsageError
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
+from aiayn.score import CASE_SUFFIX, default_metrics, score_hypotheses
+from aiayn.sources.testsets import public_references, target_language_of
+from aiayn.spec import read_corpus
+from aiayn.system_output import SystemOutput, Treatment, Unlike, check_num_lines, prepare, read_output, unlike_sides
+from aiayn.text.detokenise import detokenise
+from aiayn.text.lines import read_lines
 
 EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
 
@@ -56,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Score, and write the record or print the numbers."""
-    from aiayn.errors import UsageError
-
     if args.decoded is not None and args.raw is not None and args.record is not None:
         _score_run(args)
     elif args.as_given and args.detokenise:
@@ -70,18 +80,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _score_run(args: argparse.Namespace) -> None:
-    import logging
-
-    import msgspec
-
-    from aiayn.provenance import gather_provenance
-    from aiayn.records import Hypotheses, RawCorpus, ScoreRecords, read_record, write_record
-    from aiayn.score import default_metrics, score_hypotheses
-    from aiayn.spec import read_corpus
-    from aiayn.system_output import Treatment, unlike_sides
-    from aiayn.text.detokenise import detokenise
-    from aiayn.text.lines import read_lines
-
     decoded = read_record(args.decoded, Hypotheses)
     raw = read_record(args.raw, RawCorpus)
     corpus = read_corpus(raw.corpus)
@@ -107,18 +105,7 @@ def _score_run(args: argparse.Namespace) -> None:
     )
 
 
-def _score_anybody(args: argparse.Namespace) -> "list[ScoreRecord]":
-    import hashlib
-    import sys
-
-    import msgspec
-
-    from aiayn.errors import ScoreError
-    from aiayn.provenance import file_sha256
-    from aiayn.score import CASE_SUFFIX, default_metrics, score_hypotheses
-    from aiayn.sources.testsets import target_language_of
-    from aiayn.system_output import Treatment, check_num_lines, prepare, read_output, unlike_sides
-
+def _score_anybody(args: argparse.Namespace) -> list[ScoreRecord]:
     target_language = target_language_of(args.language_pair)
     output = read_output(args.hypotheses)
     references, place = _references(args, output)
@@ -148,12 +135,8 @@ def _score_anybody(args: argparse.Namespace) -> "list[ScoreRecord]":
     return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
 
 
-def _references(args: argparse.Namespace, output: "SystemOutput") -> tuple[list[str], str]:
+def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[str], str]:
     """Return the reference lines and what to call them."""
-    from aiayn.errors import ScoreError, UsageError
-    from aiayn.sources.testsets import public_references
-    from aiayn.system_output import read_output
-
     if args.references is not None:
         found = read_output(args.references)
         if found.kind != "generate log":
@@ -168,10 +151,8 @@ def _references(args: argparse.Namespace, output: "SystemOutput") -> tuple[list[
     raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
 
 
-def _refusal(args: argparse.Namespace, unlike: "Unlike", place: str) -> str:
+def _refusal(args: argparse.Namespace, unlike: Unlike, place: str) -> str:
     """Return what each side is, and the commands that are right."""
-    import shlex
-
     words = unlike.words_by_side
     given = ["--testset", args.testset] if args.testset else []
     given += ["--references", str(args.references)] if args.references else []
@@ -186,9 +167,7 @@ def _refusal(args: argparse.Namespace, unlike: "Unlike", place: str) -> str:
     )
 
 
-def _print_scores(scores: "list[ScoreRecord]", *, as_json: bool) -> None:
-    import json
-
+def _print_scores(scores: list[ScoreRecord], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores], indent=1))
         return

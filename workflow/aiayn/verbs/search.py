@@ -6,20 +6,31 @@ in which the paper's tables are judged. Test sets are not used, and nothing is w
 """
 
 import argparse
+import hashlib
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import msgspec
+from tqdm import tqdm
 
+from aiayn.errors import RecordError
+from aiayn.paths import corpus_record
+from aiayn.provenance import replace_on_success
+from aiayn.records import CheckpointRecord, RawCorpus, ScoreRecord, read_record
+from aiayn.runs.finished import FinishedRun, find_finished
+from aiayn.score import score_hypotheses
+from aiayn.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown, render_text
+from aiayn.spec import CorpusSpec, DecodingSpec, read_corpus
+from aiayn.text.detokenise import detokenise
+from aiayn.text.lines import read_lines
+from paper_tables.layout_table2 import METRIC_BY_PAIR
+
+if TYPE_CHECKING:
     from torch import Tensor
-    from tqdm import tqdm
 
     from aiayn.engine.decode import Translator
-    from aiayn.records import RawCorpus, ScoreRecord
-    from aiayn.runs.finished import FinishedRun
-    from aiayn.search import SearchCell, SearchTable
-    from aiayn.spec import CorpusSpec, DecodingSpec
 
 EXAMPLE = (
     "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 --output-folder search"
@@ -51,11 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Decode the dev set for each pair, print the table and, if asked to, write it."""
-    import msgspec
-
-    from aiayn.provenance import replace_on_success
-    from aiayn.search import pairs_to_try, render_csv, render_markdown, render_text
-
     finished = _find(args)
     asked = {"length_penalty_form": args.length_penalty_form, "stop": args.stop}
     decoding = msgspec.structs.replace(finished.decoding, **{key: value for key, value in asked.items() if value})
@@ -71,11 +77,8 @@ def run(args: argparse.Namespace) -> None:
         print(path)
 
 
-def _find(args: argparse.Namespace) -> "FinishedRun":
+def _find(args: argparse.Namespace) -> FinishedRun:
     """Return the run that is meant, by name or by its averaged checkpoint."""
-    from aiayn.records import CheckpointRecord, read_record
-    from aiayn.runs.finished import find_finished
-
     path = Path(args.run)
     if path.suffix not in (".json", ".pt"):
         return find_finished(args.results, args.run, args.average)
@@ -83,12 +86,8 @@ def _find(args: argparse.Namespace) -> "FinishedRun":
     return find_finished(args.results, checkpoint.run, checkpoint.average)
 
 
-def _find_raw(results_folder: Path, corpus: str) -> "RawCorpus":
+def _find_raw(results_folder: Path, corpus: str) -> RawCorpus:
     """Return the record of a corpus's text; its name belongs to one scale."""
-    from aiayn.errors import RecordError
-    from aiayn.paths import corpus_record
-    from aiayn.records import RawCorpus, read_record
-
     pattern = corpus_record(Path(), "*", "fetch", corpus)
     paths = sorted(results_folder.glob(str(pattern)))
     if len(paths) != 1:
@@ -99,15 +98,12 @@ def _find_raw(results_folder: Path, corpus: str) -> "RawCorpus":
     return read_record(paths[0], RawCorpus)
 
 
-def _try_all(args: argparse.Namespace, finished: "FinishedRun", searches: "list[DecodingSpec]") -> "SearchTable":
+def _try_all(args: argparse.Namespace, finished: FinishedRun, searches: list[DecodingSpec]) -> SearchTable:
     """Decode and score the dev set once a search."""
     import torch
-    from tqdm import tqdm
 
     from aiayn.engine.decode import Translator, load_source_lines
     from aiayn.engine.train import resolve_device
-    from aiayn.search import SearchTable
-    from aiayn.spec import read_corpus
 
     torch.set_num_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
@@ -129,17 +125,14 @@ def _try_all(args: argparse.Namespace, finished: "FinishedRun", searches: "list[
 
 
 def _try(
-    decoding: "DecodingSpec",
+    decoding: DecodingSpec,
     translator: "Translator",
     sources: "list[Tensor]",
-    score: "Callable[[list[str]], ScoreRecord]",
+    score: Callable[[list[str]], ScoreRecord],
     bar: "tqdm[Any]",
-) -> "SearchCell":
+) -> SearchCell:
     """Decode and score all lines by one search."""
-    import time
-
     from aiayn.engine.decode import decoding_signature
-    from aiayn.search import SearchCell
 
     bar.set_postfix_str(f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}")
     translator.search_as(decoding)
@@ -157,15 +150,8 @@ def _try(
     )
 
 
-def _scorer(args: argparse.Namespace, corpus: "CorpusSpec") -> "tuple[str, Callable[[list[str]], ScoreRecord]]":
+def _scorer(args: argparse.Namespace, corpus: CorpusSpec) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
     """Return the metric, and what scores lines of pieces under it against the dev set's references."""
-    import hashlib
-
-    from aiayn.score import score_hypotheses
-    from aiayn.text.detokenise import detokenise
-    from aiayn.text.lines import read_lines
-    from paper_tables.layout_table2 import METRIC_BY_PAIR
-
     is_segmented, language = corpus.is_segmented, corpus.target_language
     metric = args.metric or ("bleu_as_given" if is_segmented else METRIC_BY_PAIR[corpus.language_pair])
     pair = _find_raw(args.results, corpus.name).pair_by_split[corpus.dev_testset]
@@ -173,7 +159,7 @@ def _scorer(args: argparse.Namespace, corpus: "CorpusSpec") -> "tuple[str, Calla
     if is_segmented:
         references = [detokenise(line, corpus) for line in references]
 
-    def score(pieces: list[str]) -> "ScoreRecord":
+    def score(pieces: list[str]) -> ScoreRecord:
         lines = [detokenise(line, corpus) for line in pieces]
         (record,) = score_hypotheses(
             lines,

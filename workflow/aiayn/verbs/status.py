@@ -8,6 +8,10 @@ damaged (its files cannot be read).
 import argparse
 from pathlib import Path
 
+from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
+from aiayn.runs.status_text import render_status, render_statuses
+from aiayn.terminal import json_text
+
 EXAMPLE = "aiayn status"
 
 
@@ -22,11 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print how runs stand."""
-    import msgspec
-
-    from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
-    from aiayn.runs.status_text import render_status, render_statuses
-
     answer: RunStatus | list[RunStatus]
     if args.run is None:
         answer = statuses = read_statuses(list_run_folders(args.runs_folder))
@@ -35,5 +34,5 @@ def run(args: argparse.Namespace) -> None:
         (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)])
         answer, text = status, render_status(status)
     if args.json:
-        text = msgspec.json.format(msgspec.json.encode(answer), indent=1).decode("utf-8") + "\n"
+        text = json_text(answer)
     print(text, end="")

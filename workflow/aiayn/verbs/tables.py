@@ -14,8 +14,15 @@ log of fairseq 0.9 to 0.12 (training logs in the formats simple, tqdm and json, 
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
+
+from aiayn.errors import UsageError
+from aiayn.plan.config import add_changes_argument, read_changed_scale
+from aiayn.spec import convert_scale
+from paper_tables.from_logs import default_cache_folder, make_tables_from_logs
+from paper_tables.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 
@@ -25,8 +32,6 @@ MAX_NOT_READ = 20  # files that are named on the terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn tables`."""
-    from aiayn.plan.config import add_changes_argument
-
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--configfile", type=Path, metavar="FILE", help="the scale's config file")
     source.add_argument("--config-json", metavar="JSON", help="the merged config as one JSON object (for the pipeline)")
@@ -49,12 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Render everything and print where the page is."""
-    from aiayn.errors import UsageError
-
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError("--so-far: is of --configfile; --from-logs takes whatever is there, leave it out")
-        from paper_tables.from_logs import default_cache_folder, make_tables_from_logs
 
         output_folder = args.output or args.results / "from-logs"
         made = make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder())
@@ -76,13 +78,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run_scale(args: argparse.Namespace) -> None:
-    import json
-
-    from aiayn.errors import UsageError
-    from aiayn.plan.config import read_changed_scale
-    from aiayn.spec import convert_scale
-    from paper_tables.tables import make_tables
-
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:

@@ -10,14 +10,27 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.engine.fairseq_args import TrainingData
-    from aiayn.launch.cluster_spec import ClusterSpec
-    from aiayn.launch.job import TrainingRequest
-    from aiayn.records import BinarizedCorpus
-    from aiayn.training_spec import TrainingSpec
+import msgspec
+
+from aiayn import paths
+from aiayn.engine.fairseq_args import TrainingData, refuse_untrainable, training_data
+from aiayn.errors import UsageError
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.driver import drive
+from aiayn.launch.feasibility import check_feasible, check_precision, check_space
+from aiayn.launch.job import TrainingRequest
+from aiayn.launch.run_code import foresee_code
+from aiayn.launch.submit import sbatch_text
+from aiayn.plan.config import add_override_arguments, named_overrides, positive
+from aiayn.provenance import commit_label
+from aiayn.records import BinarizedCorpus, read_record
+from aiayn.runs.attempts import is_done
+from aiayn.runs.jobs import LAUNCHERS
+from aiayn.spec import overridden, read_corpus, read_system, run_name
+from aiayn.stages import STAGE_VERSIONS
+from aiayn.text.binarize import require_recorded_data_bin
+from aiayn.training_spec import TrainingSpec
 
 EXAMPLE = (
     "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
@@ -27,9 +40,6 @@ EXAMPLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn train`."""
-    from aiayn.plan.config import add_override_arguments, positive
-    from aiayn.runs.jobs import LAUNCHERS
-
     parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
     parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
     parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
@@ -63,16 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
+def _chosen_cluster(args: argparse.Namespace) -> ClusterSpec | None:
     """Return the cluster to train on, None for another launcher than slurm.
 
     Raises:
         UsageError: if slurm has no cluster, or another launcher is to print an sbatch file.
         ConfigError: if the cluster's file is at fault.
     """
-    from aiayn.errors import UsageError
-    from aiayn.launch.cluster_spec import read_cluster
-
     if args.launcher != "slurm":
         if args.dry_run:
             raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; take --launcher slurm")
@@ -84,9 +91,6 @@ def _chosen_cluster(args: argparse.Namespace) -> "ClusterSpec | None":
 
 def run(args: argparse.Namespace) -> None:
     """Drive the training to its end, or print what would be submitted."""
-    from aiayn.errors import UsageError
-    from aiayn.launch.driver import drive
-
     cluster = _chosen_cluster(args)
     if args.dry_run and cluster is not None:
         _print_sbatch_file(args, cluster)
@@ -100,15 +104,8 @@ def run(args: argparse.Namespace) -> None:
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 
-def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None:
+def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
     """Print what sbatch would get; what only files decide that are not made yet is DIGEST, and said to be."""
-    import msgspec
-
-    from aiayn import paths
-    from aiayn.launch.feasibility import check_precision
-    from aiayn.launch.run_code import foresee_code
-    from aiayn.launch.submit import sbatch_text
-
     args.binarized = args.binarized or paths.corpus_record(Path("results"), args.scale, "binarize", args.corpus)
     is_missing = not args.binarized.exists()
     if is_missing:
@@ -124,12 +121,9 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: "ClusterSpec") -> None
 
 
 def _check(
-    args: argparse.Namespace, request: "TrainingRequest", data: "BinarizedCorpus", cluster: "ClusterSpec | None"
+    args: argparse.Namespace, request: TrainingRequest, data: BinarizedCorpus, cluster: ClusterSpec | None
 ) -> None:
     """Say what the run will take, unless it is done; of a cluster only the disk and its file are known from here."""
-    from aiayn.launch.feasibility import check_feasible, check_precision, check_space
-    from aiayn.runs.attempts import is_done
-
     if not args.fresh and is_done(Path(request.run_folder)):
         return
     if cluster is not None:
@@ -139,21 +133,15 @@ def _check(
         check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
 
 
-def _read_data(args: argparse.Namespace) -> "BinarizedCorpus":
+def _read_data(args: argparse.Namespace) -> BinarizedCorpus:
     """Return the record of the data-bin, which is as it says."""
-    from aiayn.records import BinarizedCorpus, read_record
-    from aiayn.text.binarize import require_recorded_data_bin
-
     data = read_record(args.binarized, BinarizedCorpus)
     require_recorded_data_bin(data)
     return data
 
 
-def _run_name(args: argparse.Namespace, training: "TrainingSpec", data: "BinarizedCorpus | None") -> str:
+def _run_name(args: argparse.Namespace, training: TrainingSpec, data: BinarizedCorpus | None) -> str:
     """Return the run's name, which ends in DIGEST while what it is of is not there."""
-    from aiayn.spec import run_name
-    from aiayn.stages import STAGE_VERSIONS
-
     name = run_name(
         corpus=args.corpus,
         system=args.system,
@@ -165,15 +153,12 @@ def _run_name(args: argparse.Namespace, training: "TrainingSpec", data: "Binariz
     return name if data else f"{name.rpartition('-')[0]}-DIGEST"
 
 
-def _promised_data(corpus_name: str) -> "TrainingData":
+def _promised_data(corpus_name: str) -> TrainingData:
     """Return what is known of a data-bin before it is made.
 
     Raises:
         ConfigError: if there is no such corpus.
     """
-    from aiayn.engine.fairseq_args import TrainingData
-    from aiayn.spec import read_corpus
-
     corpus = read_corpus(corpus_name)
     return TrainingData(
         folder="",
@@ -184,15 +169,9 @@ def _promised_data(corpus_name: str) -> "TrainingData":
 
 
 def _make_request(
-    args: argparse.Namespace, data: "BinarizedCorpus | None", cluster: "ClusterSpec | None"
-) -> "TrainingRequest":
+    args: argparse.Namespace, data: BinarizedCorpus | None, cluster: ClusterSpec | None
+) -> TrainingRequest:
     """Return what to train, or without data what to print; a cluster decides how many ranks and threads there are."""
-    from aiayn.engine.fairseq_args import refuse_untrainable, training_data
-    from aiayn.launch.job import TrainingRequest
-    from aiayn.plan.config import named_overrides
-    from aiayn.provenance import commit_label
-    from aiayn.spec import overridden, read_system
-
     num_ranks = cluster.num_ranks if cluster else args.num_ranks
     system = overridden(read_system(args.system, args.scale), named_overrides(args))
     refuse_untrainable(args.system, system.training, num_ranks=num_ranks)

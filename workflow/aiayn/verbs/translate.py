@@ -9,10 +9,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiayn.runs.finished import FinishedRun
+from aiayn.errors import CorpusError
+from aiayn.runs.finished import FinishedRun, find_finished
+from aiayn.text.clean import preprocessor
+from aiayn.text.detokenise import join_line, remove_marks
+from aiayn.text.subword import load_encoders
 
 EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
 LINES_AT_ONCE = 64
@@ -32,7 +34,6 @@ def run(args: argparse.Namespace) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
     from aiayn.engine.decode import Translator, decoding_signature
     from aiayn.engine.train import resolve_device
-    from aiayn.runs.finished import find_finished
 
     finished = find_finished(args.results, args.run, args.average)
     split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
@@ -49,11 +50,8 @@ def run(args: argparse.Namespace) -> None:
             print(f"{hypothesis.score:.4f}\t{join(' '.join(hypothesis.pieces))}", flush=True)
 
 
-def text_splitter(finished: "FinishedRun", language: str) -> "Callable[[str], str]":
+def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
     """Return what makes pieces of a line of a language, as was done to the run's corpus."""
-    from aiayn.text.clean import preprocessor
-    from aiayn.text.subword import load_encoders
-
     segmented = finished.segmented
     if segmented is None:
         return lambda line: line
@@ -62,10 +60,8 @@ def text_splitter(finished: "FinishedRun", language: str) -> "Callable[[str], st
     return lambda line: encoder.pieces(prepare(line))
 
 
-def text_joiner(finished: "FinishedRun") -> "Callable[[str], str]":
+def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
     """Return what makes a line of text of its pieces."""
-    from aiayn.text.detokenise import join_line, remove_marks
-
     segmented = finished.segmented
     if segmented is None:
         return remove_marks
@@ -75,8 +71,6 @@ def text_joiner(finished: "FinishedRun") -> "Callable[[str], str]":
 
 def _blocks(num_lines: int) -> Iterator[list[str]]:
     """Yield the lines of standard input, split at LF alone, in lists of at most `num_lines`."""
-    from aiayn.errors import CorpusError
-
     block: list[str] = []
     for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         try:

@@ -9,6 +9,11 @@ Exit code 1: something was not cleaned up, and the message says why and what to 
 import argparse
 from pathlib import Path
 
+from aiayn.errors import StateError
+from aiayn.runs.status import list_run_folders, read_statuses
+from aiayn.runs.unlock import clean_up, find_leftovers, planned, refusals
+from aiayn.runs.unlock_text import render_leftovers
+
 EXAMPLE = "aiayn unlock --dry-run"
 
 
@@ -25,11 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print what there is; clean up."""
-    from aiayn.errors import StateError
-    from aiayn.runs.status import list_run_folders, read_statuses
-    from aiayn.runs.unlock import clean_up, find_leftovers, planned, refusals
-    from aiayn.runs.unlock_text import render_leftovers
-
     runs_folder = args.directory / args.runs_folder
     statuses = read_statuses(list_run_folders(runs_folder)) if runs_folder.is_dir() else []
     found = find_leftovers(args.directory)

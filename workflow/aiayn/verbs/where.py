@@ -6,13 +6,19 @@ CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the name
 import argparse
 from pathlib import Path
 
+from aiayn.errors import UsageError
+from aiayn.plan.config import add_changes_argument, read_changed_scale
+from aiayn.spec import CONFIG_FOLDER, SCALES
+from aiayn.terminal import json_text
+from paper_tables.where import trace_cell
+from paper_tables.where_cells import find_cell, read_named_cells
+from paper_tables.where_text import render_list, render_trace
+
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn where`."""
-    from aiayn.plan.config import add_changes_argument
-
     parser.add_argument("cell", nargs="?", metavar="CELL", help="table:row:column")
     parser.add_argument("--scale", default="paper", help="demo, multi30k or paper (default: paper)")
     parser.add_argument("--configfile", type=Path, metavar="FILE", help="a scale's config file, instead of --scale")
@@ -24,15 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print where the cell comes from, or the names of all cells."""
-    import msgspec
-
-    from aiayn.errors import UsageError
-    from aiayn.plan.config import read_changed_scale
-    from aiayn.spec import CONFIG_FOLDER, SCALES
-    from paper_tables.where import trace_cell
-    from paper_tables.where_cells import find_cell, read_named_cells
-    from paper_tables.where_text import render_list, render_trace
-
     cell_by_name = read_named_cells()
     if args.list:
         answer: object = list(cell_by_name.values())
@@ -47,5 +44,5 @@ def run(args: argparse.Namespace) -> None:
         answer = trace = trace_cell(cell, scale, args.results)
         text = render_trace(trace)
     if args.json:
-        text = msgspec.json.format(msgspec.json.encode(answer), indent=1).decode("utf-8") + "\n"
+        text = json_text(answer)
     print(text, end="")

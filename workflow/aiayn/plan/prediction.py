@@ -1,4 +1,8 @@
-"""What trainings took so far: the speed that a plan is made from where one was measured, and the actual beside it."""
+"""What a training will take of a machine, before it is run: the one prediction of describe, plan and the launcher.
+
+Hours are computed from the operations of all updates, or taken from finished trainings on such a machine; disk is the
+checkpoints', memory is estimated by formula.
+"""
 
 import statistics
 from collections import Counter
@@ -7,16 +11,117 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cost import predicted_training_seconds
-from aiayn.errors import RecordError
-from aiayn.hardware import HardwareSpec
+from aiayn.cost import BYTES_PER_PARAMETER, FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops
+from aiayn.errors import ConfigError, RecordError
+from aiayn.hardware import HardwareSpec, UtilisationSpec
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine
-from aiayn.plan.speed import Speed, predict_speed
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, is_trained_as, read_record, read_trained
 from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempts
-from aiayn.training_spec import TrainingSpec
+from aiayn.training_spec import Precision, TrainingSpec
+
+# Assumption: what Python and the launch of kernels take for a batch of 6 + 6 layers, forward and backward, which no GPU
+# makes shorter. 9 to 11 ms of a CPU core were measured in fp32, with layers so narrow that their products cost nothing.
+HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS = 0.010, 6
+TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
+# fp32 numbers kept for the backward pass, of one token in a pair of an encoder and a decoder layer: in multiples of
+# d_model (queries, keys, values and output of three attentions, sums and norms) and of d_ff (before and after ReLU).
+KEPT_PER_D_MODEL, KEPT_PER_D_FF = 26, 4
+KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
+CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
+BYTES_PER_PAIR = 48  # of a data-bin's index: lengths of both sides, the order of an epoch and its batches
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """The hours of a training, and what says so.
+
+    `basis` is `measured` (trainings of the same system on such a machine), `fraction` (as much above or below
+    `utilisation` as other trainings on it were), `assumed` (`utilisation`, or the host's time where that is longer) or
+    `asked` (the fraction that a person named); `runs` names the trainings.
+    """
+
+    precision: Precision
+    hours: float
+    basis: str
+    runs: list[str]
+    utilisation_fraction: float
+    utilisation: UtilisationSpec
+    is_host_bound: bool
+
+
+def predict_speed(
+    training: TrainingSpec,
+    target_vocabulary_size: int,
+    machine: Machine,
+    *,
+    system: str,
+    fraction: float | None = None,
+    basis: str = "assumed",
+    runs: list[str] | None = None,
+) -> Speed:
+    """Return how long all updates take at `fraction` of the machine's rate, None for that of hardware.yaml.
+
+    Raises:
+        ConfigError: naming the system, if the machine does not have the training's precision.
+    """
+    refusal = machine.precision_refusal(training.precision)
+    if refusal:
+        raise ConfigError(f"{system}: {refusal}")
+    rate, utilisation = machine.rate_by_precision[training.precision], machine.utilisation_of(training)
+    used_fraction = utilisation.fraction.value if fraction is None else fraction
+    flops = full_batch_flops(training, target_vocabulary_size)
+    seconds = flops / (rate.value * machine.num_devices * used_fraction)
+    host_seconds = _host_seconds(training, machine) if fraction is None else 0.0
+    return Speed(
+        precision=training.precision,
+        hours=max(seconds, host_seconds) / 3600,
+        basis=basis,
+        runs=runs or [],
+        utilisation_fraction=used_fraction,
+        utilisation=utilisation,
+        is_host_bound=host_seconds > seconds,
+    )
+
+
+def _host_seconds(training: TrainingSpec, machine: Machine) -> float:
+    """Return the time below which no GPU brings all updates; a CPU's own rate has it in it."""
+    if not machine.gpu:
+        return 0.0
+    batches_per_rank = max(1.0, training.batches_per_update / machine.num_ranks)
+    per_batch = HOST_SECONDS_PER_BATCH * training.num_layers / LAYERS_OF_HOST_SECONDS
+    return training.updates * batches_per_rank * per_batch
+
+
+def run_disk_bytes(num_parameters: int, num_models: int) -> int:
+    """Return what a run writes at most: its model-only checkpoints, two full ones, and one of each being written."""
+    model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
+    full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
+    return (num_models + 1) * model_bytes + (FULL_CHECKPOINTS_KEPT + 1) * full_bytes
+
+
+def device_memory_bytes(training: TrainingSpec, num_parameters: int, target_vocabulary_size: int) -> int:
+    """Estimate the peak memory of a device that trains: parameters with optimiser, and one full batch kept backward.
+
+    On fewer devices than `batches_per_update` batches follow each other, so that the peak is the same.
+    """
+    kept_per_token = training.num_layers * (KEPT_PER_D_MODEL * training.d_model + KEPT_PER_D_FF * training.d_ff)
+    kept = training.max_tokens_per_batch * (kept_per_token + KEPT_PER_SYMBOL * target_vocabulary_size)
+    return CONTEXT_BYTES + BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept)
+
+
+def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has_gpus: bool) -> int:
+    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what devices would hold.
+
+    Each rank's `CONTEXT_BYTES` are in both, and are there once.
+    """
+    return host_bytes + (0 if has_gpus else num_ranks * (device_bytes - CONTEXT_BYTES))
+
+
+def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> int:
+    """Estimate a node's peak memory, without its GPUs': each rank's libraries and index, a checkpoint being saved."""
+    saved_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
+    return num_ranks * (CONTEXT_BYTES + BYTES_PER_PAIR * num_pairs) + saved_bytes
 
 
 class Actual(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,13 +210,9 @@ class History:
         With it, the prediction of the same training is the time that it took.
         """
         rate = self._machine.rate_by_precision[training.precision]
-        seconds = predicted_training_seconds(
-            msgspec.structs.replace(training, updates=record.updates),
-            self._size_by_corpus[record.corpus],
-            flops_per_second=rate.value * _num_devices(record),
-            utilisation_fraction=1.0,
-        )
-        return seconds / record.wall_seconds
+        trained = msgspec.structs.replace(training, updates=record.updates)
+        flops = full_batch_flops(trained, self._size_by_corpus[record.corpus])
+        return flops / (rate.value * _num_devices(record)) / record.wall_seconds
 
 
 def _is_such(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
