@@ -88,20 +88,19 @@ def test_a_rank_asks_its_own_gpu_for_the_precision(
     name: str, capability: tuple[int, int], has_it: bool, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that hardware.yaml does not know; rank 3's GPU may be another than rank 0's."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: name if index == 3 else "NVIDIA H100")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability if index == 3 else (9, 0))
     request = request_of_gpus(8)
     training = msgspec.structs.replace(request.training, precision=precision)
     request = msgspec.structs.replace(request, training=training)
-    require_precision(request, 0)
+    require_precision(request, 0, "cuda")
     if has_it:
-        require_precision(request, 3)
+        require_precision(request, 3, "cuda")
         return
     with pytest.raises(
         ConfigError, match=f"precision is {precision}, which {name} does not have .*; take fp32, such as"
     ):
-        require_precision(request, 3)
+        require_precision(request, 3, "cuda")
 
 
 @pytest.mark.parametrize(("is_told", "num_started"), [(True, 0), (False, 8)])

@@ -99,7 +99,7 @@ def test_nodes_and_attempts_are_added_and_one_without_a_counter_is_told() -> Non
 def test_a_training_records_what_its_gpus_drew(
     data: BinarizedCorpus, run_folder: Path, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(energy, "gpu_uuids", lambda request: ["GPU-a", "GPU-b"])
+    monkeypatch.setattr(energy, "gpu_uuids", lambda *_: ["GPU-a", "GPU-b"])
     record = train(make_request(run_folder, data, updates=10))
     assert record.energy is not None
     assert record.energy.joules == 1000.0
@@ -111,7 +111,7 @@ def test_a_training_records_what_its_gpus_drew(
 def test_the_energy_of_a_stopped_attempt_is_kept(
     data: BinarizedCorpus, run_folder: Path, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(energy, "gpu_uuids", lambda request: ["GPU-a"])
+    monkeypatch.setattr(energy, "gpu_uuids", lambda *_: ["GPU-a"])
     assert train_ranks(make_request(run_folder, data, updates=20), {0: Signal(update=12)}) == [0]
     first = attempts.summarise_attempts(attempts.read_events(run_folder)).energy
     assert first is not None
@@ -127,10 +127,10 @@ def test_the_first_rank_hears_what_other_nodes_drew(
     """Two ranks, each taken for the first of its node: two meters of 500 J."""
     metered = energy.metered
 
-    def of_its_own_node(tally: object, request: object, rank: object, line: object) -> object:
-        return metered(tally, request, replace(rank, local_index=0), line)  # type: ignore[arg-type, type-var]
+    def of_its_own_node(tally: object, request: object, rank: object, line: object, device: object) -> object:
+        return metered(tally, request, replace(rank, local_index=0), line, device)  # type: ignore[arg-type, type-var]
 
-    monkeypatch.setattr(energy, "gpu_uuids", lambda request: ["GPU-a"])
+    monkeypatch.setattr(energy, "gpu_uuids", lambda *_: ["GPU-a"])
     monkeypatch.setattr("aiayn.engine.train.metered", of_its_own_node)
     assert train_ranks(make_request(run_folder, data, updates=10, num_ranks=2)) == [0, 0]
     record = read_record(run_folder / attempts.DONE_NAME, TrainRecord)

@@ -180,7 +180,7 @@ def test_a_done_run_needs_neither_disk_nor_time(
     """Its record is copied, whatever the machine could still do."""
     monkeypatch.setattr("aiayn.launch.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
     run_name = "tiny_en_de-tiny-seed1-00000000"
-    monkeypatch.setattr(aiayn.spec, "run_name", lambda **_: run_name)
+    monkeypatch.setattr("aiayn.launch.feasibility.run_name", lambda **_: run_name)
     (tmp_path / "runs" / run_name).mkdir(parents=True)
     write_record(finished, tmp_path / "runs" / run_name / DONE_NAME)
     assert main(arguments(tmp_path, data)) == 0

@@ -12,6 +12,7 @@ import aiayn.plan.machine
 from aiayn.cost import num_parameters
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, SpaceError
+from aiayn.launch.cluster_spec import read_cluster
 from aiayn.launch.feasibility import check_feasible, needed_disk_bytes, predict_hours
 from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus
@@ -68,7 +69,7 @@ def test_a_disk_too_small_is_refused(request_: TrainingRequest, monkeypatch: pyt
     with pytest.raises(
         SpaceError, match=r"run: 3\.78 GB needed for a run's checkpoints, 2\.00 GB free; make room"
     ) as raised:
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=True)
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=True, cluster=None)
     assert raised.value.exit_code == 1
 
 
@@ -77,7 +78,7 @@ def test_the_papers_scale_without_a_gpu_is_refused_with_the_next_step(
 ) -> None:
     leave_free(10**12, monkeypatch)
     with pytest.raises(LaunchError, match=r"run: about [\d,]+ hours on 1 CPU core\(s\) \(100000 updates") as raised:
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=False)
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=False, cluster=None)
     assert "--configfile workflow/config/multi30k.yaml" in str(raised.value)
     assert "--config allow_long_runs=true" in str(raised.value)
 
@@ -87,7 +88,7 @@ def test_who_means_it_may(
 ) -> None:
     leave_free(10**12, monkeypatch)
     with caplog.at_level(logging.INFO):
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=True)
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=True, cluster=None)
     assert caplog.messages[0].startswith("run: up to 3785 MB of checkpoints in ")
     assert caplog.messages[1].endswith("on 1 CPU core(s), predicted")
 
@@ -95,11 +96,11 @@ def test_who_means_it_may(
 def test_beyond_a_day_is_refused_at_any_scale(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_free(10**12, monkeypatch)
     with pytest.raises(LaunchError, match=r"hours on 1 CPU core"):
-        check_feasible(request_, DATA, scale="multi30k", allow_long_runs=False)
+        check_feasible(request_, DATA, scale="multi30k", allow_long_runs=False, cluster=None)
     small = msgspec.structs.replace(request_, training=BASE_TRAINING)
-    check_feasible(small, DATA, scale="multi30k", allow_long_runs=False)
+    check_feasible(small, DATA, scale="multi30k", allow_long_runs=False, cluster=None)
     with pytest.raises(LaunchError, match=r"minutes on 1 CPU core"):  # however short: it would be taken for the paper's
-        check_feasible(small, DATA, scale="paper", allow_long_runs=False)
+        check_feasible(small, DATA, scale="paper", allow_long_runs=False, cluster=None)
 
 
 def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,11 +109,19 @@ def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkey
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )
-    check_feasible(eight, DATA, scale="paper", allow_long_runs=False)
+    check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
     hours, machine_in_words = predict_hours(eight, DATA)
     assert machine_in_words == "8 GPU(s) NVIDIA H200"
     one_hours, _ = predict_hours(msgspec.structs.replace(eight, num_ranks=1), DATA)
     assert one_hours.hours == pytest.approx(8 * hours.hours)
+
+
+def test_of_a_cluster_the_disk_alone_is_looked_at(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_free(10**12, monkeypatch)
+    check_feasible(request_, DATA, scale="paper", allow_long_runs=False, cluster=read_cluster("plain"))
+    leave_free(2_000_000_000, monkeypatch)
+    with pytest.raises(SpaceError):
+        check_feasible(request_, DATA, scale="paper", allow_long_runs=False, cluster=read_cluster("plain"))
 
 
 def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:

@@ -1,7 +1,6 @@
 """One word of a config trains all its systems in another precision: digest, tables, flags, and who refuses it."""
 
 import json
-import logging
 import shutil
 from pathlib import Path
 
@@ -186,25 +185,8 @@ def test_a_precision_that_the_clusters_gpus_have_not_is_refused_before_anything_
 def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
     with pytest.raises(ConfigError, match="a CPU does not have"):
-        check_feasible(request_of("tf32", tmp_path), DATA, scale="demo", allow_long_runs=False)
+        check_feasible(request_of("tf32", tmp_path), DATA, scale="demo", allow_long_runs=False, cluster=None)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its record is copied on a laptop too."""
-    from aiayn.verbs.train import _check
-
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
-    request = request_of("tf32", tmp_path)
-    args = build_parser("train").parse_args(["--scale", "demo", "--corpus", "c", "--system", "base", "--seed", "1"])
-    with pytest.raises(ConfigError):
-        _check(args, request, DATA, None)
-    Path(request.run_folder).mkdir()
-    (Path(request.run_folder) / "done.json").touch()
-    with caplog.at_level(logging.INFO):
-        _check(args, request, DATA, None)
 
 
 def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import aiayn
-import aiayn.launch.driver
-import aiayn.launch.feasibility
+import aiayn.verbs.train
 from aiayn.__main__ import main
+from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
@@ -24,8 +24,8 @@ from tests.records_factory import PROVENANCE
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
     """Return the list that every request is put on, in place of a training."""
     asked: list[TrainingRequest] = []
-    monkeypatch.setattr(aiayn.launch.driver, "drive", lambda request, **_: asked.append(request))
-    monkeypatch.setattr(aiayn.launch.feasibility, "check_feasible", lambda *_, **__: None)
+    monkeypatch.setattr(aiayn.verbs.train, "drive", lambda request, **_: asked.append(request))
+    monkeypatch.setattr(aiayn.verbs.train, "check_feasible", lambda *_, **__: None)
     return asked
 
 
@@ -72,8 +72,14 @@ def test_no_updates_are_a_usage_error(data_path: Path, requests: list[TrainingRe
 def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked: list[str] = []
-    monkeypatch.setattr(aiayn.launch.feasibility, "check_space", lambda request, data: checked.append(request.run))
+    checked: list[str | None] = []
+
+    def note(*_: object, cluster: ClusterSpec | None, **__: object) -> None:
+        checked.append(cluster.name if cluster else None)
+
+    monkeypatch.setattr(
+        aiayn.verbs.train, "check_feasible", lambda *_, cluster, **__: checked.append(cluster and cluster.name)
+    )
     own = ["--num-ranks", "2", "--threads-per-rank", "3"]
     assert train(data_path, "base", *own) == 0
     assert train(data_path, "base", *own, "--launcher", "slurm", "--cluster", "plain") == 0
@@ -81,7 +87,22 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     assert (here.num_ranks, here.threads_per_rank) == (2, 3)
     assert (there.num_ranks, there.threads_per_rank) == (8, 4)
     assert here.run == there.run  # where it trains is no part of what it is
-    assert checked == [there.run]
+    assert checked == [None, "plain"]
+
+
+def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
+    data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is copied on a laptop too; with --fresh it is to be trained."""
+    checked: list[str] = []
+    monkeypatch.setattr(aiayn.verbs.train, "check_feasible", lambda request, *_, **__: checked.append(request.run))
+    assert train(data_path, "base") == 0
+    requests[0].folder.mkdir(parents=True)
+    (requests[0].folder / "done.json").touch()
+    assert train(data_path, "base") == 0
+    assert (len(requests), len(checked)) == (2, 1)
+    assert train(data_path, "base", "--fresh") == 0
+    assert len(checked) == 2
 
 
 def test_slurm_needs_a_cluster_and_a_dry_run_needs_slurm(

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import torch
 
-from aiayn.engine.device import available_device
 from aiayn.engine.ranks import Rank, RankGroup
 from aiayn.launch.job import TrainingRequest
 from aiayn.records import Energy, total_energy
@@ -65,24 +64,24 @@ def read_millijoules(uuids: Sequence[str]) -> int | str:
         return f"NVML: {error}"
 
 
-def gpu_uuids(request: TrainingRequest) -> list[str]:
+def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
     """Return the GPUs of this node that the training's ranks use, as NVML names them; none on a CPU.
 
     Each rank has the GPU of its index on the node, and a run without Slurm has one node.
     """
-    if available_device(request.training.device) == "cpu":
+    if device == "cpu":
         return []
     num_gpus = min(request.gpus_per_node or request.num_ranks, torch.cuda.device_count())
     return [f"GPU-{torch.cuda.get_device_properties(index).uuid}" for index in range(num_gpus)]
 
 
 @contextlib.contextmanager
-def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup) -> Iterator[None]:
+def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup, device: str) -> Iterator[None]:
     """Meter the block; at its end rank 0 has in `tally` what all nodes drew.
 
     After an error, which other ranks may have met too, it has its own node alone. Being asked to stop is none.
     """
-    uuids = gpu_uuids(request) if rank.local_index == 0 else []
+    uuids = gpu_uuids(request, device) if rank.local_index == 0 else []
     meter = EnergyMeter(uuids) if uuids else None
     try:
         yield

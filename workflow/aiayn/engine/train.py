@@ -55,12 +55,12 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def run_folder(self) -> Path:
         """The run's own folder."""
-        return Path(self.request.run_folder)
+        return self.request.folder
 
     @property
     def checkpoint_folder(self) -> Path:
         """The folder of its checkpoints."""
-        return self.run_folder / "checkpoints"
+        return self.request.checkpoint_folder
 
 
 class _Begin(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +80,11 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         Exception: whatever ended fairseq, after it was noted in attempts.jsonl.
     """
     torch.set_num_threads(request.threads_per_rank)
-    run_folder, device = Path(request.run_folder), available_device(request.training.device)
+    run_folder, device = request.folder, available_device(request.training.device)
     with contextlib.ExitStack() as stack:
         with error_noted(run_folder, rank):
             require_promised_gpus(request)
-            require_precision(request, rank.local_index)
+            require_precision(request, rank.local_index, device)
             group = stack.enter_context(joined_ranks(rank, device))
         run = RunContext(request=request, rank=rank, group=group, stop=stop, device=device)
         if rank.index == 0:
@@ -101,7 +101,7 @@ def _run_worker(run: RunContext) -> None:
     check_node(run.group, run.device, run.checkpoint_folder)
     start = run.group.broadcast_start()
     if start.is_needed:
-        with contextlib.suppress(StopTraining), metered(EnergyTally(), run.request, run.rank, run.group):
+        with contextlib.suppress(StopTraining), metered(EnergyTally(), run.request, run.rank, run.group, run.device):
             _train_with_fairseq(run, start)
 
 
@@ -255,7 +255,7 @@ def _train_from(run: RunContext, full_path: Path | None, tally: EnergyTally) -> 
     if is_stopping:
         raise StopTraining
     if start.is_needed:
-        with metered(tally, run.request, run.rank, run.group):
+        with metered(tally, run.request, run.rank, run.group, run.device):
             _train_with_fairseq(run, start)
 
 

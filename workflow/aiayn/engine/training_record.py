@@ -52,15 +52,14 @@ def make_record(
     Raises:
         CheckpointError: if its last checkpoints are not there.
     """
-    run_folder = Path(request.run_folder)
-    folder = run_folder / "checkpoints"
+    folder = request.checkpoint_folder
     full_path, _ = newest_whole_full(folder)
     models = list_checkpoints(folder, "model")
     if full_path is None or not models:
         raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; begin anew with `--fresh`")
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
-    summary = attempts.summarise_attempts(attempts.read_events(run_folder), until=until)
+    summary = attempts.summarise_attempts(attempts.read_events(request.folder), until=until)
     provenance = gather_provenance(command=request.command)
     return TrainRecord(
         provenance=msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path),
@@ -82,8 +81,8 @@ def make_record(
         tokens=int(state["num_target_tokens"]),
         num_attempts=summary.num_attempts,
         num_parameters=count_parameters(tensors),
-        run_folder=run_folder,
-        log_path=run_folder / attempts.LOG_NAME,
+        run_folder=request.folder,
+        log_path=request.folder / attempts.LOG_NAME,
         models=[SavedModel(update=update_of(path), path=path) for path in models],
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),

@@ -47,7 +47,7 @@ def drive(
         RunError: if the run failed, was stopped or cancelled, or died thrice without progress; exit code 3, no record.
         KeyboardInterrupt: after Ctrl-C: once a local job has saved, at once where Slurm goes on with it.
     """
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     run_folder.mkdir(parents=True, exist_ok=True)
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
@@ -70,7 +70,7 @@ def _train_to_the_end(
     clock: Clock,
 ) -> None:
     """Let one job follow the other until the run is done, or must not go on."""
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption, clock)
     code_folder = None
     if launcher == "local":
@@ -102,7 +102,7 @@ def _train_to_the_end(
 @contextlib.contextmanager
 def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Clock) -> Iterator[None]:
     """Let one driver at a time look and submit; freed by the system when its owner dies."""
-    with (Path(request.run_folder) / attempts.DRIVER_LOCK_NAME).open("w") as lock:
+    with (request.folder / attempts.DRIVER_LOCK_NAME).open("w") as lock:
         has_said = False
         while not _try_lock(lock):
             if not has_said:
@@ -131,7 +131,7 @@ def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
     Raises:
         LaunchError: naming the job; or if Slurm, which had the newest job, cannot be asked.
     """
-    jobs = read_jobs(Path(request.run_folder))
+    jobs = read_jobs(request.folder)
     if not jobs or jobs[-1].launcher != "slurm" or not has_slurm():
         return
     found = ask_queue(request.run)
@@ -139,7 +139,7 @@ def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
         raise LaunchError(
             f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent: {found.reason}; try later"
         )
-    living = [queued.job for queued in found if queued.is_alive and queued.trains_in(Path(request.run_folder))]
+    living = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder)]
     if living:
         raise LaunchError(f"{request.run}: Slurm job {', '.join(living)} is training it, or will; {advice}")
 

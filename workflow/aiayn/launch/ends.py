@@ -36,7 +36,7 @@ class Tries:
     def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
         self._request = request
         self._cluster = cluster
-        self._run_folder = Path(request.run_folder)
+        self._run_folder = request.folder
         self._num_without_progress = 0
         self._num_without_beginning = 0
 
@@ -73,7 +73,7 @@ def has_begun(run_folder: Path, job: str) -> bool:
 
 def describe_place(request: TrainingRequest) -> str:
     """Return where a training stands: at the newest checkpoint that it would be resumed from."""
-    return f"update {attempts.newest_update(Path(request.run_folder))} of {request.training.updates}"
+    return f"update {attempts.newest_update(request.folder)} of {request.training.updates}"
 
 
 def judge_local_end(request: TrainingRequest, new_events: list[attempts.Event], interruption: Interruption) -> None:
@@ -102,7 +102,7 @@ def judge_slurm_end(request: TrainingRequest, new_events: list[attempts.Event], 
     Raises:
         RunError: if it failed, or somebody stopped or cancelled it.
     """
-    run_folder, where = Path(request.run_folder), describe_place(request)
+    run_folder, where = request.folder, describe_place(request)
     if reason := prologue_failure(run_folder, end.job):
         raise RunError(_failure(request, reason, _job_output(run_folder, end.job)))
     last = new_events[-1] if new_events else None
@@ -134,7 +134,7 @@ def _raise_if_failed(request: TrainingRequest, last: attempts.Event | None) -> N
         if last.outcome == "failed":
             raise RunError(_failure(request, last.reason, last.log_tail))
         return
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     for reason in noted_errors(run_folder):
         if last is not None:
             update = attempts.newest_update(run_folder)

@@ -1,10 +1,11 @@
-"""Before a training begins: does it fit on the disk, can its devices do it, and will it end? If not, it is refused."""
+"""Before a training begins: what is asked of its job, and whether it fits on the disk, its devices and into a day."""
 
 import logging
 import os
 from pathlib import Path
 
 from aiayn.cost import num_parameters
+from aiayn.engine.fairseq_args import TrainingData, refuse_untrainable, training_data
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.hardware import CPU, CPU_PRECISIONS, SourcedValue, precision_refusal, read_hardware
 from aiayn.launch.cluster_spec import ClusterSpec
@@ -12,13 +13,61 @@ from aiayn.launch.job import TrainingRequest
 from aiayn.machine import gpu_names
 from aiayn.plan.machine import Machine, machine_of_cores
 from aiayn.plan.prediction import Speed, predict_speed, run_disk_bytes
-from aiayn.provenance import require_free_space
+from aiayn.provenance import commit_label, require_free_space
 from aiayn.records import BinarizedCorpus
+from aiayn.spec import Overrides, overridden, read_corpus, read_system, run_name
+from aiayn.stages import STAGE_VERSIONS
 from aiayn.training_spec import PRECISIONS
 
 logger = logging.getLogger(__name__)
 LONGEST_UNASKED_HOURS = 24.0
 UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
+
+
+def make_request(
+    scale: str,
+    corpus: str,
+    system: str,
+    seed: int,
+    data: BinarizedCorpus | None,
+    *,
+    binarized_path: Path,
+    runs_folder: Path,
+    overrides: Overrides,
+    num_models: int,
+    num_ranks: int,
+    threads_per_rank: int,
+    command: str,
+) -> TrainingRequest:
+    """Return what to train; without data, which may not be made yet, what to print: its run's name ends in DIGEST.
+
+    Raises:
+        ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many ranks.
+    """
+    training = overridden(read_system(system, scale), overrides).training
+    refuse_untrainable(system, training, num_ranks=num_ranks)
+    run = run_name(
+        corpus=corpus, system=system, seed=seed, training=training, data_digest=data.digest if data else "",
+        stage_version=STAGE_VERSIONS["train"],
+    )  # fmt: skip
+    if data is None:
+        run, spec = f"{run.rpartition('-')[0]}-DIGEST", read_corpus(corpus)
+        languages = {"source_language": spec.source_language, "target_language": spec.target_language}
+    return TrainingRequest(
+        run=run,
+        run_folder=str((runs_folder / run).absolute()),
+        corpus=corpus,
+        system=system,
+        seed=seed,
+        training=training,
+        data=training_data(data) if data else TrainingData(folder="", is_joint=False, **languages),
+        binarized_path=str(binarized_path.absolute()),
+        num_models=num_models,
+        num_ranks=num_ranks,
+        threads_per_rank=threads_per_rank,
+        commit=commit_label(),
+        command=command,
+    )
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
@@ -29,19 +78,8 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
     parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
-    held_bytes = sum(path.stat().st_size for path in (Path(request.run_folder) / "checkpoints").glob("*.pt"))
+    held_bytes = sum(path.stat().st_size for path in request.checkpoint_folder.glob("*.pt"))
     return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
-
-
-def check_space(request: TrainingRequest, data: BinarizedCorpus) -> None:
-    """Say what disk a run takes, and refuse what does not fit.
-
-    Raises:
-        SpaceError: if the disk is too small.
-    """
-    needed_bytes = needed_disk_bytes(request, data)
-    logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
-    require_free_space(Path(request.run_folder), needed_bytes, "a run's checkpoints")
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> None:
@@ -67,16 +105,22 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
         raise ConfigError(f"{request.system}: {refusal}")
 
 
-def check_feasible(request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool) -> None:
-    """Say what disk and time a run takes on this machine, and refuse what does not fit.
+def check_feasible(
+    request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None
+) -> None:
+    """Say what a run takes, and refuse what does not fit; of a cluster only the disk and its file are known from here.
 
     Raises:
-        ConfigError: if this machine does not have the run's precision.
+        ConfigError: if this machine, or the cluster, does not have the run's precision.
         SpaceError: if the disk is too small.
         LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
     """
-    check_precision(request)
-    check_space(request, data)
+    check_precision(request, cluster)
+    needed_bytes = needed_disk_bytes(request, data)
+    logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
+    require_free_space(request.folder, needed_bytes, "a run's checkpoints")
+    if cluster is not None:
+        return
     speed, machine = predict_hours(request, data)
     logger.info(f"{request.run}: about {_in_words(speed.hours)} on {machine}, predicted")
     is_hopeless = scale == "paper" and "GPU" not in machine

@@ -19,6 +19,7 @@ import aiayn
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm_queue import requeue_job
+from aiayn.runs.attempts import CHECKPOINTS_NAME
 from aiayn.runs.rank_errors import note_error
 from aiayn.spec import TrainingSpec
 
@@ -50,6 +51,16 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_num_jobs: int | None = None
     gpus_per_node: int = 0
     code_folder: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The run's own folder."""
+        return Path(self.run_folder)
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        """The folder of its checkpoints."""
+        return self.folder / CHECKPOINTS_NAME
 
 
 class StopFlag:
@@ -117,7 +128,7 @@ class TrainingJob:
             from aiayn.engine.ranks import Rank
             from aiayn.engine.train import train_rank
         except Exception as error:  # another job would meet it again
-            note_error(Path(self.request.run_folder), environment.global_rank, error)
+            note_error(self.request.folder, environment.global_rank, error)
             raise
         rank = Rank(
             index=environment.global_rank,

@@ -34,7 +34,7 @@ def attend_local_job(
     request: TrainingRequest, launcher: str, interruption: Interruption, code_folder: Path | None
 ) -> None:
     """Wait for the end of the job that trains this run; submit one, of the code in a folder, if there is none."""
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     if is_being_trained(run_folder):
         logger.info(f"{request.run}: a job of an earlier driver is training it; waiting for that one")
         _wait(
@@ -65,7 +65,7 @@ def _wait(
     interruption: Interruption,
 ) -> None:
     """Wait for the job's end; show its progress; pass a signal on and go on waiting while the job saves."""
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     line = ProgressLine(request.run, request.training.updates)
     passed_on_at = -math.inf
     while not is_over():
@@ -91,7 +91,7 @@ def _terminate_lock_owner(request: TrainingRequest, interruption: Interruption) 
 
     Only if it is a process of this machine: on another one the number may be anybody's, and this driver ends alone.
     """
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     jobs = read_jobs(run_folder)
     if not jobs or jobs[-1].launcher == "slurm" or jobs[-1].host != platform.node():
         place = jobs[-1].host if jobs else "another machine"

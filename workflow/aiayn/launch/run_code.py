@@ -35,19 +35,19 @@ def choose_code(request: TrainingRequest) -> RunCode:
     with which it would be met again; so does one whose copy is no longer whole, and one whose copy cannot read what
     this driver sends. `aiayn train --fresh` begins anew, with the present code.
     """
-    runs_folder = Path(request.run_folder).parent
+    runs_folder = request.folder.parent
     return _kept_code(request) or RunCode(folder=take_snapshot(runs_folder), commit=request.commit)
 
 
 def foresee_code(request: TrainingRequest, *, fresh: bool = False) -> RunCode:
     """Return what `choose_code` would, without a copy of the present code; `fresh` is as if the run were set aside."""
     kept = None if fresh else _kept_code(request)
-    return kept or RunCode(folder=snapshot_folder(Path(request.run_folder).parent), commit=request.commit)
+    return kept or RunCode(folder=snapshot_folder(request.folder.parent), commit=request.commit)
 
 
 def _kept_code(request: TrainingRequest) -> RunCode | None:
     """Return the earlier code that a run goes on with, None for the present."""
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     earlier = [job for job in read_jobs(run_folder) if job.code_folder]
     if earlier and attempts.newest_update(run_folder) and earlier[-1].code_folder != _present_folder(run_folder):
         job = earlier[-1]
@@ -66,7 +66,7 @@ def _present_folder(run_folder: Path) -> str:
 
 def _reason_against(request: TrainingRequest, job: SubmittedJob) -> str:
     """Return why a run cannot go on with the code of an earlier job, '' if it can."""
-    run_folder = Path(request.run_folder)
+    run_folder = request.folder
     events = attempts.read_events(run_folder)
     last = events[-1] if events else None
     if noted_errors(run_folder) or (isinstance(last, attempts.Ended) and last.outcome == "failed"):

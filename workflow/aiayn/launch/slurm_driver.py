@@ -51,7 +51,7 @@ class SlurmDriver:
         self._request = request
         self._cluster = cluster
         self._interruption = interruption
-        self._run_folder = Path(request.run_folder)
+        self._run_folder = request.folder
         self._line = ProgressLine(request.run, request.training.updates)
         self._told: tuple[str, float] = ("", -math.inf)
         self._code: RunCode | None = None

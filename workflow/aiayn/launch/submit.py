@@ -88,7 +88,7 @@ def _job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, st
 def _make_executor(request: TrainingRequest, launcher: str, num_gpus: int) -> Any:
     import submitit
 
-    executor = submitit.AutoExecutor(folder=Path(request.run_folder) / "submitit", cluster=launcher)
+    executor = submitit.AutoExecutor(folder=request.folder / "submitit", cluster=launcher)
     executor.update_parameters(
         name=request.run,
         timeout_min=_NO_LIMIT_MINUTES,
@@ -171,7 +171,7 @@ def _make_slurm_executor(
     request: TrainingRequest, cluster: ClusterSpec, code_folder: Path, *, needs_slurm: bool = True
 ) -> Any:
     kind = _executor_class(needs_slurm=needs_slurm)
-    folder = Path(request.run_folder) / "submitit"
+    folder = request.folder / "submitit"
     executor = kind(folder=folder, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python)
     executor.update_parameters(
         job_name=request.run,
@@ -242,7 +242,7 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
     variables = _job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
-    return [*prologue_lines(cluster, Path(request.run_folder)), *exports, path_line]
+    return [*prologue_lines(cluster, request.folder), *exports, path_line]
 
 
 @contextlib.contextmanager

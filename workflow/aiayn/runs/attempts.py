@@ -21,6 +21,7 @@ from aiayn.runs.log import last_lines
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
 LOG_NAME = "train.log"
+CHECKPOINTS_NAME = "checkpoints"
 # Held by rank 0 as long as it lives, and touched every HEARTBEAT_SECONDS; holds its process number on its own machine.
 DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"
@@ -165,7 +166,7 @@ def heartbeat(run_folder: Path) -> int | None:
 
 def newest_update(run_folder: Path) -> int:
     """Return the update of the newest full checkpoint, which the next attempt is to resume from; 0 without one."""
-    names = [path.stem.removeprefix("full_") for path in (run_folder / "checkpoints").glob("full_*.pt")]
+    names = [path.stem.removeprefix("full_") for path in (run_folder / CHECKPOINTS_NAME).glob("full_*.pt")]
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 

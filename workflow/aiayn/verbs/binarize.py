@@ -12,7 +12,6 @@ from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, w
 from aiayn.spec import read_corpus
 from aiayn.text.binarize import binarize_corpus
 from aiayn.text.encoder import Encoder, WordEncoder
-from aiayn.text.subword import load_encoders
 
 EXAMPLE = (
     "aiayn binarize --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json "
@@ -45,6 +44,8 @@ def run(args: argparse.Namespace) -> None:
         encoder_by_language = dict.fromkeys((spec.source_language, spec.target_language), WordEncoder())
         model_paths = []
     else:
+        from aiayn.text.subword import load_encoders
+
         segmented = read_record(args.segmented, SegmentedText)
         encoder_by_language = {**load_encoders(segmented)}
         model_paths = list(dict.fromkeys(segmented.model_path_by_language.values()))

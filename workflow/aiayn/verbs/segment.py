@@ -5,7 +5,6 @@ from pathlib import Path
 
 from aiayn.records import ParallelText, read_record, write_record
 from aiayn.spec import read_corpus
-from aiayn.text.subword import segment_corpus
 
 EXAMPLE = (
     "aiayn segment --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json "
@@ -22,5 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Learn the pieces and write the record."""
+    from aiayn.text.subword import segment_corpus
+
     text = read_record(args.text, ParallelText)
     write_record(segment_corpus(read_corpus(args.corpus), text, record_path=args.record), args.record)

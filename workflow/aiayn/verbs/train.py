@@ -13,24 +13,19 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn import paths
-from aiayn.engine.fairseq_args import TrainingData, refuse_untrainable, training_data
 from aiayn.errors import UsageError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.driver import drive
-from aiayn.launch.feasibility import check_feasible, check_precision, check_space
+from aiayn.launch.feasibility import check_feasible, check_precision, make_request
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.run_code import foresee_code
 from aiayn.launch.submit import sbatch_text
+from aiayn.paths import corpus_record
 from aiayn.plan.config import add_override_arguments, named_overrides, positive
-from aiayn.provenance import commit_label
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.attempts import is_done
 from aiayn.runs.jobs import LAUNCHERS
-from aiayn.spec import overridden, read_corpus, read_system, run_name
-from aiayn.stages import STAGE_VERSIONS
 from aiayn.text.binarize import require_recorded_data_bin
-from aiayn.training_spec import TrainingSpec
 
 EXAMPLE = (
     "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
@@ -99,14 +94,15 @@ def run(args: argparse.Namespace) -> None:
         if path is None:
             raise UsageError(f"{flag} is missing; only --dry-run goes without it, see `aiayn train --help`")
     data = _read_data(args)
-    request = _make_request(args, data, cluster)
-    _check(args, request, data, cluster)
+    request = _request(args, data, cluster)
+    if args.fresh or not is_done(request.folder):  # the record of a run that is done is copied on any machine
+        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 
 def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
     """Print what sbatch would get; what only files decide that are not made yet is DIGEST, and said to be."""
-    args.binarized = args.binarized or paths.corpus_record(Path("results"), args.scale, "binarize", args.corpus)
+    args.binarized = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
     is_missing = not args.binarized.exists()
     if is_missing:
         print(
@@ -114,23 +110,10 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
             "decide, all else is as it will be",
             file=sys.stderr,
         )
-    request = _make_request(args, None if is_missing else _read_data(args), cluster)
+    request = _request(args, None if is_missing else _read_data(args), cluster)
     check_precision(request, cluster)
     code = foresee_code(request, fresh=args.fresh)
     print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
-
-
-def _check(
-    args: argparse.Namespace, request: TrainingRequest, data: BinarizedCorpus, cluster: ClusterSpec | None
-) -> None:
-    """Say what the run will take, unless it is done; of a cluster only the disk and its file are known from here."""
-    if not args.fresh and is_done(Path(request.run_folder)):
-        return
-    if cluster is not None:
-        check_precision(request, cluster)
-        check_space(request, data)
-    else:
-        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs)
 
 
 def _read_data(args: argparse.Namespace) -> BinarizedCorpus:
@@ -140,54 +123,12 @@ def _read_data(args: argparse.Namespace) -> BinarizedCorpus:
     return data
 
 
-def _run_name(args: argparse.Namespace, training: TrainingSpec, data: BinarizedCorpus | None) -> str:
-    """Return the run's name, which ends in DIGEST while what it is of is not there."""
-    name = run_name(
-        corpus=args.corpus,
-        system=args.system,
-        seed=args.seed,
-        training=training,
-        data_digest=data.digest if data else "",
-        stage_version=STAGE_VERSIONS["train"],
-    )
-    return name if data else f"{name.rpartition('-')[0]}-DIGEST"
-
-
-def _promised_data(corpus_name: str) -> TrainingData:
-    """Return what is known of a data-bin before it is made.
-
-    Raises:
-        ConfigError: if there is no such corpus.
-    """
-    corpus = read_corpus(corpus_name)
-    return TrainingData(
-        folder="",
-        source_language=corpus.source_language,
-        target_language=corpus.target_language,
-        is_joint=False,
-    )
-
-
-def _make_request(
-    args: argparse.Namespace, data: BinarizedCorpus | None, cluster: ClusterSpec | None
-) -> TrainingRequest:
-    """Return what to train, or without data what to print; a cluster decides how many ranks and threads there are."""
-    num_ranks = cluster.num_ranks if cluster else args.num_ranks
-    system = overridden(read_system(args.system, args.scale), named_overrides(args))
-    refuse_untrainable(args.system, system.training, num_ranks=num_ranks)
-    run = _run_name(args, system.training, data)
-    return TrainingRequest(
-        run=run,
-        run_folder=str((args.runs_folder / run).absolute()),
-        corpus=args.corpus,
-        system=args.system,
-        seed=args.seed,
-        training=system.training,
-        data=training_data(data) if data else _promised_data(args.corpus),
-        binarized_path=str(args.binarized.absolute()),
-        num_models=args.num_models,
-        num_ranks=num_ranks,
+def _request(args: argparse.Namespace, data: BinarizedCorpus | None, cluster: ClusterSpec | None) -> TrainingRequest:
+    """Return what the flags ask for; a cluster decides how many ranks and threads there are."""
+    return make_request(
+        args.scale, args.corpus, args.system, args.seed, data,
+        binarized_path=args.binarized, runs_folder=args.runs_folder, overrides=named_overrides(args),
+        num_models=args.num_models, num_ranks=cluster.num_ranks if cluster else args.num_ranks,
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
-        commit=commit_label(),
         command=shlex.join(["aiayn", *sys.argv[1:]]),
-    )
+    )  # fmt: skip

@@ -14,7 +14,6 @@ from aiayn.errors import CorpusError
 from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.text.clean import preprocessor
 from aiayn.text.detokenise import join_line, remove_marks
-from aiayn.text.subword import load_encoders
 
 EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
 LINES_AT_ONCE = 64
@@ -52,6 +51,8 @@ def run(args: argparse.Namespace) -> None:
 
 def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
     """Return what makes pieces of a line of a language, as was done to the run's corpus."""
+    from aiayn.text.subword import load_encoders
+
     segmented = finished.segmented
     if segmented is None:
         return lambda line: line
