@@ -9,7 +9,7 @@ The order of the includes is the order of the data flow; workflow/README.md has 
 
 from pathlib import Path
 
-from aiayn.runs.driver_mark import mark_driver
+from aiayn.runs.unlock import mark_driver
 from snakemake.utils import min_version
 
 min_version("9.0")

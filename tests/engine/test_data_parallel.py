@@ -23,7 +23,7 @@ from aiayn.errors import RunError
 from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
-from aiayn.runs.rank_errors import noted_errors
+from aiayn.runs.jobs import noted_errors
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (

@@ -23,7 +23,7 @@ from aiayn.engine.ranks import Rank, rank_flags
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest, require_own_code
 from aiayn.records import TrainRecord
-from aiayn.runs.rank_errors import noted_errors
+from aiayn.runs.jobs import noted_errors
 from tests.engine.tiny_spec import TRAINING
 from tests.unit.test_launch import make_request
 

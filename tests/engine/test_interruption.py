@@ -18,12 +18,11 @@ import aiayn.launch.driver
 import aiayn.spec
 from aiayn.__main__ import main
 from aiayn.errors import RunError
-from aiayn.launch.code_snapshot import CODE_FOLDER_NAME
 from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
-from aiayn.runs.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
-from aiayn.runs.locks import is_locked
+from aiayn.runs.attempts import CODE_FOLDER_NAME, DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
+from aiayn.runs.life import is_locked
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system

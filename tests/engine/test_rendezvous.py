@@ -26,8 +26,8 @@ from aiayn.engine.train import train_rank
 from aiayn.errors import LaunchError
 from aiayn.launch.job import StopFlag
 from aiayn.runs import attempts
-from aiayn.runs.locks import is_locked
-from aiayn.runs.rank_errors import forget_noted_errors, noted_errors
+from aiayn.runs.jobs import forget_noted_errors, noted_errors
+from aiayn.runs.life import is_locked
 from tests.unit.test_launch import make_request
 
 

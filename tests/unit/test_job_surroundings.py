@@ -308,7 +308,7 @@ class TestDriver:
 
         with steps(clock, stop, lambda: finish(run_folder)):
             drive_it(request_, cluster_with(), tmp_path, clock)
-        assert "run: saved, but job 7: `scontrol requeue 7` failed: not found, or no answer" in caplog.text
+        assert "run: saved, but `scontrol requeue 7` failed: not found, or no answer" in caplog.text
         assert slurm.calls("scontrol") == []
         assert [(job.job, job.update) for job in read_jobs(run_folder)] == [("7", 0), ("8", 100)]
         assert last_end(run_folder).outcome == "stopped"

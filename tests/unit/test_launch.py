@@ -119,4 +119,4 @@ def test_a_job_that_cannot_be_requeued_ends_as_it_is(
     """It has saved; its driver submits the next."""
     install(tmp_path / "slurm", monkeypatch).set_flag("down")
     continue_later(make_request(tmp_path), "9", 1)
-    assert "run: saved, but job 9: `scontrol requeue 9` failed: Unable to contact" in caplog.text
+    assert "run: saved, but `scontrol requeue 9` failed: Unable to contact" in caplog.text

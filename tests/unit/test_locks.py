@@ -7,13 +7,11 @@ import msgspec
 import pytest
 
 import aiayn.runs.life
-import aiayn.runs.locks
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
 from aiayn.launch.job import TrainingRequest
 from aiayn.runs.attempts import RANK_LOCK_NAME
-from aiayn.runs.life import is_being_trained
-from aiayn.runs.locks import is_locked
+from aiayn.runs.life import is_being_trained, is_locked
 from tests.run_folders import beating
 from tests.slurm.no_locks import no_locks
 from tests.unit.test_launch import make_request
@@ -49,7 +47,7 @@ def test_a_file_that_cannot_be_read_is_no_file_system_without_locks(
     def refuse(*_: object) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(aiayn.runs.locks, "is_locked", refuse)
+    monkeypatch.setattr(aiayn.runs.life, "is_locked", refuse)
     with pytest.raises(PermissionError):
         is_being_trained(run_folder)
 

@@ -5,12 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.launch.code_snapshot import is_whole, snapshot_folder, take_snapshot
+from aiayn.launch.code_snapshot import RunCode, choose_code, foresee_code, is_whole, snapshot_folder, take_snapshot
 from aiayn.launch.job import TrainingRequest
-from aiayn.launch.run_code import RunCode, choose_code, foresee_code
 from aiayn.runs.attempts import Started, append_event, end_attempt
-from aiayn.runs.jobs import SubmittedJob, append_job
-from aiayn.runs.rank_errors import note_error
+from aiayn.runs.jobs import SubmittedJob, append_job, note_error
 from tests.unit.test_launch import make_request
 
 SOURCE_FOLDER = Path(__file__).parents[2] / "workflow"

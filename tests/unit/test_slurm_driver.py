@@ -19,9 +19,9 @@ import aiayn.runs.attempts
 from aiayn.clock import STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.code_snapshot import RunCode
 from aiayn.launch.driver import drive
 from aiayn.launch.job import TrainingRequest
-from aiayn.launch.run_code import RunCode
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     DONE_NAME,
@@ -32,9 +32,7 @@ from aiayn.runs.attempts import (
     end_attempt,
     read_events,
 )  # fmt: skip
-from aiayn.runs.job_output import output_path
-from aiayn.runs.jobs import read_jobs
-from aiayn.runs.rank_errors import note_error
+from aiayn.runs.jobs import note_error, output_path, read_jobs
 from tests.fake_slurm import FakeSlurm, install
 from tests.run_folders import write_done
 from tests.unit.test_launch import make_request

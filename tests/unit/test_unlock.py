@@ -14,13 +14,13 @@ import pytest
 import aiayn.runs.unlock
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
-from aiayn.runs.driver_mark import DriverMark, driver_life, list_locks, mark_driver, read_marks, start_of_process
+from aiayn.runs.unlock import DriverMark, driver_life, list_locks, mark_driver, read_marks, start_of_process
 from tests.run_folders import FakeSlurm, make_run, submitted
 
 SLURM_NAME = "aiayn_bc7f6f8f-51c9-4af9-b9a8-7dad100417c2"
 DRIVING = """
 import sys, time
-from aiayn.runs.driver_mark import mark_driver
+from aiayn.runs.unlock import mark_driver
 mark_driver([sys.argv[1]])
 print("marked", flush=True)
 time.sleep(600 if sys.argv[2] == "works" else 0)
@@ -91,7 +91,7 @@ def test_a_mark_says_who_drives_and_goes_with_its_driver(folder: Path) -> None:
 
 def test_the_fork_of_a_driver_leaves_the_mark_alone(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom aiayn.runs.driver_mark import mark_driver, read_marks\nfrom pathlib import Path\n"
+        "import os, sys\nfrom aiayn.runs.unlock import mark_driver, read_marks\nfrom pathlib import Path\n"
         "mark_driver([])\nchild = os.fork()\nif child == 0: sys.exit()\n"
         "os.waitpid(child, 0)\nprint(len(read_marks(Path('.snakemake'))))"
     )

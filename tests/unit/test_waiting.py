@@ -2,8 +2,7 @@
 
 import pytest
 
-from aiayn.launch.slurm_queue import QueuedJob
-from aiayn.launch.waiting import waiting_advice
+from aiayn.launch.slurm_queue import QueuedJob, waiting_advice
 
 
 def waiting(reason: str, job: str = "7", state: str = "PENDING") -> QueuedJob:

@@ -6,7 +6,7 @@ import msgspec
 
 from aiayn.errors import ScoreError, UsageError
 from aiayn.provenance import file_sha256
-from aiayn.runs.decoded import Decoded, corpus_references, find_decoded
+from aiayn.runs.finished import Decoded, corpus_references, find_decoded
 from aiayn.sources.testsets import public_references, target_language_of
 from aiayn.spec import read_corpus
 from aiayn.system_output import Treatment, read_output, unlike_sides

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,22 +14,15 @@ _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
 _PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
-_LINE = re.compile(r":\d+$")
 _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
 _ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
 _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_WRONG_TYPE = re.compile(r"^Expected `(?P<wanted>[^`]+)`(?P<limits>.*?)(?:, got `(?P<found>[^`]+)`)?$")
-_WORDS_BY_TYPE = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false",
-                  "array": "a list", "object": "a mapping"}  # fmt: skip
-_EXAMPLE_BY_ITEM_TYPE = {int: "[1, 2]", str: "[a, b]"}
-_FOUND_BY_TYPE = _WORDS_BY_TYPE | {"float": "a number with a point", "null": "nothing"}
 # The same loader over libyaml, ten times as fast; a PyYAML that was built without it has the slow one alone.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A parsed mapping, with `place_by_path` from a key's dotted path to its `file:line`.
 
     Paths read `training.p_drop` and `seeds[0]`; the empty one is the document.
@@ -82,10 +74,7 @@ def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     names = sorted(p.stem for p in path.parent.glob("*.yaml") if not p.name.startswith("."))
-    close = difflib.get_close_matches(path.stem, names)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"{path.parent} holds: {', '.join(names) or 'no YAML file'}"
+    return _did_you_mean(path.stem, names or ["no YAML file"], f"{path.parent} holds")
 
 
 def _note_places(node: yaml.Node | None, prefix: str, path: Path, place_by_path: dict[str, str]) -> None:
@@ -147,72 +136,34 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
 
 
 def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) -> str:
+    """Return msgspec's complaint with its place, and what may have been meant."""
     found_path = _PATH.search(message)
     dotted_path = found_path["path"].lstrip(".") if found_path else ""
     reason = _PATH.sub("", message)
-    unknown = _UNKNOWN_FIELD.search(message)
-    if unknown:
-        key = unknown["key"]
-        place = document.place(_spelt_out(f"{dotted_path}.{key}".lstrip("."), document))
+    if unknown := _UNKNOWN_FIELD.search(message):
+        place = document.place(_spelt_out(f"{dotted_path}.{unknown['key']}".lstrip("."), document))
         known = _fields_of(_type_at(spec_type, dotted_path))
-        return f"{place}: unknown key {key!r}; {_did_you_mean(key, known, 'known keys')}"
-    missing = _MISSING_FIELD.search(message)
+        return f"{place}: unknown key {unknown['key']!r}; {_did_you_mean(unknown['key'], known, 'known keys')}"
     place = document.place(_spelt_out(dotted_path, document))
-    if missing:
+    if missing := _MISSING_FIELD.search(message):
         where = f" under {dotted_path!r}" if dotted_path else ""
         return f"{place}: missing key {missing['key']!r}{where}; add it"
-    subject = f"{dotted_path}: " if dotted_path else ""
     if _ANY_KEY in dotted_path:  # which of the keys it was, msgspec does not say
-        return f"{place}: {subject}{_in_words(reason)}; {_correct(place)}"
-    value = _value_at(document.values, dotted_path)
-    choices = _choices_at(spec_type, dotted_path)
+        return f"{place}: {dotted_path}: {reason}; correct it"
+    value, choices = _value_at(document.values, dotted_path), _choices_at(spec_type, dotted_path)
     if choices and isinstance(value, str):
-        return f"{place}: {subject}{value!r}; {_did_you_mean(value, choices, 'expected one of')}"
-    item_type = _item_type_at(spec_type, dotted_path)
-    in_list = f"write {_flow([value])}" if item_type is not None and type(value) is item_type else ""
-    advice = _hint_for(value, reason) or in_list or _correct(place)
-    return f"{place}: {subject}{value!r}: {_in_words(reason, item_type)}; {advice}"
+        return f"{place}: {dotted_path}: {value!r}; {_did_you_mean(value, choices, 'expected one of')}"
+    advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if _spells_number(value) else "correct it"
+    return f"{place}: {dotted_path}: {value!r}: {reason}; {advice}"
 
 
-def _in_words(reason: str, item_type: type | None = None) -> str:
-    """Return msgspec's complaint of a type without its names of types; `item_type` is what a list is of."""
-    complaint = _WRONG_TYPE.match(reason)
-    if complaint is None:
-        return reason
-    wanted = " or ".join(_WORDS_BY_TYPE.get(name, name) for name in complaint["wanted"].split(" | "))
-    if item_type is not None:
-        wanted = wanted.replace("a list", f"a list, such as {_EXAMPLE_BY_ITEM_TYPE[item_type]}")
-    found = f", found {_FOUND_BY_TYPE.get(complaint['found'], complaint['found'])}" if complaint["found"] else ""
-    return f"expected {wanted}{complaint['limits']}{found}"
-
-
-def _correct(place: str) -> str:
-    return f"correct that {'line' if _LINE.search(place) else 'value'}"
-
-
-def _flow(values: list[object]) -> str:
-    return str(yaml.safe_dump(values, default_flow_style=True, width=1000, allow_unicode=True)).strip()
+def _spells_number(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?", value) is not None
 
 
 def _did_you_mean(found: str, known: list[str], otherwise: str) -> str:
     close = difflib.get_close_matches(found, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"{otherwise}: {', '.join(known)}"
-
-
-def _hint_for(value: object, reason: str) -> str:
-    """Say how a number must be written that YAML has read as text."""
-    if not isinstance(value, str):
-        return ""
-    if "`int" in reason and value.isdecimal():
-        return f"in quotes it is text: write {int(value)}"
-    try:
-        mantissa, mark, exponent = f"{float(value)!r}".partition("e")
-    except ValueError:
-        return ""
-    if "`float" not in reason:
-        return ""
-    number = f"{mantissa}{'' if '.' in mantissa else '.0'}e{int(exponent):+d}" if mark else mantissa
-    return f"to YAML {value} is text: write {number}"
 
 
 def _steps(dotted_path: str) -> list[str]:
@@ -255,13 +206,6 @@ def _type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> msgspec.inspe
         elif isinstance(current, msgspec.inspect.ListType):
             current = current.item_type
     return current
-
-
-def _item_type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> type | None:
-    """Return int or str where a list of such belongs, else None."""
-    lists = [t for t in _members_of(_type_at(spec_type, dotted_path)) if isinstance(t, msgspec.inspect.ListType)]
-    kinds = {msgspec.inspect.IntType: int, msgspec.inspect.StrType: str}
-    return next((kinds.get(type(found.item_type)) for found in lists), None)
 
 
 def _members_of(found_type: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:

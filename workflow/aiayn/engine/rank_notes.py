@@ -14,8 +14,8 @@ from aiayn.engine.ranks import Rank
 from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
+from aiayn.runs.jobs import note_error
 from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating
-from aiayn.runs.rank_errors import note_error
 
 logger = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from aiayn.launch.job import StopFlag, TrainingRequest
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
 from aiayn.runs import attempts
-from aiayn.runs.rank_errors import describe_error, describe_rank_error, forget_noted_errors, noted_errors
+from aiayn.runs.jobs import describe_error, describe_rank_error, forget_noted_errors, noted_errors
 
 logger = logging.getLogger(__name__)
 __all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is to know of us

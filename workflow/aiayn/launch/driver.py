@@ -17,11 +17,11 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.ends import Tries, describe_place, judge_local_end, judge_slurm_end
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.local_driver import attend_local_job
-from aiayn.launch.run_code import choose_code
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SilentQueue, ask_queue, has_slurm
 from aiayn.records import read_train_record, write_record

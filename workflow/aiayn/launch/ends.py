@@ -12,10 +12,8 @@ from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.prologue import prologue_failure
 from aiayn.runs import attempts
-from aiayn.runs.job_output import newest_output, output_path
-from aiayn.runs.jobs import read_jobs
+from aiayn.runs.jobs import newest_output, noted_errors, output_path, read_jobs
 from aiayn.runs.log import last_lines
-from aiayn.runs.rank_errors import noted_errors
 
 logger = logging.getLogger(__name__)
 TRIES_WITHOUT_PROGRESS = 3

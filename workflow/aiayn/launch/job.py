@@ -20,7 +20,7 @@ from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm_queue import requeue_job
 from aiayn.runs.attempts import CHECKPOINTS_NAME
-from aiayn.runs.rank_errors import note_error
+from aiayn.runs.jobs import note_error
 from aiayn.spec import TrainingSpec
 
 logger = logging.getLogger(__name__)

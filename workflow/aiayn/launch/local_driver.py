@@ -20,10 +20,9 @@ from aiayn.launch.progress import ProgressLine
 from aiayn.launch.submit import submit
 from aiayn.provenance import utc_now
 from aiayn.runs import attempts
-from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
+from aiayn.runs.jobs import SubmittedJob, append_job, forget_noted_errors, read_jobs
 from aiayn.runs.life import is_being_trained
 from aiayn.runs.log import read_log_tail
-from aiayn.runs.rank_errors import forget_noted_errors
 
 logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5

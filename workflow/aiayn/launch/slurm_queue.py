@@ -1,7 +1,7 @@
-"""What Slurm's queue holds of this user's jobs, by name: the only question that is ever asked about a job's life.
+"""Slurm's commands: what its queue holds of this user's jobs, why they wait, and how they are ended.
 
-Accounting (sacct) is never asked: it lags, it may be away for hours, and its answer decides nothing. A queue that does
-not answer is unknown, never empty.
+The queue alone is asked about a job's life. Accounting (sacct) is not: it lags, it may be away for hours, and it
+decides nothing. A queue that does not answer is unknown, never empty.
 """
 
 import os
@@ -31,6 +31,36 @@ _TIMEOUT_SECONDS = 20.0
 # What no later question would be answered otherwise; squeue says `invalid` of a credential, too, which may pass.
 _USAGE_ERROR = re.compile(r"(unrecognized|unknown|invalid|ambiguous) (option|job state|job format)", re.IGNORECASE)
 _LAUNCH_FAILED = "launch_failed_requeued_held"
+_CLUSTER_FILE = "in the cluster's file"
+# The first that fits counts. A limit per job never passes; one of many jobs together does, if they are others' too.
+_ADVICE_BY_REASON = {
+    r"PartitionTimeLimit": f"it asks for more time than its partition gives: lower time_limit_minutes {_CLUSTER_FILE}",
+    r"PartitionNodeLimit": f"it asks for more nodes than its partition gives: lower num_nodes {_CLUSTER_FILE}",
+    r"Partition(Down|Inactive)": f"its partition is closed: wait, or name another (partition) {_CLUSTER_FILE}",
+    r"BadConstraints": f"no node has what it asks for: correct constraint, gpu_type or num_nodes {_CLUSTER_FILE}",
+    r"InvalidAccount": f"Slurm does not take its account: name yours (account) {_CLUSTER_FILE}",
+    r"InvalidQOS|QOSNotAllowed": f"Slurm does not take its QoS: name yours (qos) {_CLUSTER_FILE}",
+    r"(Assoc|QOS)(Max|Min).*PerJob": f"it asks for more than one job may have: ask for less {_CLUSTER_FILE}",
+    r"Assoc(Max|Grp)|AssociationJobLimit|AssociationResourceLimit|AssociationTimeLimit": (
+        "a limit of your account: it starts when other jobs of the account have ended, if they fill it; else ask for "
+        f"less {_CLUSTER_FILE} (`sacctmgr show associations`)"
+    ),
+    r"QOS(Max|Min|Grp|JobLimit|ResourceLimit|TimeLimit|UsageThreshold)": (
+        "a limit of its QoS: it starts when other jobs of the QoS have ended, if they fill it; else ask for less, or "
+        f"name another (qos) {_CLUSTER_FILE} (`sacctmgr show qos`)"
+    ),
+    r"ReqNodeNotAvail": "nodes that it needs are down, or kept for a maintenance (`scontrol show reservation`): wait",
+    r"DependencyNeverSatisfied": f"what it depends on has failed: correct sbatch_lines {_CLUSTER_FILE}",
+}
+
+
+class SlurmError(LaunchError):
+    """One of Slurm's commands failed, and said why (`reason`); or did not answer."""
+
+    def __init__(self, command: Sequence[str], reason: str, *, has_answered: bool) -> None:
+        super().__init__(f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers")
+        self.reason = reason
+        self.has_answered = has_answered
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,11 +127,10 @@ def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
 def ask_queue(name: str | None = None) -> list[QueuedJob] | SilentQueue:
     """Return the jobs as `find_jobs` does, or why squeue does not tell them."""
     command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
-    answer = run_slurm([*command, f"--name={name}"] if name is not None else command)
-    if answer is None:
-        return SilentQueue(reason=f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s")
-    if answer.returncode != 0:
-        reason = answer.stderr.strip().partition("\n")[0] or f"exit code {answer.returncode}"
+    try:
+        answer = run_slurm([*command, f"--name={name}"] if name is not None else command)
+    except SlurmError as error:
+        reason = error.reason.partition("\n")[0]
         return SilentQueue(reason=reason, is_final=_USAGE_ERROR.search(reason) is not None)
     jobs = []
     for line in answer.stdout.split("\n"):
@@ -122,46 +151,65 @@ def cancel_jobs(name: str) -> None:
     """End this user's jobs of a name, waiting or running; no such job is no error.
 
     Raises:
-        LaunchError: if scancel is missing or fails.
+        SlurmError: if scancel is missing or fails.
     """
-    _order(["scancel", f"--user={os.geteuid()}", f"--name={name}"], name)
+    run_slurm(["scancel", f"--user={os.geteuid()}", f"--name={name}"])
 
 
 def requeue_job(job: str) -> None:
     """Let Slurm end a job and start it again, with the same number, as soon as there is room.
 
     Raises:
-        LaunchError: if Slurm does not.
+        SlurmError: if Slurm does not.
     """
-    _order(["scontrol", "requeue", job], f"job {job}")
+    run_slurm(["scontrol", "requeue", job])
 
 
 def release_job(job: str) -> None:
     """Let a held job run.
 
     Raises:
-        LaunchError: if Slurm does not, as with what an administrator holds.
+        SlurmError: if Slurm does not, as with what an administrator holds.
     """
-    _order(["scontrol", "release", job], f"job {job}")
+    run_slurm(["scontrol", "release", job])
 
 
-def _order(command: Sequence[str], what: str) -> None:
-    answer = run_slurm(command)
-    if answer is None or answer.returncode != 0:
-        reason = answer.stderr.strip() if answer else f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s"
-        raise LaunchError(f"{what}: `{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers")
-
-
-def run_slurm(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str] | None:
-    """Run one of Slurm's commands, with a text for it to read; None if it is not there or does not end.
+def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run one of Slurm's commands, with a text for it to read, and return what it said.
 
     Without the variables by which a user narrows what squeue shows: they could hide a job that lives.
+
+    Raises:
+        SlurmError: if it is not there, does not end, or fails.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SCANCEL_"))}
     try:
-        return subprocess.run(
+        answer = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, env=environment,
-            timeout=_TIMEOUT_SECONDS, input=text or "",
+            timeout=_TIMEOUT_SECONDS, input=text,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s"
+        raise SlurmError(command, reason, has_answered=False) from error
+    if answer.returncode != 0:
+        raise SlurmError(command, answer.stderr.strip() or f"exit code {answer.returncode}", has_answered=True)
+    return answer
+
+
+def waiting_advice(queued: QueuedJob, living: Sequence[QueuedJob]) -> str:
+    """Return what a person can do for a job that may wait for ever, '' for one that will start by itself.
+
+    `living` are the jobs of its name, from whichever folder: Slurm runs one of them at a time (singleton).
+    """
+    if queued.state == LOST_RESERVATION:
+        orders = f"`scontrol update JobId={queued.job} ReservationName=ANOTHER` and `scontrol release {queued.job}`"
+        return f"its reservation was deleted: {orders} (sbatch_lines {_CLUSTER_FILE} name it still)"
+    if queued.is_stuck:
+        return f"it waits for you: `scontrol release {queued.job}`"
+    if queued.state != "PENDING":
+        return ""
+    if queued.reason == "Dependency":
+        others = [f"{other.job} ({other.script})" for other in living if other.job != queued.job]
+        return f"it waits for the end of {', '.join(others)}, of the same name" if others else ""
+    found = (advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason))
+    return next(found, "")

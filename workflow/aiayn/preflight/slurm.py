@@ -5,9 +5,14 @@ Slurm enforces no limits (EnforcePartLimits=NO, AccountingStorageEnforce=none) i
 partitions, account and QoS.
 """
 
+import contextlib
 import getpass
 import re
 import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,10 +20,10 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.slurm_queue import run_slurm
+from aiayn.launch.slurm_queue import SlurmError, run_slurm
 from aiayn.launch.submit import without_foreign_variables
 from aiayn.preflight.checks import CHECKOUT, Check, doubtful, failed, passed
-from aiayn.preflight.cpu_rules import read_cpu_rules
+from aiayn.strict_yaml import read_document
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 # Snakemake's executor looks at its jobs up to so many seconds apart: one that squeue forgets between two looks is never
@@ -28,6 +33,21 @@ SHOW_NODES = "sinfo --Node --format='%N %P %c %m %G %f %T'"
 _MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*(?P<seconds>\d+)", re.MULTILINE)
 _CLUSTER = re.compile(r"^ClusterName\s*=\s*(?P<name>\S+)", re.MULTILINE)
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
+DEFAULT_PROFILE = CHECKOUT / "profiles" / "slurm"
+USER_PROFILES = Path(".config") / "snakemake"  # below the home folder; snakemake looks there, too
+DRY_RUN_SECONDS = 300.0
+# Of a profile without them: a dry run wants a number of jobs, and takes one core for the most that a rule may have.
+_DRY_RUN_DEFAULTS = {"jobs": "100", "cores": "100000"}
+_CONFIG_NAME = re.compile(r"(?:profile|config)(?:\.v(?P<version>\d+)\+)?\.yaml")
+_LOCAL_RULE = re.compile(r"^rule (\w+):\n(?:(?: .*)?\n)*?    localrule: True$", re.MULTILINE)
+_JOB = re.compile(r"^(?:local)?rule (?P<rule>\w+):\n(?P<body>(?:    .*\n)+)", re.MULTILINE)
+_FIELD = re.compile(r"^    (?P<name>output|threads|resources): (?P<value>.*)$", re.MULTILINE)
+_OPTION_BY_RESOURCE = {
+    "mem_mb": "--mem", "mem_mb_per_cpu": "--mem-per-cpu", "runtime": "--time", "slurm_partition": "--partition",
+    "slurm_account": "--account", "qos": "--qos", "constraint": "--constraint", "gres": "--gres", "gpu": "--gpus",
+    "nodes": "--nodes", "cpus_per_task": "--cpus-per-task",
+}  # fmt: skip
+Options = tuple[tuple[str, str], ...]  # of sbatch, with their values
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,8 +92,9 @@ def check_slurm(cluster: ClusterSpec, training_text: str, rule_requests: Sequenc
 
 def _lines_of(command: Sequence[str]) -> list[str] | None:
     """Return what one of Slurm's commands prints, None if it does not answer."""
-    answer = run_slurm(command)
-    return answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else None
+    with contextlib.suppress(SlurmError):
+        return run_slurm(command).stdout.splitlines()
+    return None
 
 
 def _training_request(cluster: ClusterSpec, text: str) -> JobRequest:
@@ -98,62 +119,125 @@ def _training_request(cluster: ClusterSpec, text: str) -> JobRequest:
 def read_profile(folder: Path | None, snakemake_arguments: Sequence[str]) -> tuple[list[JobRequest], list[Check]]:
     """Return what a config's CPU rules ask for, nothing where they are no Slurm jobs, and what is wrong with a profile.
 
-    `snakemake_arguments` name the config; no folder is the checkout's profile.
+    `snakemake_arguments` name the config; no folder is the checkout's profile. Memory, minutes, threads, partition,
+    account, QoS and GPUs are as a dry run of snakemake resolves them; the options of sbatch are those into which its
+    Slurm executor turns them.
     """
     if not (CHECKOUT / "Snakefile").is_file():
         advice = "run from a checkout, or compare the profile with `sinfo` yourself"
         said = f"{CHECKOUT}: no Snakefile there: what CPU rules ask for is not known"
         return [], [doubtful("profile", said, advice)]
     try:
-        rules = read_cpu_rules(folder, snakemake_arguments)
+        path = find_profile(folder)
+        settings = read_document(path).values
+        unset = {key: value for key, value in _DRY_RUN_DEFAULTS.items() if key not in settings}
+        arguments = [*snakemake_arguments, *(text for key, value in unset.items() for text in (f"--{key}", value))]
+        jobs = list(_JOB.finditer(_dry_run(path.parent.absolute(), arguments)))
     except ConfigError as error:
         return [], [failed("profile", str(error), "correct it, or name the folder of your own: `--profile FOLDER`")]
+    launcher, rules_by_options = _resolved(jobs, settings.get("slurm-qos"))
     checks = []
-    if rules.launcher != "slurm":
+    if launcher != "slurm":
         advice = "write `set-resources: {train: {launcher: slurm}}` there, or choose `--launcher local`"
-        said = f"launcher of train is {rules.launcher or 'not set'}: trainings would run where snakemake does"
-        checks.append(doubtful("profile", f"{rules.path}: {said}", advice))
-    if rules.executor != "slurm":
-        said = f"executor is {rules.executor or 'not set'}: CPU rules would run where snakemake does"
+        said = f"launcher of train is {launcher or 'not set'}: trainings would run where snakemake does"
+        checks.append(doubtful("profile", f"{path}: {said}", advice))
+    if settings.get("executor") != "slurm":
+        said = f"executor is {settings.get('executor') or 'not set'}: CPU rules would run where snakemake does"
         advice = "write `executor: slurm` there, if Slurm is to run them"
-        return [], [*checks, doubtful("profile", f"{rules.path}: {said}", advice)]
-    requests = []
-    for pairs, names in rules.rules_by_options.items():
-        value_by_option = dict(pairs)
-        options = [f"{option}={value}" for option, value in pairs]
-        minutes = value_by_option.get("--time", "")
-        requests.append(
-            JobRequest(
-                check="CPU rules",
-                name=", ".join(sorted(names)),
-                command=["sbatch", "--test-only", "--ntasks=1", *options],
-                text="#!/bin/sh\n",
-                words=" ".join(options),
-                file=rules.path,
-                partition=value_by_option.get("--partition"),
-                account=value_by_option.get("--account"),
-                qos=value_by_option.get("--qos"),
-                minutes=float(minutes) if minutes.isdecimal() else None,
-            )
+        return [], [*checks, doubtful("profile", f"{path}: {said}", advice)]
+    return [_rule_request(options, names, path) for options, names in rules_by_options.items()], checks
+
+
+def _rule_request(options: Options, names: Sequence[str], path: Path) -> JobRequest:
+    value_by_option, flags = dict(options), [f"{option}={value}" for option, value in options]
+    minutes = value_by_option.get("--time", "")
+    return JobRequest(
+        check="CPU rules",
+        name=", ".join(sorted(names)),
+        command=["sbatch", "--test-only", "--ntasks=1", *flags],
+        text="#!/bin/sh\n",
+        words=" ".join(flags),
+        file=str(path),
+        partition=value_by_option.get("--partition"),
+        account=value_by_option.get("--account"),
+        qos=value_by_option.get("--qos"),
+        minutes=float(minutes) if minutes.isdecimal() else None,
+    )
+
+
+def _resolved(jobs: Sequence[re.Match[str]], profile_qos: object) -> tuple[str | None, dict[Options, list[str]]]:
+    """Return train's launcher, and which rules ask sbatch for which values, by option."""
+    rule_files = (CHECKOUT / "workflow" / "rules").glob("*.smk")
+    local_rules = {name for file in rule_files for name in _LOCAL_RULE.findall(file.read_text(encoding="utf-8"))}
+    rules_by_options: dict[Options, list[str]] = defaultdict(list)
+    launcher = None
+    for job in jobs:
+        fields = {found["name"]: found["value"] for found in _FIELD.finditer(job["body"])}
+        resources = dict(item.partition("=")[::2] for item in fields.get("resources", "").split(", "))
+        if job["rule"] == "train":
+            launcher = resources.get("launcher")
+        if job["rule"] in local_rules or "output" not in fields:  # a target has none
+            continue
+        asked = {"--cpus-per-task": fields.get("threads", "1")}
+        asked |= {} if profile_qos is None else {"--qos": str(profile_qos)}
+        asked |= {
+            option: resources[name]
+            for name, option in _OPTION_BY_RESOURCE.items()
+            if resources.get(name, "<TBD>") != "<TBD>"  # decided by the input's size, which is not there yet
+        }
+        if job["rule"] not in rules_by_options[tuple(asked.items())]:
+            rules_by_options[tuple(asked.items())].append(job["rule"])
+    return launcher, rules_by_options
+
+
+def find_profile(folder: Path | None) -> Path:
+    """Return the config file of a profile, looked for where snakemake looks; without a name that of the checkout.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    folders = [DEFAULT_PROFILE] if folder is None else [folder, Path.home() / USER_PROFILES / folder]
+    for one in folders:
+        found = [
+            (int(name["version"] or 0), path) for path in one.glob("*") if (name := _CONFIG_NAME.fullmatch(path.name))
+        ]
+        if found:
+            return max(found)[1]
+    looked = " and ".join(f"{one}/config.yaml" for one in folders)
+    raise ConfigError(f"{looked}: no such file; name the folder that `snakemake --profile` is given")
+
+
+def _dry_run(profile_folder: Path, arguments: Sequence[str]) -> str:
+    """Return what a dry run prints of all jobs; in a folder of its own, as snakemake leaves traces also then."""
+    command = [
+        sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile"),
+        "--profile", str(profile_folder), *arguments, "--forceall", "--dry-run", "--nocolor",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        answer = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=DRY_RUN_SECONDS
         )
-    return requests, checks
+    if answer.returncode != 0:
+        said = "; ".join([*answer.stderr.splitlines(), *answer.stdout.splitlines()][-3:])
+        raise ConfigError(f"{profile_folder}: snakemake refuses it: {said}")
+    return answer.stdout
 
 
 def _ask_sbatch(request: JobRequest) -> Check:
     """Return what sbatch says to a job that it is not to take."""
-    answer = run_slurm(request.command, request.text)
     where = f"in {request.file}; `{SHOW_NODES}` shows what nodes have"
-    if answer is None:
-        return failed(request.check, f"{request.name}: sbatch does not answer", "repeat it when `squeue --me` answers")
-    said = [
-        re.sub(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ", "", line) for line in answer.stderr.splitlines()
-    ]
-    evidence = (
-        f"{request.name}: {request.words}: {'; '.join(dict.fromkeys(said)) or f'sbatch ended with {answer.returncode}'}"
-    )
-    if answer.returncode != 0:
-        return failed(request.check, evidence, f"ask for what Slurm has, {where}")
-    return passed(request.check, evidence)
+    try:
+        return passed(request.check, _evidence(request, run_slurm(request.command, request.text).stderr))
+    except SlurmError as error:
+        if not error.has_answered:
+            evidence, advice = f"{request.name}: sbatch does not answer", "repeat it when `squeue --me` answers"
+            return failed(request.check, evidence, advice)
+        return failed(request.check, _evidence(request, error.reason), f"ask for what Slurm has, {where}")
+
+
+def _evidence(request: JobRequest, answer: str) -> str:
+    said = [re.sub(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ", "", line) for line in answer.splitlines()]
+    return f"{request.name}: {request.words}: {'; '.join(dict.fromkeys(said))}"
 
 
 def _summarised(answers: Sequence[Check]) -> list[Check]:

@@ -22,6 +22,7 @@ ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
 LOG_NAME = "train.log"
 CHECKPOINTS_NAME = "checkpoints"
+CODE_FOLDER_NAME = "code"  # beside the runs: copies of the code that their jobs run
 # Held by rank 0 as long as it lives, and touched every HEARTBEAT_SECONDS; holds its process number on its own machine.
 DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"

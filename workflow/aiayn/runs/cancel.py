@@ -12,8 +12,7 @@ from aiayn.errors import RunError, StateError
 from aiayn.launch.slurm_queue import cancel_jobs, find_jobs
 from aiayn.runs.attempts import RANK_LOCK_NAME, is_done, newest_update
 from aiayn.runs.jobs import read_jobs
-from aiayn.runs.life import BEATS_SECONDS, is_beating, rank_process
-from aiayn.runs.locks import is_held
+from aiayn.runs.life import BEATS_SECONDS, is_beating, is_held, rank_process
 from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
 
 POLL_SECONDS = 0.5

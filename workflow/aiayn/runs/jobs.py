@@ -1,18 +1,30 @@
-"""The jobs that drivers submitted for a run: `jobs.jsonl` in its folder, append-only, one line a job.
+"""The jobs that drivers submitted for a run, what they printed, and the errors that their ranks met.
 
-Only a driver writes it, under its lock; what the job itself did stands in attempts.jsonl, which only rank 0 writes.
+`jobs.jsonl` in the run's folder is append-only, one line a job; only a driver writes it, under its lock. What the job
+itself did stands in attempts.jsonl, which only rank 0 writes. What it prints before its attempt begins is all there is
+of one that died of its prologue or of an import.
+
+When a rank's process ends, the others see no more than a closed connection. So a rank notes its error before it ends,
+in `rank5.error`, for rank 0, and for the driver where no attempt began; a rank that left no note was killed.
 """
 
+import platform
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from aiayn.errors import AiaynError
 from aiayn.json_lines import append_json_line, read_json_lines
+from aiayn.runs.attempts import Event, Started
 
 JOBS_NAME = "jobs.jsonl"
 Launcher = Literal["local", "debug", "slurm"]
 LAUNCHERS: tuple[Launcher, ...] = ("local", "debug", "slurm")
+_FOLDER_NAME = "submitit"
+_PATTERN = "rank*.error"
 
 
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,3 +56,55 @@ def read_jobs(run_folder: Path) -> list[SubmittedJob]:
 def append_job(run_folder: Path, job: SubmittedJob) -> None:
     """Append one job and bring it to the disk; a torn line before it is dropped."""
     append_json_line(run_folder / JOBS_NAME, job)
+
+
+def unbegun_job(events: Sequence[Event], jobs: Sequence[SubmittedJob]) -> SubmittedJob | None:
+    """Return the newest job if it was submitted after all that attempts.jsonl tells of."""
+    if not jobs:
+        return None
+    newest = next((event for event in reversed(events) if isinstance(event, Started)), None)
+    is_newer = newest is None or (jobs[-1].job != newest.job and jobs[-1].time >= newest.time)
+    return jobs[-1] if is_newer else None
+
+
+def output_path(run_folder: Path, job: str) -> Path:
+    """Return the file into which rank 0 of a job prints, and on Slurm the sbatch file before it; it may not be there.
+
+    It is known without a look into the folder, which on a shared file system is slow.
+    """
+    return run_folder / _FOLDER_NAME / f"{job}_0_log.out"
+
+
+def newest_output(run_folder: Path) -> Path | None:
+    """Return the file into which any rank of any job printed last."""
+    outputs = (run_folder / _FOLDER_NAME).glob("*_log.out")
+    return max(outputs, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error in one line: our own speak for themselves, others need their type."""
+    return str(error) if isinstance(error, AiaynError) else f"{type(error).__name__}: {error}"
+
+
+def describe_rank_error(index: int, error: BaseException) -> str:
+    """Return what a rank has met, and on which host: a full disk may be full there alone."""
+    return f"rank {index} on {platform.node()}: {describe_error(error)}"
+
+
+def note_error(run_folder: Path, index: int, error: BaseException) -> None:
+    """Note what a rank has met, with its traceback."""
+    text = describe_rank_error(index, error)
+    trace = "".join(traceback.format_exception(error))
+    (run_folder / f"rank{index}.error").write_text(f"{text}\n\n{trace}", encoding="utf-8", newline="\n")
+
+
+def noted_errors(run_folder: Path) -> list[str]:
+    """Return what the ranks have noted, the earliest first, without tracebacks."""
+    paths = sorted(run_folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
+    return [path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0] for path in paths]
+
+
+def forget_noted_errors(run_folder: Path) -> None:
+    """Remove what an earlier job's ranks have noted."""
+    for path in run_folder.glob(_PATTERN):
+        path.unlink(missing_ok=True)

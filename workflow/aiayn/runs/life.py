@@ -1,18 +1,27 @@
-"""Signs of life of a run's rank 0, as far as this machine sees them: its lock, its process number, its heartbeat."""
+"""Signs of life of a run's rank 0, as far as this machine sees them: its lock, its process number, its heartbeat.
+
+A lock is looked at without being taken: who wants it at that moment is not turned away.
+"""
 
 import datetime
+import errno
+import fcntl
+import os
+import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from aiayn.clock import MACHINE_CLOCK, Clock
 from aiayn.runs.attempts import HEARTBEAT_SECONDS, RANK_LOCK_NAME, heartbeat
-from aiayn.runs.locks import is_held
 
 BEATS_SECONDS = 3 * HEARTBEAT_SECONDS  # after which one who lives has been seen
 # Without a heartbeat for so long rank 0 is dead, even if its lock is held or cannot be seen: fifteen beats, so that
 # neither a slow file system nor file attributes in a client's cache are taken for an end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # an NFS without lockd; a Lustre without `flock`
+_FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
 def is_being_trained(run_folder: Path) -> bool:
@@ -54,3 +63,35 @@ def is_beating(
         if heartbeat(run_folder) != before:
             return True
     return False
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether another living process holds the lock; a file that is not there is held by nobody.
+
+    Raises:
+        OSError: if the file system has no locks.
+    """
+    try:
+        lock = path.open("rb" if sys.platform == "linux" else "r+b")
+    except FileNotFoundError:
+        return False
+    with lock:
+        if sys.platform == "linux":
+            question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, question))
+            return bool(kind != fcntl.F_UNLCK)
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # closing the file frees it
+        except OSError:
+            return True
+        return False
+
+
+def is_held(path: Path) -> bool | None:
+    """Return what `is_locked` does; None on a file system without locks, where nobody knows."""
+    try:
+        return is_locked(path)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return None

@@ -9,10 +9,8 @@ from typing import IO, Any
 
 from aiayn.errors import RecordError
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
-from aiayn.runs.job_output import newest_output, output_path, unbegun_job
-from aiayn.runs.jobs import JOBS_NAME, SubmittedJob, read_jobs
+from aiayn.runs.jobs import JOBS_NAME, SubmittedJob, newest_output, noted_errors, output_path, read_jobs, unbegun_job
 from aiayn.runs.log import LogLine, read_end, read_statistics, split_line
-from aiayn.runs.rank_errors import noted_errors
 
 POLL_SECONDS = 0.5
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines

@@ -6,8 +6,7 @@ import msgspec
 
 from aiayn.launch.slurm_queue import QueuedJob
 from aiayn.runs.attempts import Event, Started, seconds_between
-from aiayn.runs.job_output import unbegun_job
-from aiayn.runs.jobs import SubmittedJob
+from aiayn.runs.jobs import SubmittedJob, unbegun_job
 
 State = Literal["queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import AiaynError, RecordError
-from aiayn.launch.code_snapshot import CODE_FOLDER_NAME
 from aiayn.launch.slurm_queue import QueuedJob, find_jobs
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
+    CODE_FOLDER_NAME,
     DONE_NAME,
     DRIVER_LOCK_NAME,
     LOG_NAME,
@@ -28,13 +28,10 @@ from aiayn.runs.attempts import (
     read_events,
     summarise_attempts,
 )
-from aiayn.runs.job_output import output_path, unbegun_job
-from aiayn.runs.jobs import SubmittedJob, read_jobs
-from aiayn.runs.life import last_beat
-from aiayn.runs.locks import is_held
+from aiayn.runs.jobs import SubmittedJob, noted_errors, output_path, read_jobs, unbegun_job
+from aiayn.runs.life import is_held, last_beat
 from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
-from aiayn.runs.rank_errors import noted_errors
 from aiayn.runs.state import ALIVE_STATES, Evidence, State, is_slurm_run, judge_state
 
 KEPT_LOG_LINES = 15

@@ -1,48 +1,63 @@
-"""What a killed snakemake leaves in its working directory and in Slurm, and whether it may be cleaned up.
+"""What a killed snakemake leaves in its working directory and in Slurm, whether it may be cleaned up, and that done.
 
-Left are its locks, which keep the next one from starting; Slurm jobs of its CPU rules, which the next one would start
-a second time beside them; processes of local rules; and trainings, which the next one attaches to. Only what belongs to
-drivers that are dead for certain is cleaned up.
+Each snakemake leaves a mark when it starts its jobs (the Snakefile's `onstart`, which snakemakes inside Slurm jobs do
+not run: they are started with --no-hooks). The mark goes when its snakemake ends, but for KILL, HUP or the machine's
+end: one whose process is gone is of a driver that could not clean up behind itself. That are its locks, which keep the
+next one from starting; Slurm jobs of its CPU rules, which the next one would start a second time beside them; processes
+of local rules; and trainings, which the next one attaches to. Only what belongs to drivers that are dead for certain is
+cleaned up.
 """
 
+import atexit
 import os
+import platform
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from aiayn.errors import LaunchError, StateError
+from aiayn.errors import LaunchError, RecordError, StateError
 from aiayn.launch.slurm_queue import QueuedJob, cancel_jobs, find_jobs
-from aiayn.runs.driver_mark import (
-    LOCKS_FOLDER,
-    SNAKEMAKE_FOLDER,
-    DriverMark,
-    Life,
-    driver_life,
-    list_locks,
-    read_marks,
-)
+from aiayn.provenance import replace_on_success, utc_now
+from aiayn.runs.status import RunStatus
 
+SNAKEMAKE_FOLDER = ".snakemake"
+MARKS_FOLDER = "aiayn_drivers"
+LOCKS_FOLDER = "locks"  # snakemake's own
 SECONDS_UNTIL_CANCELLED = 90.0  # Slurm's KillWait is 30 by default
 POLL_SECONDS = 1.0
+NUM_SHOWN_JOBS = 10
+Life = Literal["alive", "dead", "unknown"]
+_WORDS_BY_LIFE = {"alive": "at work", "dead": "dead", "unknown": "not to be seen from here"}
 # What the executor plugin for Slurm prints first; all jobs of that snakemake bear it as their name.
 _SLURM_NAME = re.compile(rb"SLURM run ID: (\S+)")
 _HEAD_BYTES = 1 << 20
-_LASTING_VERB = "train"  # a training's driver outlives snakemake on purpose
+_LASTING_COMMAND = "aiayn train"  # a training's driver outlives snakemake on purpose, and the next one waits for it
+_BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 
-class RuleProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a local rule that lives on."""
+class DriverMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A snakemake at work: where, since when, its logs, and the lock files that it saw, by their time of change.
 
+    `process_start` is in the kernel's ticks since `boot`, 0 where the system does not tell (not Linux); a process
+    number alone may be another's by now. `namespace` tells containers of one machine apart, which cannot see one
+    another's processes.
+    """
+
+    time: str
+    host: str
+    boot: str
+    namespace: str
     process: int
-    command: str
-
-    @property
-    def may_stay(self) -> bool:
-        """Whether it is a training's driver, which the next one waits for by itself."""
-        return _LASTING_VERB in self.command.split(" ")[1:2]
+    process_start: int
+    process_group: int
+    folder: str
+    logs: list[str]
+    changed_ns_by_lock: dict[str, int]
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +68,16 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     life: Life
     slurm_names: list[str]
     jobs: list[QueuedJob] | None
-    processes: list[RuleProcess]
+    command_by_process: dict[int, str]
+
+    @property
+    def title(self) -> str:
+        """Which snakemake it is."""
+        return f"snakemake {self.mark.process} on {self.mark.host}, begun {self.mark.time}"
 
 
 class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is in a working directory's `.snakemake`.
-
-    `strange_jobs` are of a snakemake of this directory that left no mark; `strange_locks` are locks that no mark knows.
-    """
+    """What there is in a working directory's `.snakemake`; `strange_` jobs and locks are of no driver with a mark."""
 
     snakemake_folder: Path
     drivers: list[Driver]
@@ -72,6 +89,90 @@ class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
     def dead_drivers(self) -> list[Driver]:
         """The drivers that are dead for certain."""
         return [driver for driver in self.drivers if driver.life == "dead"]
+
+
+def mark_driver(logs: Sequence[str], folder: Path | None = None) -> None:
+    """Write this process's mark below a working directory (default: the current one), until it ends."""
+    folder = (folder or Path.cwd()).resolve()
+    snakemake_folder = folder / SNAKEMAKE_FOLDER
+    mark = DriverMark(
+        time=utc_now(),
+        host=platform.node(),
+        boot=_boot(),
+        namespace=_namespace(),
+        process=os.getpid(),
+        process_start=start_of_process(os.getpid()) or 0,
+        process_group=os.getpgid(0),
+        folder=str(folder),
+        logs=[str(log) for log in logs],
+        changed_ns_by_lock=list_locks(snakemake_folder),
+    )
+    path = snakemake_folder / MARKS_FOLDER / f"{mark.host}-{mark.process}-{mark.process_start}.json"
+    with replace_on_success(path) as partial_path:
+        partial_path.write_bytes(msgspec.json.format(msgspec.json.encode(mark), indent=1) + b"\n")
+    atexit.register(_remove_own, path, mark.process)
+
+
+def _remove_own(path: Path, process: int) -> None:
+    if os.getpid() == process:  # and not a fork of it
+        path.unlink(missing_ok=True)
+
+
+def list_locks(snakemake_folder: Path) -> dict[str, int]:
+    """Return snakemake's lock files and when each was last changed (nanoseconds since 1970)."""
+    paths = sorted((snakemake_folder / LOCKS_FOLDER).glob("*.lock"))
+    return {path.name: path.stat().st_mtime_ns for path in paths}
+
+
+def read_marks(snakemake_folder: Path) -> dict[Path, DriverMark]:
+    """Return all marks by their files, oldest first.
+
+    Raises:
+        RecordError: naming a file that holds none.
+    """
+    marks = {}
+    for path in sorted((snakemake_folder / MARKS_FOLDER).glob("*.json")):
+        try:
+            marks[path] = msgspec.json.decode(path.read_bytes(), type=DriverMark)
+        except FileNotFoundError:
+            continue  # its driver ended just now
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise RecordError(
+                f"{path}: not a driver's mark: {error}; make sure that no snakemake is at work here, then delete it"
+            ) from error
+    return dict(sorted(marks.items(), key=lambda entry: entry[1].time))
+
+
+def driver_life(mark: DriverMark) -> Life:
+    """Return whether the driver lives; of another machine or container nothing can be known from here."""
+    if mark.host != platform.node():
+        return "unknown"
+    if mark.boot != _boot():
+        return "dead"  # the machine was started anew since
+    if mark.namespace != _namespace() or not mark.process_start:
+        return "unknown"
+    return "alive" if start_of_process(mark.process) == mark.process_start else "dead"
+
+
+def start_of_process(process: int) -> int | None:
+    """Return when a process began, in ticks since the machine did; None if there is no such process, or a dead one."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(") ")[2].split(" ")  # a process's name, in parentheses, may hold blanks
+    return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def _boot() -> str:
+    return _BOOT_ID_PATH.read_text(encoding="utf-8").strip() if _BOOT_ID_PATH.exists() else ""
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def find_leftovers(folder: Path) -> Leftovers:
@@ -98,7 +199,7 @@ def find_leftovers(folder: Path) -> Leftovers:
                 life=driver_life(mark),
                 slurm_names=names,
                 jobs=_jobs_named(alive, names),
-                processes=_rule_processes(mark),
+                command_by_process=_commands_of(mark),
             )
         )
     locks = list_locks(snakemake_folder)
@@ -126,11 +227,11 @@ def _slurm_names_by_log(snakemake_folder: Path) -> dict[str, list[str]]:
     return names
 
 
-def _rule_processes(mark: DriverMark) -> list[RuleProcess]:
-    """Return the driver's own `aiayn` processes: of its process group, at work in its directory."""
+def _commands_of(mark: DriverMark) -> dict[int, str]:
+    """Return the driver's own `aiayn` commands by their processes: of its process group, at work in its directory."""
     if driver_life(mark) == "unknown":
-        return []
-    found = []
+        return {}
+    found = {}
     for path in Path("/proc").glob("[0-9]*"):
         process = int(path.name)
         try:
@@ -141,35 +242,37 @@ def _rule_processes(mark: DriverMark) -> list[RuleProcess]:
             continue  # it ended, or is not ours to look at
         names = [Path(word).name for word in words[:2]]  # `python .../bin/aiayn VERB`, or `aiayn VERB`
         if "aiayn" in names:
-            found.append(RuleProcess(process=process, command=" ".join(["aiayn", *words[names.index("aiayn") + 1 :]])))
-    return sorted(found, key=lambda one: one.process)
+            found[process] = " ".join(["aiayn", *words[names.index("aiayn") + 1 :]])
+    return dict(sorted(found.items()))
 
 
 def refusals(found: Leftovers) -> list[str]:
     """Return why the locks may not be removed, each with what to do; none if they may."""
     reasons = []
     for driver in found.drivers:
-        who = f"snakemake {driver.mark.process} on {driver.mark.host}, begun {driver.mark.time}"
         if driver.life == "alive":
             reasons.append(
-                f"{who}: is at work; wait for it, or end it in order: kill -INT {driver.mark.process} "
+                f"{driver.title}: is at work; wait for it, or end it in order: kill -INT {driver.mark.process} "
                 "(or Ctrl-C in its terminal)"
             )
         elif driver.life == "unknown":
             reasons.append(
-                f"{who}: whether it lives cannot be known from here; run `aiayn unlock` on {driver.mark.host}, in the "
-                "same container if it was in one. If that machine is gone for good: "
+                f"{driver.title}: whether it lives cannot be known from here; run `aiayn unlock` on {driver.mark.host},"
+                " in the same container if it was in one. If that machine is gone for good: "
                 + "; ".join([*(f"scancel --name {name}" for name in driver.slurm_names), "snakemake --unlock"])
                 + f"; rm {driver.mark_path}"
             )
         elif driver.jobs is None:
-            reasons.append(f"{who}: is dead, but squeue does not say which of its jobs live; repeat when it answers")
+            reasons.append(
+                f"{driver.title}: is dead, but squeue does not say which of its jobs live; repeat when it answers"
+            )
         else:
-            for process in (one for one in driver.processes if not one.may_stay):
-                reasons.append(
-                    f"{who}: is dead, its rule still works: process {process.process}, {process.command}; "
-                    f"wait for its end, or end it: kill {process.process}"
-                )
+            reasons += [
+                f"{driver.title}: is dead, its rule still works: process {process}, {command}; wait for its end, or "
+                f"end it: kill {process}"
+                for process, command in driver.command_by_process.items()
+                if not f"{command} ".startswith(f"{_LASTING_COMMAND} ")
+            ]
     if found.strange_jobs:
         numbers = " ".join(job.job for job in found.strange_jobs)
         reasons.append(
@@ -185,38 +288,33 @@ def refusals(found: Leftovers) -> list[str]:
     return reasons
 
 
-def planned(found: Leftovers) -> list[str]:
-    """Return what `clean_up` would do, a line each."""
-    jobs = [job.job for driver in found.dead_drivers for job in driver.jobs or []]
-    lines = [f"would cancel Slurm jobs {' '.join(jobs)}"] if jobs else []
-    if found.locks and not refusals(found):
-        lines.append(f"would remove the locks in {found.snakemake_folder / LOCKS_FOLDER}")
-    return lines
-
-
-def clean_up(found: Leftovers) -> list[str]:
+def clean_up(found: Leftovers, *, is_dry_run: bool) -> list[str]:
     """Cancel the Slurm jobs of dead drivers and wait for their end; remove the locks if nothing speaks against it.
 
-    Returns what was done, a line each; what was found is looked at again before the locks go.
+    Returns what was done, or would be, a line each; what was found is looked at again before the locks go.
 
     Raises:
         LaunchError: if scancel fails, or a job does not end in time; locks and marks are as before then.
     """
     done = []
     for driver in found.dead_drivers:
-        for name in sorted({job.name for job in driver.jobs or []}):
-            _cancel_and_wait(name)
-            numbers = " ".join(job.job for job in driver.jobs or [] if job.name == name)
-            done.append(f"cancelled Slurm jobs {numbers}")
-    found = find_leftovers(found.snakemake_folder.parent)
+        if driver.jobs:
+            for name in [] if is_dry_run else sorted({job.name for job in driver.jobs}):
+                _cancel_and_wait(name)
+            numbers = " ".join(job.job for job in driver.jobs)
+            done.append(f"{'would cancel' if is_dry_run else 'cancelled'} Slurm jobs {numbers}")
+    found = found if is_dry_run else find_leftovers(found.snakemake_folder.parent)
     if refusals(found):
         return done
+    locks_folder = found.snakemake_folder / LOCKS_FOLDER
     if found.locks:
-        shutil.rmtree(found.snakemake_folder / LOCKS_FOLDER)  # as `snakemake --unlock` does
-        done.append(f"removed the locks in {found.snakemake_folder / LOCKS_FOLDER}")
-    for driver in found.dead_drivers:
-        driver.mark_path.unlink(missing_ok=True)
-        done.append(f"forgot snakemake {driver.mark.process}; the same command goes on from where it was")
+        if not is_dry_run:
+            shutil.rmtree(locks_folder)  # as `snakemake --unlock` does
+        done.append(f"{'would remove' if is_dry_run else 'removed'} the locks in {locks_folder}")
+    if not is_dry_run:
+        for driver in found.dead_drivers:
+            driver.mark_path.unlink(missing_ok=True)
+            done.append(f"forgot snakemake {driver.mark.process}; the same command goes on from where it was")
     return done
 
 
@@ -232,3 +330,37 @@ def _cancel_and_wait(name: str) -> None:
         f"{name}: scancel was sent, but after {SECONDS_UNTIL_CANCELLED:.0f} s squeue still shows jobs of it, or does "
         "not answer; nothing was unlocked, repeat this later"
     )
+
+
+def render_leftovers(found: Leftovers, statuses: Sequence[RunStatus]) -> str:
+    """Return what there is, what it means, and which trainings go on."""
+    lines = [line for driver in found.drivers for line in _driver_lines(driver)]
+    if found.locks:
+        lines.append(f"locks: {', '.join(found.locks)}: no other snakemake that wants the same files starts meanwhile")
+    if not lines:
+        lines.append(f"{found.snakemake_folder}: no locks, no driver; nothing to clean up")
+    alive = [status for status in statuses if status.is_alive]
+    if alive:
+        lines += ["", "trainings that go on; the next start attaches to them, `aiayn cancel RUN` ends one:"]
+    for status in alive:
+        job = " ".join(part for part in (status.launcher, "job" if status.job else "", status.job) if part)
+        where = status.host or (f"({status.reason})" if status.reason else "")
+        lines.append("  " + "  ".join(part for part in (status.run, status.state, job, where) if part))
+    return "\n".join(lines) + "\n"
+
+
+def _driver_lines(driver: Driver) -> list[str]:
+    mark, jobs = driver.mark, driver.jobs or []
+    lines = []
+    if driver.slurm_names:
+        none_left = "" if driver.jobs != [] else "; none of them is left"
+        lines.append(f"its Slurm jobs are named {', '.join(driver.slurm_names)}{none_left}")
+    if driver.jobs is None:
+        lines.append("Slurm jobs: not known, squeue does not answer")
+    lines += [
+        f"Slurm job {job.job}: {job.state.lower()} {job.node or f'({job.reason})'}" for job in jobs[:NUM_SHOWN_JOBS]
+    ]
+    lines += [f"and {len(jobs) - NUM_SHOWN_JOBS} more"] if len(jobs) > NUM_SHOWN_JOBS else []
+    lines += [f"process {process} works on: {command}" for process, command in driver.command_by_process.items()]
+    title = f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: {_WORDS_BY_LIFE[driver.life]}"
+    return [title, *(f"  {line}" for line in lines)]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from aiayn.errors import StateError
 from aiayn.runs.status import list_run_folders, read_statuses
-from aiayn.runs.unlock import clean_up, find_leftovers, planned, refusals
-from aiayn.runs.unlock_text import render_leftovers
+from aiayn.runs.unlock import clean_up, find_leftovers, refusals, render_leftovers
 
 EXAMPLE = "aiayn unlock --dry-run"
 
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     statuses = read_statuses(list_run_folders(runs_folder)) if runs_folder.is_dir() else []
     found = find_leftovers(args.directory)
     print(render_leftovers(found, statuses), end="")
-    for line in planned(found) if args.dry_run else clean_up(found):
+    for line in clean_up(found, is_dry_run=args.dry_run):
         print(line)
     reasons = refusals(found if args.dry_run else find_leftovers(args.directory))
     if reasons:
