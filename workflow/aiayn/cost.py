@@ -3,7 +3,7 @@
 Pure: no model is built. Parameters are counted in `aiayn.parameters`.
 """
 
-from typing import NamedTuple
+import msgspec
 
 from aiayn.parameters import (
     CONVOLUTION_WIDTH,
@@ -48,14 +48,14 @@ def training_flops(gpu_seconds: float, sustained_flops_per_second: float) -> flo
     return gpu_seconds * sustained_flops_per_second
 
 
-class SentenceLengths(NamedTuple):
+class SentenceLengths(msgspec.Struct, frozen=True):
     """Mean numbers of tokens of a sentence on either side, end of sentence included."""
 
     source: float
     target: float
 
 
-class _Multiplications(NamedTuple):
+class _Multiplications(msgspec.Struct, frozen=True):
     """Multiplications of matrices of one forward pass, by which token they are done for."""
 
     per_source_token: float

@@ -115,16 +115,16 @@ def score_hypotheses(
     *,
     metrics: Sequence[str],
     target_language: str,
-    hypotheses_sha256: str,
     testset: str,
+    hypotheses_sha256: str | None = None,
     references_sha256: str | None = None,
     num_bootstrap_resamples: int = 0,
     rng: np.random.Generator | None = None,
 ) -> list[ScoreRecord]:
     """One record a metric, in the order asked for; values in percent.
 
-    `references_sha256` is that of the references' file, by default of the lines given, each ended by LF. With
-    `num_bootstrap_resamples` above 0 each BLEU has a 95 % interval over segments drawn by `rng`; chrF has none.
+    The two sums are of files, by default `lines_sha256` of what is given. With `num_bootstrap_resamples` above 0 each
+    BLEU has a 95 % interval over segments drawn by `rng`; chrF has none.
 
     Raises:
         ScoreError: the two sides do not have the same number of lines, or none; a metric is unknown, or is not defined
@@ -135,8 +135,8 @@ def score_hypotheses(
         _check_metric(metric, target_language)
     if num_bootstrap_resamples and rng is None:
         raise ScoreError(f"num_bootstrap_resamples={num_bootstrap_resamples} without rng; pass a seeded Generator")
-    if references_sha256 is None:
-        references_sha256 = hashlib.sha256("".join(f"{line}\n" for line in references).encode("utf-8")).hexdigest()
+    hypotheses_sha256 = hypotheses_sha256 or lines_sha256(hypotheses)
+    references_sha256 = references_sha256 or lines_sha256(references)
     sides = Text(hypotheses, target_language), Text(references, target_language)
     records = []
     for metric in metrics:
@@ -148,6 +148,11 @@ def score_hypotheses(
             ScoreRecord(metric=metric, value=value, signature=signature, hypotheses_sha256=hypotheses_sha256, ci=ci)
         )
     return records
+
+
+def lines_sha256(lines: Sequence[str]) -> str:
+    """Return the digest of lines as a file holds them, each ended by LF."""
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
 
 
 def default_metrics(target_language: str, is_segmented: bool) -> list[str]:

@@ -1,27 +1,29 @@
-"""The signals that end a driver: noted when they come, acted on where the driver can tell what it leaves behind."""
+"""The signals that end a driver or a job: noted when they come, acted on where it can tell what it leaves behind."""
 
 import contextlib
 import logging
 import signal
 from collections.abc import Iterator
 from types import FrameType
+from typing import Self
 
 from aiayn.errors import RunError
 
 logger = logging.getLogger(__name__)
 
 
-class Interruption:
-    """The first INT, TERM or HUP that the driver got."""
+class NotedSignal:
+    """The first of its signals that this process got, between two byte codes."""
+
+    numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.signal_number: signal.Signals | None = None
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator["Interruption"]:
+    def installed(self) -> Iterator[Self]:
         """Take over the signals for the length of the block."""
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        previous = {number: signal.signal(number, self._note) for number in numbers}
+        previous = {number: signal.signal(number, self._note) for number in self.numbers}
         try:
             yield self
         finally:
@@ -30,6 +32,10 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal_number = self.signal_number or signal.Signals(number)
+
+
+class Interruption(NotedSignal):
+    """The first INT, TERM or HUP that the driver got."""
 
     @property
     def name(self) -> str:

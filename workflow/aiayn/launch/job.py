@@ -4,12 +4,10 @@ Read by submitit in every rank's process, from the copy of the code that was tak
 imported here, in the job, alone.
 """
 
-import contextlib
 import logging
 import os
 import platform
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -18,9 +16,11 @@ import msgspec
 import aiayn
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError
+from aiayn.launch.interruption import NotedSignal
 from aiayn.launch.slurm_queue import requeue_job
-from aiayn.runs.attempts import CHECKPOINTS_NAME
-from aiayn.runs.jobs import note_error
+from aiayn.provenance import utc_now
+from aiayn.runs.attempts import CHECKPOINTS_NAME, newest_update
+from aiayn.runs.jobs import SubmittedJob, append_job, note_error
 from aiayn.spec import TrainingSpec
 
 logger = logging.getLogger(__name__)
@@ -63,29 +63,17 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder / CHECKPOINTS_NAME
 
 
-class StopFlag:
-    """Set by TERM, INT, USR2 or HUP between two byte codes; the training loop looks at it after each update.
+class StopFlag(NotedSignal):
+    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop looks at it after each update.
 
     USR2 is Slurm's word that the time is nearly up, after which another job is to go on; the others are a wish to end,
     and are not taken back by a USR2. `agreed` is what the ranks have agreed to stop by.
     """
 
-    def __init__(self) -> None:
-        self.signal_number: signal.Signals | None = None
-        self.agreed: signal.Signals | None = None
+    numbers = (*NotedSignal.numbers, signal.SIGUSR2)
+    agreed: signal.Signals | None = None
 
-    @contextlib.contextmanager
-    def installed(self) -> Iterator["StopFlag"]:
-        """Take over the signals for the length of the block; submitit's own handlers would ignore TERM."""
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP)
-        previous = {number: signal.signal(number, self._set) for number in numbers}
-        try:
-            yield self
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-
-    def _set(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is None or number != signal.SIGUSR2:
             self.signal_number = signal.Signals(number)
 
@@ -145,6 +133,17 @@ class TrainingJob:
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
         if is_slurm and rank.index == 0 and stop.agreed == signal.SIGUSR2:
             continue_later(self.request, rank.job, rank.job_number)
+
+
+def note_job(request: TrainingRequest, launcher: str, job: str, *, commit: str = "", code_folder: str = "") -> None:
+    """Note a job that a driver of this machine submitted for a run, or found in the queue."""
+    append_job(
+        request.folder,
+        SubmittedJob(
+            time=utc_now(), launcher=launcher, job=job, host=platform.node(), num_ranks=request.num_ranks,
+            update=newest_update(request.folder), commit=commit, code_folder=code_folder,
+        ),
+    )  # fmt: skip
 
 
 def require_own_code(code_folder: str | None) -> None:

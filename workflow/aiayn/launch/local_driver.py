@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.launch.interruption import Interruption
-from aiayn.launch.job import TrainingRequest
+from aiayn.launch.job import TrainingRequest, note_job
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.submit import submit
-from aiayn.provenance import utc_now
 from aiayn.runs import attempts
-from aiayn.runs.jobs import SubmittedJob, append_job, forget_noted_errors, read_jobs
+from aiayn.runs.jobs import forget_noted_errors, read_jobs
 from aiayn.runs.life import is_being_trained
 from aiayn.runs.log import read_log_tail
 
@@ -43,16 +42,9 @@ def attend_local_job(
             interruption,
         )
         return
-    update = attempts.newest_update(run_folder)
     forget_noted_errors(run_folder)
     job = submit(request, launcher, code_folder)
-    append_job(
-        run_folder,
-        SubmittedJob(
-            time=utc_now(), launcher=launcher, job=str(job.job_id), host=platform.node(), num_ranks=request.num_ranks,
-            update=update, commit=request.commit, code_folder=str(code_folder or ""),
-        ),
-    )  # fmt: skip
+    note_job(request, launcher, str(job.job_id), commit=request.commit, code_folder=str(code_folder or ""))
     logger.info(f"{request.run}: {launcher} job {job.job_id}, log {run_folder / attempts.LOG_NAME}")
     _wait(request, job.done, lambda: _terminate_local_job(job), interruption)
 

@@ -7,7 +7,6 @@ run's name. Accounting is never asked. A driver that ends leaves its job running
 import contextlib
 import logging
 import math
-import platform
 from pathlib import Path
 
 import msgspec
@@ -18,13 +17,12 @@ from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import RunCode, choose_code
 from aiayn.launch.ends import JobEnd, has_begun
 from aiayn.launch.interruption import Interruption
-from aiayn.launch.job import TrainingRequest
+from aiayn.launch.job import TrainingRequest, note_job
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, has_slurm, release_job, waiting_advice
 from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
-from aiayn.provenance import utc_now
 from aiayn.runs import attempts
-from aiayn.runs.jobs import SubmittedJob, append_job, forget_noted_errors, read_jobs
+from aiayn.runs.jobs import forget_noted_errors, read_jobs
 from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating, is_held
 from aiayn.runs.log import read_log_tail
 
@@ -131,16 +129,7 @@ class SlurmDriver:
         logger.info(f"{self._request.run}: attached to Slurm job {queued.job}, which was submitted before")
         if queued.job not in [known.job for known in read_jobs(self._run_folder)]:
             adopt_submission(self._run_folder, queued.job)  # its driver was killed before it could
-            self._note_job(queued.job, code_folder="", commit="")
-
-    def _note_job(self, job: str, *, code_folder: str, commit: str) -> None:
-        append_job(
-            self._run_folder,
-            SubmittedJob(
-                time=utc_now(), launcher="slurm", job=job, host=platform.node(), num_ranks=self._request.num_ranks,
-                update=attempts.newest_update(self._run_folder), commit=commit, code_folder=code_folder,
-            ),
-        )  # fmt: skip
+            note_job(self._request, "slurm", queued.job)
 
     def _submit(self, num_earlier_jobs: int) -> list[QueuedJob]:
         """Submit a job and return it, or the one that an unanswered sbatch has left in the queue after all."""
@@ -157,7 +146,7 @@ class SlurmDriver:
         job = self._submit_until_taken(request, self._code.folder)
         if not job:
             return []
-        self._note_job(job, code_folder=str(self._code.folder), commit=request.commit)
+        note_job(request, "slurm", job, commit=request.commit, code_folder=str(self._code.folder))
         logger.info(
             f"{request.run}: Slurm job {job}, {self._cluster.num_nodes} node(s) x {self._cluster.ranks_per_node} ranks"
             f", log {self._run_folder / attempts.LOG_NAME}"

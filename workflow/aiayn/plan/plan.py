@@ -52,6 +52,11 @@ class AskedScale(msgspec.Struct, frozen=True, kw_only=True):
     evaluations: list[Evaluation]
     num_baselines: int
 
+    @property
+    def precisions(self) -> set[Precision]:
+        """The precisions that its systems are trained in."""
+        return {system.training.precision for system in self.systems.values()}
+
 
 class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     """A row: the trainings of a system on a corpus. Hours, bytes and memory are of one, `total_` of all seeds.

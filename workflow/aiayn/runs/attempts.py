@@ -116,17 +116,7 @@ def close_lost_attempt(run_folder: Path, *, update: int) -> None:
         last_written = datetime.datetime.fromtimestamp(log_path.stat().st_mtime, datetime.UTC)
         time = max(time, last_written.isoformat(timespec="seconds"))
     reason = "ended without a word (killed, or the machine went down)"
-    append_event(
-        run_folder,
-        Ended(
-            attempt=started.attempt,
-            time=time,
-            update=update,
-            outcome="lost",
-            reason=reason,
-            log_tail=_log_tail(run_folder),
-        ),
-    )
+    end_attempt(run_folder, update=update, outcome="lost", reason=reason, time=time)
 
 
 def end_attempt(

@@ -16,9 +16,9 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import requests
 import urllib3
 
@@ -40,8 +40,7 @@ _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 Sleep = Callable[[float], object]
 
 
-@dataclass(frozen=True)
-class PublishedFile:
+class PublishedFile(msgspec.Struct, frozen=True):
     """A file and where it is to be had, in order; the mirrors of all editions are asked before any public place.
 
     `num_bytes` is None and `checksum` is `unknown` where nobody published one. `edition` is the caller's word for it.
@@ -55,8 +54,7 @@ class PublishedFile:
     edition: str = ""
 
 
-@dataclass(frozen=True)
-class FoundFile:
+class FoundFile(msgspec.Struct, frozen=True):
     """A verified file; `url` is where it is from, '' if it was there; `checked_by` is an algorithm, or `unknown`."""
 
     path: Path
@@ -186,7 +184,7 @@ def _receive_and_verify(published: PublishedFile, url: str, folder: Path, sleep:
     with partial_path.open("rb") as received:
         os.fsync(received.fileno())
     _LOG.info("%s: %d bytes, sha256 %s", url, found.num_bytes, found.sha256)
-    return replace(found, path=partial_path.replace(folder / published.name))
+    return msgspec.structs.replace(found, path=partial_path.replace(folder / published.name))
 
 
 def _receive(url: str, partial_path: Path, published: PublishedFile, sleep: Sleep) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
+from aiayn.verbs.flags import add_device_argument, add_finished_run_arguments
 from aiayn.verbs.translate import text_splitter
 
 EXAMPLE = "aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --word dog"
@@ -21,7 +22,7 @@ FORMATS = ("svg", "html", "png", "pdf")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn attention`."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
+    add_finished_run_arguments(parser)
     parser.add_argument("--sentence", metavar="TEXT", help="a source sentence (default: the paper's two)")
     parser.add_argument(
         "--target", metavar="TEXT", help="for decoder and cross: a translation (default: the model's own)"
@@ -37,15 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--head", type=int, action="append", default=[], metavar="N", help="draw this head, from 1; may be repeated"
     )
     parser.add_argument("--word", default="", help="draw lines from this word alone, as Figure 3 does")
-    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="where to write (default: results/<scale>/attention/<run>)"
     )
     parser.add_argument("--format", action="append", choices=FORMATS, help="may be repeated (default: svg)")
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
+    add_device_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aiayn.errors import CheckpointError
 from aiayn.records import read_train_record, write_record
+from aiayn.verbs.flags import add_runs_folder_argument
 
 EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record average/last5.json"
 
@@ -13,13 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn average`."""
     parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the record that train wrote")
     parser.add_argument("--last", type=int, required=True, metavar="N", help="number of newest checkpoints to average")
-    parser.add_argument(
-        "--runs-folder",
-        type=Path,
-        default=Path("runs"),
-        metavar="FOLDER",
-        help="where to look for the run if it is not where its record says (default: runs)",
-    )
+    add_runs_folder_argument(parser, "where to look for the run if it is not where its record says")
     parser.add_argument(
         "--record", type=Path, required=True, help="the record to write; the checkpoint goes beside it (.pt)"
     )

@@ -7,20 +7,17 @@ Exit code 0: the run has ended. 1: nothing of it is running here. 3: it could no
 """
 
 import argparse
-from pathlib import Path
 
 from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS, cancel_run
 from aiayn.runs.status import find_run_folder
+from aiayn.verbs.flags import add_run_arguments
 
 EXAMPLE = "aiayn cancel demo_en_de-base-seed1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn cancel`."""
-    parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
-    )
+    add_run_arguments(parser)
     parser.add_argument(
         "--timeout-seconds", type=float, default=DEFAULT_TIMEOUT_SECONDS, metavar="S",
         help=f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",

@@ -12,6 +12,7 @@ from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_re
 from aiayn.spec import read_corpus, read_system
 from aiayn.text.detokenise import detokenise
 from aiayn.text.lines import write_lines
+from aiayn.verbs.flags import add_device_arguments
 
 EXAMPLE = (
     "aiayn decode --scale demo --system base --checkpoint average/last5.json "
@@ -27,10 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
     parser.add_argument("--record", type=Path, required=True, help="the record to write; translations go beside it")
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
+    add_device_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:

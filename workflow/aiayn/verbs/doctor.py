@@ -24,6 +24,7 @@ from aiayn.runs.names import match_run
 from aiayn.score import default_metrics, score_hypotheses
 from aiayn.spec import CorpusSpec, Overrides
 from aiayn.terminal import json_text
+from aiayn.verbs.flags import add_runs_folder_argument
 from paper_tables.doctor import (
     Diagnosis,
     Scorer,
@@ -44,13 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn doctor`."""
     parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument(
-        "--runs-folder",
-        type=Path,
-        default=Path("runs"),
-        metavar="FOLDER",
-        help="where to look for RUN's log if it is not where its record says (default: runs)",
-    )
+    add_runs_folder_argument(parser, "where to look for RUN's log if it is not where its record says")
     parser.add_argument("--scale", help="for FOLDER: demo, multi30k or paper (default: paper)")
     parser.add_argument("--system", help="for FOLDER, --command: the system that it should be, such as base")
     parser.add_argument("--corpus", help="for FOLDER, --command: the corpus of the training, as wmt14_en_de")

@@ -8,7 +8,6 @@ and --as-given leaves tokens on both sides as they are.
 """
 
 import argparse
-import hashlib
 from pathlib import Path
 
 import msgspec
@@ -16,11 +15,12 @@ import msgspec
 from aiayn.errors import CorpusError, ScoreError, UsageError
 from aiayn.plan.config import positive
 from aiayn.provenance import replace_on_success
-from aiayn.score import default_metrics, score_hypotheses
+from aiayn.score import default_metrics, lines_sha256, score_hypotheses
 from aiayn.sources.testsets import public_references, target_language_of
 from aiayn.spec import read_system
 from aiayn.system_output import Treatment, prepare, read_output, unlike_sides
 from aiayn.text.detokenise import join_pieces, remove_marks
+from aiayn.verbs.flags import add_device_argument
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "
@@ -49,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="len is fairseq's; default: gnmt")
     parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="whose search; default: tensor2tensor")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to write the translations, one a line")
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
+    add_device_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -106,7 +104,7 @@ def run(args: argparse.Namespace) -> None:
         prepared["ref"],
         metrics=default_metrics(target_language, args.as_given),
         target_language=target_language,
-        hypotheses_sha256=hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest(),
+        hypotheses_sha256=lines_sha256(lines),
         testset=args.testset or args.references.name,
     )
     added = decoding_signature(decoding) + (f"|input:{done}" if done else "")

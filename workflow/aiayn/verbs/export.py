@@ -23,6 +23,7 @@ from aiayn.errors import RecordError, UsageError
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.finished import find_finished
 from aiayn.spec import TrainingSpec
+from aiayn.verbs.flags import add_finished_run_arguments
 
 EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safetensors --output exported
 
@@ -42,9 +43,7 @@ EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safeten
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn export`."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
+    add_finished_run_arguments(parser)
     parser.add_argument("--format", required=True, choices=("safetensors", "ctranslate2"), help="format of the export")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a folder that does not exist yet")
     parser.add_argument(

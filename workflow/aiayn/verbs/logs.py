@@ -9,10 +9,10 @@ import argparse
 import logging
 import os
 import sys
-from pathlib import Path
 
 from aiayn.runs.logs import follow, in_words, show_end
 from aiayn.runs.status import find_run_folder
+from aiayn.verbs.flags import add_run_arguments
 
 EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
 DEFAULT_NUM_LINES = 20
@@ -31,16 +31,13 @@ def line_count(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn logs`."""
-    parser.add_argument("run", metavar="RUN", help="a run's name, or any unique beginning of it")
+    add_run_arguments(parser)
     parser.add_argument("--follow", action="store_true", help="continue to print as the log grows")
     parser.add_argument(
         "--lines", type=line_count, default=DEFAULT_NUM_LINES, metavar="N",
         help=f"number of lines, from the end (default: {DEFAULT_NUM_LINES})",
     )  # fmt: skip
     parser.add_argument("--raw", action="store_true", help="print the lines of the file unchanged")
-    parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
-    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
+from aiayn.verbs.flags import add_device_arguments
 
 EXAMPLE = (
     "aiayn perplexity --checkpoint average/last1.json "
@@ -18,10 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
     parser.add_argument("--record", type=Path, required=True, help="the record to write")
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
+    add_device_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:

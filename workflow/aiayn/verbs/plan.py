@@ -17,10 +17,10 @@ from pathlib import Path
 
 from aiayn.errors import UsageError
 from aiayn.hardware import read_hardware
-from aiayn.launch.cluster_spec import read_cluster
+from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import PRICE_FLAG, choose_machine
-from aiayn.plan.plan import group_asked, make_plan
+from aiayn.plan.plan import AskedScale, group_asked, make_plan
 from aiayn.plan.text import render_plan
 from aiayn.terminal import json_text
 from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
@@ -58,20 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the plan."""
     _refuse_wrong_numbers(args)
-    scale = read_changed_scale(args.configfile, args.config)
-    corpora, hardware = read_corpora(scale), read_hardware()
-    asked = group_asked(
-        scale,
-        corpora=corpora,
-        systems=read_systems(scale),
-        evaluations=expand_evaluations(scale),
-        num_baselines=len(expand_baselines(scale, corpora)),
-    )
-    cluster = read_cluster(args.cluster or scale.cluster)
+    asked, cluster = read_asked(args)
+    hardware = read_hardware()
     machine = choose_machine(
-        cluster, hardware, launcher=choose_launcher(args, scale), gpu=args.gpu, num_gpus=args.num_gpus,
-        dollars_per_gpu_hour=args.dollars_per_gpu_hour,
-        precisions={system.training.precision for system in asked.systems.values()},
+        cluster, hardware, launcher=choose_launcher(args, asked.scale), gpu=args.gpu, num_gpus=args.num_gpus,
+        dollars_per_gpu_hour=args.dollars_per_gpu_hour, precisions=asked.precisions,
     )  # fmt: skip
     plan = make_plan(
         asked, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
@@ -81,6 +72,24 @@ def run(args: argparse.Namespace) -> None:
         print(json_text(plan), end="")
         return
     print(render_plan(plan), end="")
+
+
+def read_asked(args: argparse.Namespace) -> tuple[AskedScale, ClusterSpec]:
+    """Return what the config that `add_config_arguments` names asks for, and its cluster.
+
+    Raises:
+        ConfigError: if a file of it is wrong.
+    """
+    scale = read_changed_scale(args.configfile, args.config)
+    corpora = read_corpora(scale)
+    asked = group_asked(
+        scale,
+        corpora=corpora,
+        systems=read_systems(scale),
+        evaluations=expand_evaluations(scale),
+        num_baselines=len(expand_baselines(scale, corpora)),
+    )
+    return asked, read_cluster(args.cluster or scale.cluster)
 
 
 def _refuse_wrong_numbers(args: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from aiayn.errors import StateError
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import find_run_folder
+from aiayn.verbs.flags import add_runs_folder_argument
 
 EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
 FORMATS = ("svg", "html", "png", "pdf")
@@ -20,9 +21,7 @@ FORMATS = ("svg", "html", "png", "pdf")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn plot`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's name, a beginning of it, or a log's path")
-    parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
-    )
+    add_runs_folder_argument(parser)
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="where to write (default: results/plots/<first run>)"
     )

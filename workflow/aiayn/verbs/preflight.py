@@ -16,12 +16,12 @@ from pathlib import Path
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import AiaynError, UsageError
 from aiayn.hardware import HardwareSpec, read_hardware
-from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
+from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import TrainingRequest
 from aiayn.launch.submit import sbatch_text
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import Machine, choose_machine, default_gpu
-from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
+from aiayn.plan.plan import AskedScale, Plan, make_plan
 from aiayn.preflight import checks as preflight
 from aiayn.preflight.checks import Check, check_local_gpus, doubtful, render_checks
 from aiayn.preflight.mirrors import check_mirrors
@@ -30,7 +30,7 @@ from aiayn.sources.download import named_mirror
 from aiayn.sources.fetch import ARCHIVES_FOLDER
 from aiayn.terminal import json_text
 from aiayn.training_spec import Precision
-from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
+from aiayn.verbs.plan import read_asked
 
 EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
 
@@ -133,20 +133,11 @@ def _sbatch_text(asked: AskedScale, cluster: ClusterSpec) -> str:
 
 def _read_config(args: argparse.Namespace) -> tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]:
     """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
-    scale = read_changed_scale(args.configfile, args.config)
-    corpora, hardware = read_corpora(scale), read_hardware()
-    asked = group_asked(
-        scale,
-        corpora=corpora,
-        systems=read_systems(scale),
-        evaluations=expand_evaluations(scale),
-        num_baselines=len(expand_baselines(scale, corpora)),
-    )
-    cluster = read_cluster(args.cluster or scale.cluster)
-    precisions = {system.training.precision for system in asked.systems.values()}
-    machine, doubts = _choose_machine(cluster, hardware, args.launcher, precisions)
+    asked, cluster = read_asked(args)
+    hardware = read_hardware()
+    machine, doubts = _choose_machine(cluster, hardware, args.launcher, asked.precisions)
     plan = make_plan(asked, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
-    return asked, cluster, plan, named_mirror(scale.mirror), doubts
+    return asked, cluster, plan, named_mirror(asked.scale.mirror), doubts
 
 
 def _choose_machine(

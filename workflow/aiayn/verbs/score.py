@@ -9,7 +9,6 @@ message says what each side is, and the right command.
 """
 
 import argparse
-import hashlib
 import json
 import logging
 import shlex
@@ -21,7 +20,7 @@ import msgspec
 from aiayn.errors import ScoreError, UsageError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
-from aiayn.score import CASE_SUFFIX, default_metrics, score_hypotheses
+from aiayn.score import CASE_SUFFIX, default_metrics, lines_sha256, score_hypotheses
 from aiayn.sources.testsets import public_references, target_language_of
 from aiayn.spec import read_corpus
 from aiayn.system_output import SystemOutput, Treatment, Unlike, check_num_lines, prepare, read_output, unlike_sides
@@ -127,8 +126,8 @@ def _score_anybody(args: argparse.Namespace) -> list[ScoreRecord]:
         metrics=metrics,
         target_language=target_language,
         hypotheses_sha256=file_sha256(args.hypotheses),
+        references_sha256=lines_sha256(references),
         testset=args.testset or (args.references or args.hypotheses).name,
-        references_sha256=hashlib.sha256("".join(f"{line}\n" for line in references).encode()).hexdigest(),
     )
     fields = {"input": done, "forced": unlike.tags if unlike is not None else ""}
     added = "".join(f"|{key}:{value}" for key, value in fields.items() if value)

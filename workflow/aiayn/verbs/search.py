@@ -6,7 +6,6 @@ in which the paper's tables are judged. Test sets are not used, and nothing is w
 """
 
 import argparse
-import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from aiayn.search import SearchCell, SearchTable, pairs_to_try, render_csv, rend
 from aiayn.spec import CorpusSpec, DecodingSpec, read_corpus
 from aiayn.text.detokenise import detokenise
 from aiayn.text.lines import read_lines
+from aiayn.verbs.flags import add_average_arguments, add_device_arguments
 from paper_tables.layout_table2 import METRIC_BY_PAIR
 
 if TYPE_CHECKING:
@@ -52,12 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="stopping rule (default: the system's)")
     parser.add_argument("--metric", help="as `aiayn score` names it (default: the one of the paper's tables)")
     parser.add_argument("--output-folder", type=Path, metavar="FOLDER", help="also write the table here (.md, .csv)")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
+    add_average_arguments(parser)
+    add_device_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -166,7 +162,6 @@ def _scorer(args: argparse.Namespace, corpus: CorpusSpec) -> tuple[str, Callable
             references,
             metrics=[metric],
             target_language=language,
-            hypotheses_sha256=hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest(),
             testset=corpus.dev_testset,
         )
         return record

@@ -6,21 +6,18 @@ damaged (its files cannot be read).
 """
 
 import argparse
-from pathlib import Path
 
 from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
 from aiayn.runs.status_text import render_status, render_statuses
 from aiayn.terminal import json_text
+from aiayn.verbs.flags import add_run_arguments
 
 EXAMPLE = "aiayn status"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn status`."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of runs (default: runs)"
-    )
+    add_run_arguments(parser, is_optional=True)
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects; with RUN one object")
 
 

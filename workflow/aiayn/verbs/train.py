@@ -26,6 +26,7 @@ from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.attempts import is_done
 from aiayn.runs.jobs import LAUNCHERS
 from aiayn.text.binarize import require_recorded_data_bin
+from aiayn.verbs.flags import add_runs_folder_argument
 
 EXAMPLE = (
     "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binarized", type=Path, metavar="RECORD", help="record of binarize")
     add_override_arguments(parser)
     parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
-    parser.add_argument("--runs-folder", type=Path, default=Path("runs"), help="folder of runs (default: runs)")
+    add_runs_folder_argument(parser)
     parser.add_argument(
         "--launcher", default="local", choices=LAUNCHERS, help="local (default), slurm, or debug (in this process)"
     )

@@ -8,12 +8,12 @@ The exception is a corpus that was segmented by others: there, type its subword 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from aiayn.errors import CorpusError
 from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.text.clean import preprocessor
 from aiayn.text.detokenise import join_line, remove_marks
+from aiayn.verbs.flags import add_device_argument, add_finished_run_arguments
 
 EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
 LINES_AT_ONCE = 64
@@ -21,12 +21,8 @@ LINES_AT_ONCE = 64
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn translate`."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run's name, or any unique beginning of it")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
+    add_finished_run_arguments(parser)
+    add_device_argument(parser)
 
 
 def run(args: argparse.Namespace) -> None:

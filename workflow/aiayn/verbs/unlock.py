@@ -12,6 +12,7 @@ from pathlib import Path
 from aiayn.errors import StateError
 from aiayn.runs.status import list_run_folders, read_statuses
 from aiayn.runs.unlock import clean_up, find_leftovers, refusals, render_leftovers
+from aiayn.verbs.flags import add_runs_folder_argument
 
 EXAMPLE = "aiayn unlock --dry-run"
 
@@ -22,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--directory", type=Path, default=Path(), metavar="FOLDER", help="its working directory (default: this one)"
     )
-    parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), help="folder of runs, in that directory (default: runs)"
-    )
+    add_runs_folder_argument(parser, "folder of runs, in that directory")
 
 
 def run(args: argparse.Namespace) -> None:

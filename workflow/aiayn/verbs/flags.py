@@ -1,0 +1,44 @@
+"""Flags that several verbs have, each declared once; `aiayn.plan.config` has those that change a config."""
+
+import argparse
+from pathlib import Path
+
+_RUN = "a run's name, or any unique beginning of it"
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
+    """Declare RUN of a runs folder, and that folder."""
+    parser.add_argument("run", nargs="?" if is_optional else None, metavar="RUN", help=_RUN)
+    add_runs_folder_argument(parser)
+
+
+def add_runs_folder_argument(parser: argparse.ArgumentParser, what: str = "folder of runs") -> None:
+    """Declare the folder of runs."""
+    parser.add_argument(
+        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help=f"{what} (default: runs)"
+    )
+
+
+def add_finished_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare RUN of a results folder, that folder, and which of the run's averages is meant."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help=_RUN)
+    add_average_arguments(parser)
+
+
+def add_average_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the results folder, and which average of a run there is meant."""
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
+
+
+def add_device_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare on which device a model runs."""
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
+    )
+
+
+def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare on which device a model runs, and by how many CPU threads."""
+    add_device_argument(parser)
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
