@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from aiayn.launch.slurm_queue import QueuedJob
-from aiayn.runs.state import Evidence, judge_state
+from aiayn.runs.status import Evidence, judge_state
 from tests.run_folders import at, ended, started, submitted
 
 SLURM_JOB = submitted("slurm", "22", minutes=1)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import CorpusError
-from aiayn.sources.joining import append_archive
-from aiayn.sources.sgm import read_segments
+from aiayn.sources.joining import append_archive, read_segments
 
 
 def segments(text: str) -> list[str]:

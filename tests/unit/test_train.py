@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import aiayn.launch.driver
-import aiayn.launch.local_driver
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.driver import drive
@@ -58,7 +57,7 @@ class FakeJob:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often."""
-    monkeypatch.setattr(aiayn.launch.local_driver, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.launch.driver, "POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -76,7 +75,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, *works: Work) -> Iterator[list[Wo
     """Let each submission be the next stand-in; yields those left."""
     left = list(works)
     monkeypatch.setattr(
-        aiayn.launch.local_driver, "submit", lambda request, *_: FakeJob(left.pop(0), Path(request.run_folder))
+        aiayn.launch.driver, "submit", lambda request, *_: FakeJob(left.pop(0), Path(request.run_folder))
     )
     yield left
 
@@ -212,9 +211,9 @@ def test_a_job_that_misses_the_first_signal_gets_another(
     request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver waiting for ever."""
-    monkeypatch.setattr(aiayn.launch.local_driver, "SECONDS_BETWEEN_SIGNALS", 0.02)
+    monkeypatch.setattr(aiayn.launch.driver, "SECONDS_BETWEEN_SIGNALS", 0.02)
     times: list[float] = []
-    monkeypatch.setattr(aiayn.launch.local_driver, "_terminate_local_job", lambda job: times.append(time.monotonic()))
+    monkeypatch.setattr(aiayn.launch.driver, "_terminate_local_job", lambda job: times.append(time.monotonic()))
 
     class DeafJob(FakeJob):
         def done(self) -> bool:
@@ -222,7 +221,7 @@ def test_a_job_that_misses_the_first_signal_gets_another(
                 os.kill(os.getpid(), signal.SIGINT)
             return len(times) >= 3
 
-    monkeypatch.setattr(aiayn.launch.local_driver, "submit", lambda *_: DeafJob(die, tmp_path))
+    monkeypatch.setattr(aiayn.launch.driver, "submit", lambda *_: DeafJob(die, tmp_path))
     with pytest.raises(KeyboardInterrupt):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert times[2] - times[0] >= 0.04

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.errors import ScoreError
-from aiayn.sources.sgm import read_segments
+from aiayn.sources.joining import read_segments
 from aiayn.text.detokenise import join_pieces, remove_marks
 from aiayn.text.tokenize_moses import detokenize_line
 

@@ -9,7 +9,7 @@ from aiayn.corpus_spec import CorpusSpec, ListedSource, ShippedSource
 from aiayn.engine.fairseq_args import training_data
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
-from aiayn.sources.archive_corpus import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED
+from aiayn.sources.fetch import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED
 from aiayn.sources.recipe import UNKNOWN, ArchiveSource
 
 # Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.
