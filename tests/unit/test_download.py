@@ -100,9 +100,7 @@ def test_a_server_that_drops_every_connection_is_read_to_the_end(server: Loopbac
 
 def test_a_server_that_brings_nothing_new_is_given_up(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, *["busy"] * 9)
-    with pytest.raises(
-        FetchError, match=r"/file\.tgz: 503 Service Unavailable \(attempt 5\); try later, or name a copy"
-    ):
+    with pytest.raises(FetchError, match=r"/file\.tgz: 503 Service Unavailable \(attempt 5\)"):
         download_file([published(url)], tmp_path)
     assert len(server.requests) == 5
 
@@ -124,7 +122,7 @@ def test_a_server_that_has_nothing_there_starts_over(server: LoopbackServer, tmp
 
 def test_another_part_than_was_asked_for_is_refused(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", "wrong_range")
-    with pytest.raises(FetchError, match=r"asked for bytes from 5120, answered 'bytes 5121-10239/10240'"):
+    with pytest.raises(FetchError, match=r"5120, .*'bytes 5121-10239/10240'"):
         download_file([published(url)], tmp_path)
 
 
@@ -132,7 +130,7 @@ def test_an_answer_without_length_that_ends_early_is_not_taken_for_whole(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = server.serve("/file.tgz", CONTENT[:100], "unstated")
-    with pytest.raises(FetchError, match="offers 100 bytes, the published file has 10240"):
+    with pytest.raises(FetchError, match=r"100 bytes, .* 10240"):
         download_file([published(url)], tmp_path)
     assert "the answer ended after 100 of 10240 bytes; 100 bytes are there; trying again" in caplog.text
 
@@ -143,7 +141,7 @@ def test_what_a_server_labels_as_encoded_is_not_unpacked(server: LoopbackServer,
 
 
 def test_an_absent_file_is_asked_for_once(server: LoopbackServer, tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match=r"/absent: 404 Not Found; try later, or name a copy with --mirror"):
+    with pytest.raises(FetchError, match=r"/absent: 404 Not Found; .*--mirror"):
         download_file([published(f"{server.url}/absent")], tmp_path)
     assert server.asked("/absent") == [("", 404)]
 
@@ -165,14 +163,14 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_another_size_is_refused_before_it_is_received(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT + b"more")
-    with pytest.raises(FetchError, match="offers 10244 bytes, the published file has 10240"):
+    with pytest.raises(FetchError, match=r"10244 bytes, .* 10240"):
         download_file([published(url)], tmp_path)
     assert names_in(tmp_path) == []
 
 
 def test_a_server_that_never_ends_is_cut_off(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT * 50, "unstated")
-    with pytest.raises(FetchError, match="sends more than 10240 bytes"):
+    with pytest.raises(FetchError, match="10240 bytes"):
         download_file([published(url)], tmp_path)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10240
 
@@ -334,7 +332,7 @@ def test_only_what_is_missing_needs_space(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mirror", ["/data/mirror", "ftp://example.org"])
 def test_a_mirror_that_is_no_url_is_refused(mirror: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected file://, http:// or https://; for a local folder write file:///"):
+    with pytest.raises(ConfigError, match=r"file://, http:// or https://; .* file:///"):
         named_mirror(mirror)
 
 

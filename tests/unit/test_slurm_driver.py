@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pickle
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -267,7 +268,7 @@ class TestEnds:
             slurm.set_state(job, "TIMEOUT")
 
         with steps(clock, lambda: end("7", 100, 200), lambda: end("8", 300)):
-            with pytest.raises(RunError, match=r"run: update 300 of 3000 after 3 jobs of 1440 minutes, the most that"):
+            with pytest.raises(RunError, match=r"run: update 300 of 3000 after 3 jobs of 1440 minutes"):
                 drive_it(request_, cluster, tmp_path, clock)
         assert slurm.num_submitted() == 2
 
@@ -327,11 +328,9 @@ class TestEnds:
 
         small = msgspec.structs.replace(cluster, memory_gb_per_node=16)
         with steps(clock, get_on, lambda: (start(run_folder, "8"), slurm.set_state("8", "OUT_OF_MEMORY"))):
-            with pytest.raises(
-                RunError, match="run: its job 8 ended as OUT_OF_MEMORY before a new checkpoint"
-            ) as raised:
+            with pytest.raises(RunError, match="run: its job 8 ended as OUT_OF_MEMORY") as raised:
                 drive_it(request_, small, tmp_path, clock)
-        assert "raise memory_gb_per_node in the cluster's file, now 16\n" in str(raised.value)
+        assert re.search(r"memory_gb_per_node .* 16\n", str(raised.value))
         assert slurm.num_submitted() == 2
 
 
@@ -388,11 +387,11 @@ class TestRecords:
         """Rank 0 was killed between its two last words."""
         with steps(clock, lambda: end_well(run_folder, slurm)), pytest.raises(RunError) as raised:
             drive_it(request_, cluster, tmp_path, clock)
-        assert f"after 120 s there is no {run_folder / DONE_NAME}; no further job was submitted" in str(raised.value)
+        assert f"120 s there is no {run_folder / DONE_NAME}" in str(raised.value)
         assert slurm.num_submitted() == 1
         with caplog.at_level("INFO"), steps(clock, lambda: finish(run_folder)):
             drive_it(request_, cluster, tmp_path, clock)
-        assert "run: it is done, but its done.json is gone: a job writes it anew" in caplog.text
+        assert "its done.json is gone" in caplog.text
         assert slurm.num_submitted() == 2
 
 
@@ -488,7 +487,7 @@ class TestLives:
     ) -> None:
         text = "#!/bin/sh\necho \"squeue: unrecognized option '--me'\" >&2\nexit 1\n"
         (slurm.commands / "squeue").write_text(text, encoding="utf-8")
-        with pytest.raises(LaunchError, match="run: squeue refuses: squeue: unrecognized option '--me'; a Slurm of"):
+        with pytest.raises(LaunchError, match="squeue: unrecognized option '--me'"):
             drive_it(request_, cluster, tmp_path, clock)
         assert slurm.num_submitted() == 0
 
@@ -504,9 +503,9 @@ class TestLives:
         ]
         with caplog.at_level("INFO"), steps(clock, *happenings):
             drive_it(request_, cluster, tmp_path, clock)
-        assert "PENDING (PartitionTimeLimit); it asks for more time than its partition gives: lower time" in caplog.text
+        assert re.search(r"PENDING \(PartitionTimeLimit\); .*time_limit_minutes", caplog.text)
         other = "5 (/elsewhere/runs/run/submitit/a.sh), of the same name, or `aiayn cancel run`"
-        assert f"PENDING (Dependency); it waits for the end of {other}" in caplog.text
+        assert re.search(rf"PENDING \(Dependency\); .*{re.escape(other)}", caplog.text)
 
     def test_a_run_that_ends_under_a_silent_queue_is_done(
         self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
@@ -600,7 +599,7 @@ class TestLives:
             drive_it(request_, cluster, tmp_path, clock)
             assert 60 <= clock.now() < 100
         assert slurm.num_submitted() == 1
-        assert f"{RANK_LOCK_NAME}: locked, but not touched for 60 s; taken for the lock of a machine" in caplog.text
+        assert re.search(f"{RANK_LOCK_NAME}: .* 60 s", caplog.text)
 
 
 @contextlib.contextmanager
@@ -714,7 +713,7 @@ class TestSubmissions:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(LaunchError, match="run: no squeue on PATH: this machine has no Slurm"):
+        with pytest.raises(LaunchError, match="run: no squeue on PATH"):
             drive_it(request_, cluster, tmp_path, clock)
 
     def test_another_launcher_leaves_a_slurm_jobs_run_alone(
@@ -724,12 +723,12 @@ class TestSubmissions:
         with steps(clock, lambda: slurm.set_state("7", "FAILED"), lambda: finish(run_folder)):
             drive_it(request_, cluster, tmp_path, clock)
         (run_folder / DONE_NAME).unlink()
-        with pytest.raises(LaunchError, match="Slurm job 8 is training it, or will; wait for it there: `--launcher"):
+        with pytest.raises(LaunchError, match=r"Slurm job 8 .*`--launcher slurm`"):
             drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
-        with pytest.raises(LaunchError, match="Slurm job 8 is training it, or will; end it before `--fresh`"):
+        with pytest.raises(LaunchError, match=r"Slurm job 8 .*`--fresh`"):
             drive(request_, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster, fresh=True)
         slurm.set_flag("down")
-        with pytest.raises(LaunchError, match="Slurm job 8 may train it, but squeue is silent: slurm_load_jobs error"):
+        with pytest.raises(LaunchError, match=r"Slurm job 8 .*slurm_load_jobs error"):
             drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
 
     def test_a_job_of_the_same_name_in_another_folder_does_not_keep_other_launchers_out(
@@ -768,8 +767,8 @@ def test_a_signal_ends_the_driver_at_once_and_the_job_runs_on(
     with caplog.at_level("INFO"), steps(clock, lambda: os.kill(os.getpid(), number)), pytest.raises(error):
         drive_it(request_, cluster, tmp_path, clock)
     assert signal.getsignal(number) is handler
-    assert "its Slurm job goes on without this driver; the same command attaches to it: `aiayn train --s" in caplog.text
-    assert "to end it: `aiayn cancel run`, or `scancel --name=run`" in caplog.text
+    assert "`aiayn train --s" in caplog.text
+    assert "`aiayn cancel run`, or `scancel --name=run`" in caplog.text
     assert slurm.num_submitted() == 1
     assert slurm.calls("scancel") == []
 

@@ -117,7 +117,7 @@ def test_half_an_answer_is_none(slurm: FakeSlurm) -> None:
 
 def test_a_command_that_hangs_is_none(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     (slurm.commands / "squeue").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
-    monkeypatch.setattr(aiayn.launch.slurm_queue, "_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(aiayn.launch.slurm_queue, "TIMEOUT_SECONDS", 0.2)
     assert find_jobs("run") is None
 
 

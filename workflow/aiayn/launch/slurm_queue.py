@@ -27,7 +27,7 @@ LOST_RESERVATION = "RESV_DEL_HOLD"
 _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", LOST_RESERVATION)
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
 _NUM_FIELDS = 1 + _FORMAT.count("|")
-_TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 # What no later question would be answered otherwise; squeue says `invalid` of a credential, too, which may pass.
 _USAGE_ERROR = re.compile(r"(unrecognized|unknown|invalid|ambiguous) (option|job state|job format)", re.IGNORECASE)
 _LAUNCH_FAILED = "launch_failed_requeued_held"
@@ -186,10 +186,10 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
     try:
         answer = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, env=environment,
-            timeout=_TIMEOUT_SECONDS, input=text,
+            timeout=TIMEOUT_SECONDS, input=text,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        reason = f"not found, or no answer within {_TIMEOUT_SECONDS:.0f} s"
+        reason = f"not found, or no answer within {TIMEOUT_SECONDS:.0f} s"
         raise SlurmError(command, reason, has_answered=False) from error
     if answer.returncode != 0:
         raise SlurmError(command, answer.stderr.strip() or f"exit code {answer.returncode}", has_answered=True)

@@ -19,7 +19,7 @@ BEATS_SECONDS = 3 * HEARTBEAT_SECONDS  # after which one who lives has been seen
 # Without a heartbeat for so long rank 0 is dead, even if its lock is held or cannot be seen: fifteen beats, so that
 # neither a slow file system nor file attributes in a client's cache are taken for an end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
-_POLL_SECONDS = 0.1
+POLL_SECONDS = 0.1
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # an NFS without lockd; a Lustre without `flock`
 _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
@@ -59,7 +59,7 @@ def is_beating(
     """
     before, deadline = heartbeat(run_folder), clock.now() + seconds
     while clock.now() < deadline:
-        clock.pause(_POLL_SECONDS, check)
+        clock.pause(POLL_SECONDS, check)
         if heartbeat(run_folder) != before:
             return True
     return False
