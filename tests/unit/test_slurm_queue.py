@@ -7,7 +7,7 @@ import pytest
 
 import aiayn.launch.slurm_queue
 from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
+from aiayn.launch.slurm_queue import QueuedJob, SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
 from tests.fake_slurm import FakeSlurm, install
 
 
@@ -88,7 +88,9 @@ def test_an_empty_queue_is_an_answer_and_a_silent_one_is_none(slurm: FakeSlurm) 
 def test_why_the_queue_is_silent_is_told_in_its_own_words(slurm: FakeSlurm) -> None:
     slurm.set_flag("down")
     reason = "slurm_load_jobs error: Unable to contact slurm controller"
-    assert ask_queue("run") == SilentQueue(reason=reason, is_final=False)
+    with pytest.raises(SlurmError) as silent:
+        ask_queue("run")
+    assert (silent.value.reason, silent.value.is_final) == (reason, False)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,9 @@ def test_a_question_that_squeue_does_not_understand_is_not_asked_again(
 ) -> None:
     (slurm.folder / "words").write_text(words, encoding="utf-8")
     (slurm.commands / "squeue").write_text(f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n", encoding="utf-8")
-    silent = ask_queue("run")
-    assert silent == SilentQueue(reason=words.partition("\n")[0] or "exit code 1", is_final=is_final)
+    with pytest.raises(SlurmError) as silent:
+        ask_queue("run")
+    assert (silent.value.reason, silent.value.is_final) == (words.strip() or "exit code 1", is_final)
     assert find_jobs("run") is None
 
 

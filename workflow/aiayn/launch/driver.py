@@ -28,7 +28,7 @@ from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest, note_job
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_driver import SlurmDriver
-from aiayn.launch.slurm_queue import SilentQueue, ask_queue, has_slurm
+from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm
 from aiayn.launch.submit import submit
 from aiayn.records import read_train_record, write_record
 from aiayn.runs import attempts
@@ -143,11 +143,12 @@ def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
     jobs = read_jobs(request.folder)
     if not jobs or jobs[-1].launcher != "slurm" or not has_slurm():
         return
-    found = ask_queue(request.run)
-    if isinstance(found, SilentQueue):
+    try:
+        found = ask_queue(request.run)
+    except SlurmError as error:
         raise LaunchError(
-            f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent: {found.reason}; try later"
-        )
+            f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent: {error.reason}; try later"
+        ) from error
     living = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder)]
     if living:
         raise LaunchError(f"{request.run}: Slurm job {', '.join(living)} is training it, or will; {advice}")

@@ -19,7 +19,7 @@ from aiayn.launch.ends import JobEnd, has_begun
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import TrainingRequest, note_job
 from aiayn.launch.progress import ProgressLine
-from aiayn.launch.slurm_queue import QueuedJob, SilentQueue, ask_queue, has_slurm, release_job, waiting_advice
+from aiayn.launch.slurm_queue import QueuedJob, SlurmError, ask_queue, has_slurm, release_job, waiting_advice
 from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
 from aiayn.runs import attempts
 from aiayn.runs.jobs import forget_noted_errors, read_jobs
@@ -111,19 +111,20 @@ class SlurmDriver:
         Raises:
             LaunchError: if squeue does not understand the question.
         """
-        while isinstance(jobs := ask_queue(self._request.run), SilentQueue):
-            if self._is_done():
-                return []
-            if jobs.is_final:
-                raise LaunchError(
-                    f"{self._request.run}: squeue refuses: {jobs.reason}; a Slurm of 20.02 or newer is expected; a job "
-                    "of this name, if there is one, goes on"
-                )
-            self._tell(
-                f"squeue does not answer: {jobs.reason}; nothing is known of its job, so nothing is done: asking again"
-            )
-            self._pause(self._cluster.poll_seconds)
-        return jobs
+        while True:
+            try:
+                return ask_queue(self._request.run)
+            except SlurmError as error:
+                if self._is_done():
+                    return []
+                if error.is_final:
+                    raise LaunchError(
+                        f"{self._request.run}: squeue refuses: {error.reason}; a Slurm of 20.02 or newer is expected; "
+                        "a job of this name, if there is one, goes on"
+                    ) from error
+                news = f"squeue does not answer: {error.reason.splitlines()[0]}; nothing is known of its job"
+                self._tell(f"{news}, so nothing is done: asking again")
+                self._pause(self._cluster.poll_seconds)
 
     def _attach(self, queued: QueuedJob) -> None:
         logger.info(f"{self._request.run}: attached to Slurm job {queued.job}, which was submitted before")

@@ -4,6 +4,7 @@ The queue alone is asked about a job's life. Accounting (sacct) is not: it lags,
 decides nothing. A queue that does not answer is unknown, never empty.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -61,6 +62,7 @@ class SlurmError(LaunchError):
         super().__init__(f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers")
         self.reason = reason
         self.has_answered = has_answered
+        self.is_final = _USAGE_ERROR.search(reason) is not None  # asking again would not help
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,32 +110,26 @@ def has_slurm() -> bool:
     return shutil.which("squeue") is not None
 
 
-class SilentQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """Instead of an answer of squeue: why there is none. `is_final` if asking again would not help."""
-
-    reason: str
-    is_final: bool = False
-
-
 def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
     """Return this user's jobs of a name, or all of them, oldest first, ended ones too as long as squeue shows them.
 
     None means that the queue could not be asked: nothing is known then, least of all that a job is dead.
     """
-    jobs = ask_queue(name)
-    return None if isinstance(jobs, SilentQueue) else jobs
+    with contextlib.suppress(SlurmError):
+        return ask_queue(name)
+    return None
 
 
-def ask_queue(name: str | None = None) -> list[QueuedJob] | SilentQueue:
-    """Return the jobs as `find_jobs` does, or why squeue does not tell them."""
+def ask_queue(name: str | None = None) -> list[QueuedJob]:
+    """Return the jobs as `find_jobs` does.
+
+    Raises:
+        SlurmError: if squeue does not tell them, or half of them.
+    """
     command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
-    try:
-        answer = run_slurm([*command, f"--name={name}"] if name is not None else command)
-    except SlurmError as error:
-        reason = error.reason.partition("\n")[0]
-        return SilentQueue(reason=reason, is_final=_USAGE_ERROR.search(reason) is not None)
+    command += [f"--name={name}"] if name is not None else []
     jobs = []
-    for line in answer.stdout.split("\n"):
+    for line in run_slurm(command).stdout.split("\n"):
         fields = line.split("|", maxsplit=_NUM_FIELDS - 1)
         if len(fields) == _NUM_FIELDS:
             job, state, node, time_left, job_name, reason, script = (field.strip() for field in fields)
@@ -143,7 +139,7 @@ def ask_queue(name: str | None = None) -> list[QueuedJob] | SilentQueue:
                 )
             )
         elif line.strip():
-            return SilentQueue(reason=f"half an answer, {line.strip()[:80]!r}")
+            raise SlurmError(command, f"half an answer, {line.strip()[:80]!r}", has_answered=False)
     return sorted(jobs, key=lambda queued: int(queued.job) if queued.job.isdecimal() else 0)
 
 

@@ -1,11 +1,11 @@
 """Compare the recipes of training text: archives, pairs, checksums, filters and subwords, one column a recipe."""
 
 import argparse
-import json
 
 from aiayn.sources.recipe import ArchiveSource
 from aiayn.sources.recipe_table import differing, recipe_rows, rendered
 from aiayn.spec import CONFIG_FOLDER, read_corpus
+from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn recipes wmt14_en_de wmt16_en_de_google --differing"
 
@@ -27,6 +27,6 @@ def run(args: argparse.Namespace) -> None:
     rows = recipe_rows(corpora)
     rows = differing(rows) if args.differing else rows
     if args.json:
-        print(json.dumps({name: {what: cells[i] for what, cells in rows} for i, name in enumerate(names)}, indent=2))
+        print(json_text({name: {what: cells[i] for what, cells in rows} for i, name in enumerate(names)}), end="")
     else:
         print(rendered(names, rows))

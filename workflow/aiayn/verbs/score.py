@@ -9,7 +9,6 @@ message says what each side is, and the right command.
 """
 
 import argparse
-import json
 import logging
 import shlex
 import sys
@@ -24,6 +23,7 @@ from aiayn.score import CASE_SUFFIX, default_metrics, lines_sha256, score_hypoth
 from aiayn.sources.testsets import public_references, target_language_of
 from aiayn.spec import read_corpus
 from aiayn.system_output import SystemOutput, Treatment, Unlike, check_num_lines, prepare, read_output, unlike_sides
+from aiayn.terminal import json_text
 from aiayn.text.detokenise import detokenise
 from aiayn.text.lines import read_lines
 
@@ -168,7 +168,7 @@ def _refusal(args: argparse.Namespace, unlike: Unlike, place: str) -> str:
 
 def _print_scores(scores: list[ScoreRecord], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores], indent=1))
+        print(json_text([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores]), end="")
         return
     width = max(len(score.metric) for score in scores)
     for score in scores:
