@@ -27,7 +27,6 @@ from aiayn.engine.export_ctranslate2 import save_ctranslate2
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
 from aiayn.spec import DecodingSpec, TrainingSpec, read_system
-from aiayn.verbs.export import _training_of
 from tests.engine.reference_search import search_by_generator, unequal
 
 SEARCHES = {
@@ -122,7 +121,10 @@ def main() -> None:
         except AiaynError as error:
             print(f"nothing to decode with: {error}")
             return
-        training, decoding = _training_of(finished.checkpoint.run, args.results), finished.decoding
+        if finished.training is None:
+            print(f"nothing to decode with: {finished.checkpoint.run} was trained by another version")
+            return
+        training, decoding = finished.training, finished.decoding
         checkpoint_path, data_folder = finished.checkpoint.path, finished.data.folder
     translator = Translator(checkpoint_path, data_folder, decoding, device="cpu")
     sources = load_source_lines(translator.task, "test")[: args.num_lines]

@@ -457,21 +457,15 @@ def test_the_command_refuses_the_papers_search_until_told_to_change_it(
     assert "exists already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"run": "another"}, "no training record of learnt, whose average is there"),
-        ({"training_json": '{"d_model": 512}'}, "its training_json is of another version"),
-    ],
-)
+@pytest.mark.parametrize("changes", [{"run": "another"}, {"training_json": '{"d_model": 512}'}])
 def test_a_run_whose_training_is_not_told_is_refused(
-    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str], message: str
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), **changes), path)
     arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
     assert main(["export", *arguments]) == 1
-    assert message in capsys.readouterr().err
+    assert "no training record of learnt" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_named_with_the_extra_that_has_it(

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.launch.feasibility
 import aiayn.plan.machine
 from aiayn.cost import num_parameters
 from aiayn.engine.fairseq_args import TrainingData
@@ -40,7 +39,7 @@ def request_(tmp_path: Path) -> TrainingRequest:
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to a machine without GPU, whose core does 10^11 operations a second."""
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     monkeypatch.setattr(aiayn.plan.machine, "cpu_flops_per_second_per_core", lambda: 1.0e11)
 
 
@@ -105,7 +104,7 @@ def test_beyond_a_day_is_refused_at_any_scale(request_: TrainingRequest, monkeyp
 
 def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_free(10**12, monkeypatch)
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: ["NVIDIA H200"] * 8)
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA H200"] * 8)
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.launch.feasibility
+import aiayn.plan.machine
 from aiayn.__main__ import build_parser, main
 from aiayn.describe import describe_system, render_description
 from aiayn.engine.fairseq_args import TrainingData
@@ -140,9 +140,9 @@ def refusal_here(request: TrainingRequest, cluster: ClusterSpec | None = None) -
         ([], "fp32", ""),
         ([], "bf16", ""),
         ([], "tf32", "base: precision is tf32, which a CPU does not have"),
-        (["Tesla P100-SXM2-16GB"], "bf16", "base: precision is bf16, which a P100 does not have"),
-        (["Tesla V100-SXM2-16GB"], "tf32", "base: precision is tf32, which a V100 does not have"),
-        (["Tesla T4"], "bf16", "base: precision is bf16, which a T4 does not have"),
+        (["Tesla P100-SXM2-16GB"], "bf16", "base: precision is bf16, which a Tesla P100-SXM2-16GB does not have"),
+        (["Tesla V100-SXM2-16GB"], "tf32", "base: precision is tf32, which a Tesla V100-SXM2-16GB does not have"),
+        (["Tesla T4"], "bf16", "base: precision is bf16, which a Tesla T4 does not have"),
         (["NVIDIA A100-SXM4-80GB"], "bf16", ""),
         (["NVIDIA H200"], "tf32", ""),
         (["NVIDIA L40S"], "bf16", ""),  # not in hardware.yaml: the job itself asks torch
@@ -151,7 +151,7 @@ def refusal_here(request: TrainingRequest, cluster: ClusterSpec | None = None) -
 def test_a_precision_that_this_machine_has_not_is_refused_by_name(
     gpus: list[str], precision: Precision, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: gpus)
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: gpus)
     refusal = refusal_here(request_of(precision, tmp_path))
     assert refusal.startswith(words)
     assert bool(refusal) is bool(words)
@@ -183,7 +183,7 @@ def test_a_precision_that_the_clusters_gpus_have_not_is_refused_before_anything_
 
 
 def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", list)
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     with pytest.raises(ConfigError, match="a CPU does not have"):
         check_feasible(request_of("tf32", tmp_path), DATA, scale="demo", allow_long_runs=False, cluster=None)
     assert list(tmp_path.iterdir()) == []
@@ -191,13 +191,13 @@ def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """8 P100, base with the paper's vocabulary: 12 hours; the same in bf16 on A100 by hardware.yaml's own rate."""
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: ["Tesla P100-SXM2-16GB"] * 8)
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["Tesla P100-SXM2-16GB"] * 8)
     paper = msgspec.structs.replace(
         request_of("fp32", tmp_path), training=read_system("base", "paper").training, num_ranks=8
     )
     speed, words = predict_hours(paper, DATA)
     assert (speed.hours, words) == (pytest.approx(12.0, rel=0.001), "8 GPU(s) Tesla P100-SXM2-16GB")
-    monkeypatch.setattr(aiayn.launch.feasibility, "gpu_names", lambda: ["NVIDIA L40S"] * 8)
+    monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA L40S"] * 8)
     unknown, _ = predict_hours(paper, DATA)
     assert unknown.hours == pytest.approx(12.0 * 9.5 / 10.0, rel=0.001)
 

@@ -20,25 +20,12 @@ _AT_LEAST_ONE = (
 )  # fmt: skip
 # What a further sbatch line must not say: the run's identity and what a requeue needs, what has a key of its own, what
 # leaves submitit without sbatch's one line of answer, or a cluster that squeue and scancel would not ask.
-_NO_SBATCH_LINES = frozenset(
-    {
-        *(
-            "array",
-            "dependency",
-            "error",
-            "export",
-            "job-name",
-            "no-requeue",
-            "open-mode",
-            "output",
-            "requeue",
-            "signal",
-        ),
-        *("account", "constraint", "cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "mem", "nodes"),
-        *("ntasks", "ntasks-per-node", "partition", "qos", "time"),
-        *("chdir", "clusters", "parsable", "quiet", "test-only", "wait"),
-    }
-)
+_NO_SBATCH_LINES = frozenset({
+    "array", "dependency", "error", "export", "job-name", "no-requeue", "open-mode", "output", "requeue", "signal",
+    "account", "constraint", "cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "mem", "nodes",
+    "ntasks", "ntasks-per-node", "partition", "qos", "time",
+    "chdir", "clusters", "parsable", "quiet", "test-only", "wait",
+})  # fmt: skip
 # srun may be quiet, or wait; what the launcher gives it, it has.
 _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)

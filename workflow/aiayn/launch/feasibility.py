@@ -1,27 +1,23 @@
 """Before a training begins: what is asked of its job, and whether it fits on the disk, its devices and into a day."""
 
 import logging
-import os
 from pathlib import Path
 
 from aiayn.cost import num_parameters
 from aiayn.engine.fairseq_args import TrainingData, refuse_untrainable, training_data
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.hardware import CPU, CPU_PRECISIONS, SourcedValue, precision_refusal, read_hardware
+from aiayn.hardware import CPU, CPU_PRECISIONS, precision_refusal, read_hardware
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import TrainingRequest
-from aiayn.machine import gpu_names
-from aiayn.plan.machine import Machine, machine_of_cores
+from aiayn.plan.machine import Machine, machine_here
 from aiayn.plan.prediction import Speed, predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
 from aiayn.records import BinarizedCorpus
 from aiayn.spec import Overrides, overridden, read_corpus, read_system, run_name
 from aiayn.stages import STAGE_VERSIONS
-from aiayn.training_spec import PRECISIONS
 
 logger = logging.getLogger(__name__)
 LONGEST_UNASKED_HOURS = 24.0
-UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
 
 
 def make_request(
@@ -90,17 +86,15 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     Raises:
         ConfigError: naming the system and the device.
     """
-    hardware = read_hardware()
     if cluster is None:
-        names = _visible_gpus(request)
-        name, has_gpus = (names[0] if names else ""), bool(names)
+        refusal = _machine_here(request).precision_refusal(request.training.precision)
     else:
-        name, has_gpus = cluster.gpu_type or "", cluster.gpus_per_node > 0
-    gpu = hardware.find_name(name)
-    if has_gpus and gpu is None:
-        return
-    available = hardware.gpu_by_name[gpu].rate_by_precision if gpu else CPU_PRECISIONS
-    refusal = precision_refusal(request.training.precision, f"a {gpu}" if gpu else CPU, available)
+        hardware = read_hardware()
+        gpu = hardware.find_name(cluster.gpu_type or "")
+        if cluster.gpus_per_node > 0 and gpu is None:
+            return
+        available = hardware.gpu_by_name[gpu].rate_by_precision if gpu else CPU_PRECISIONS
+        refusal = precision_refusal(request.training.precision, f"a {gpu}" if gpu else CPU, available)
     if refusal:
         raise ConfigError(f"{request.system}: {refusal}")
 
@@ -136,34 +130,14 @@ def _in_words(hours: float) -> str:
     return f"{hours:,.0f} hours" if hours >= 2 else f"{hours * 60:.1f} minutes"
 
 
-def _visible_gpus(request: TrainingRequest) -> list[str]:
-    return gpu_names() if request.training.device != "cpu" else []
-
-
 def predict_hours(request: TrainingRequest, data: BinarizedCorpus) -> tuple[Speed, str]:
     """Return how long training takes with this request's ranks, predicted, and the machine in words."""
-    machine, words = _machine_here(request)
+    machine = _machine_here(request)
     target_size = data.vocabulary_size_by_language[data.target_language]
+    words = f"{request.num_ranks} GPU(s) {machine.gpu}" if machine.gpu else f"{machine.num_devices} CPU core(s)"
     return predict_speed(request.training, target_size, machine, system=request.system), words
 
 
-def _machine_here(request: TrainingRequest) -> tuple[Machine, str]:
-    hardware, names = read_hardware(), _visible_gpus(request)
-    if not names:
-        cores = min(request.num_ranks * request.threads_per_rank, os.cpu_count() or 1)
-        return machine_of_cores(cores, request.num_ranks, 1, hardware, "this machine"), f"{cores} CPU core(s)"
-    gpu = hardware.find_gpu(names[0])
-    unknown = SourcedValue(value=UNKNOWN_GPU_FLOPS_PER_SECOND, kind="assumption", source="not in hardware.yaml")
-    machine = Machine(
-        gpu=names[0],
-        num_devices=min(request.num_ranks, len(names)),
-        num_ranks=request.num_ranks,
-        num_nodes=1,
-        rate_by_precision=gpu.rate_by_precision if gpu else dict.fromkeys(PRECISIONS, unknown),
-        utilisations=hardware.utilisations,
-        dollars_per_hour=None,
-        watts=None,
-        chosen_by="this machine",
-        job_limits=None,
-    )
-    return machine, f"{request.num_ranks} GPU(s) {names[0]}"
+def _machine_here(request: TrainingRequest) -> Machine:
+    uses_gpus = request.training.device != "cpu"
+    return machine_here(read_hardware(), request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus)

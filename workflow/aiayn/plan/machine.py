@@ -1,6 +1,7 @@
 """On what trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores; and whether they fit there."""
 
 import math
+import os
 from collections.abc import Mapping, Set
 
 import msgspec
@@ -21,9 +22,10 @@ from aiayn.hardware import (
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
 from aiayn.spec import SystemSpec
-from aiayn.training_spec import Precision, TrainingSpec
+from aiayn.training_spec import PRECISIONS, Precision, TrainingSpec
 
 PRICE_FLAG = "--dollars-per-gpu-hour"
+UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
 MAX_NAMED = 3  # of trainings that take too many jobs
 
 
@@ -204,6 +206,28 @@ def machine_of_gpus(
         watts=spec.watts,
         chosen_by=chosen_by,
         job_limits=limits,
+    )
+
+
+def machine_here(hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, *, uses_gpus: bool = True) -> Machine:
+    """Return what so many ranks of a training have on this machine; a GPU that is not known is taken to be slow."""
+    names = gpu_names() if uses_gpus else []
+    if not names:
+        num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
+        return machine_of_cores(num_cores, num_ranks, 1, hardware, "this machine")
+    unknown = SourcedValue(value=UNKNOWN_GPU_FLOPS_PER_SECOND, kind="assumption", source="not in hardware.yaml")
+    gpu = hardware.find_gpu(names[0])
+    return Machine(
+        gpu=names[0],
+        num_devices=min(num_ranks, len(names)),
+        num_ranks=num_ranks,
+        num_nodes=1,
+        rate_by_precision=gpu.rate_by_precision if gpu else dict.fromkeys(PRECISIONS, unknown),
+        utilisations=hardware.utilisations,
+        dollars_per_hour=None,
+        watts=None,
+        chosen_by="this machine",
+        job_limits=None,
     )
 
 

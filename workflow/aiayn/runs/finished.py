@@ -1,12 +1,11 @@
 """Finds a finished run by its name below a results folder: what translates with it, and what it has translated."""
 
-import re
 from pathlib import Path
 
 import msgspec
 
 from aiayn.errors import RecordError
-from aiayn.paths import average_record, corpus_record
+from aiayn.paths import average_record, corpus_record, num_averaged
 from aiayn.records import (
     BinarizedCorpus,
     CheckpointRecord,
@@ -15,21 +14,27 @@ from aiayn.records import (
     SegmentedText,
     TrainRecord,
     read_record,
+    read_trained,
 )
 from aiayn.runs.names import match_run
-from aiayn.spec import DecodingSpec, read_corpus, read_system
+from aiayn.spec import DecodingSpec, TrainingSpec, read_corpus, read_system
 from aiayn.text.detokenise import detokenise
 from aiayn.text.lines import read_lines
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and search."""
+    """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and search.
+
+    `training` is what its record says, which a system file edited since cannot change; None if that is of another run,
+    or of another version.
+    """
 
     scale: str
     checkpoint: CheckpointRecord
     data: BinarizedCorpus
     segmented: SegmentedText | None
     decoding: DecodingSpec
+    training: TrainingSpec | None = None
 
 
 def find_finished(results_folder: Path, run: str | None, average: str | None) -> FinishedRun:
@@ -41,21 +46,19 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     train_path, train = _find_training(results_folder, run)
     scale = train_path.relative_to(results_folder).parts[0]
     folder = average_record(results_folder, scale, train.corpus, train.system, train.seed, "last1").parent
-    averages = sorted((path.stem for path in folder.glob("last*.json")), key=_num_averaged)
+    averages = sorted((path.stem for path in folder.glob("last*.json")), key=num_averaged)
     if not averages or (average is not None and average not in averages):
         raise RecordError(f"{folder}: no average {average or ''}; there is {averages or 'none'}; run `aiayn average`")
     segment_path = corpus_record(results_folder, scale, "segment", train.corpus)
+    checkpoint = read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord)
     return FinishedRun(
         scale=scale,
-        checkpoint=read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord),
+        checkpoint=checkpoint,
         data=read_record(corpus_record(results_folder, scale, "binarize", train.corpus), BinarizedCorpus),
         segmented=read_record(segment_path, SegmentedText) if segment_path.exists() else None,
         decoding=read_system(train.system, scale).decoding,
+        training=read_trained(train) if train.run == checkpoint.run else None,
     )
-
-
-def _num_averaged(average: str) -> int:
-    return int(re.sub(r"\D", "", average) or 0)
 
 
 def _find_training(results_folder: Path, run: str | None) -> tuple[Path, TrainRecord]:
@@ -94,7 +97,7 @@ def find_decoded(results_folder: Path, run: str, *, testset: str | None, average
     if len({one.hypotheses.testset for one in fitting}) != 1:
         had = ", ".join(f"{one.hypotheses.testset} ({one.hypotheses.average})" for one in of_run)
         raise RecordError(f"{name}: decoded on {had}; choose one with --testset and, where it has several, --average")
-    return max(fitting, key=lambda one: int(re.sub(r"\D", "", one.hypotheses.average)))
+    return max(fitting, key=lambda one: num_averaged(one.hypotheses.average))
 
 
 def corpus_references(results_folder: Path, decoded: Decoded) -> list[str]:

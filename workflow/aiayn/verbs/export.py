@@ -20,9 +20,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import RecordError, UsageError
-from aiayn.records import TrainRecord, read_record
 from aiayn.runs.finished import find_finished
-from aiayn.spec import TrainingSpec
 from aiayn.verbs.flags import add_finished_run_arguments
 
 EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safetensors --output exported
@@ -64,26 +62,15 @@ def run(args: argparse.Namespace) -> None:
         ) from error
 
     finished = find_finished(args.results, args.run, args.average)
+    if finished.training is None:
+        run = finished.checkpoint.run
+        raise RecordError(f"{args.results}: no training record of {run} that this version can read; train it again")
     asked = {"length_penalty_form": args.length_penalty_form, "stop": args.stop}
     decoding = msgspec.structs.replace(finished.decoding, **{key: value for key, value in asked.items() if value})
     record = export_model(
         msgspec.structs.replace(finished, decoding=decoding),
-        _training_of(finished.checkpoint.run, args.results),
+        finished.training,
         format=args.format,
         into=args.output,
     )
     print(f"{args.output}: {record.run}, {record.average}, tensors {record.tensors_sha256[:16]}, as {record.format}")
-
-
-def _training_of(run: str, results_folder: Path) -> TrainingSpec:
-    """Return what a run was trained as: its record's own words, which a system file edited since cannot change."""
-    for path in sorted(results_folder.glob("*/train/*/*/seed*.json")):
-        train = read_record(path, TrainRecord)
-        if train.run == run:
-            try:
-                return msgspec.json.decode(train.training_json, type=TrainingSpec)
-            except msgspec.DecodeError as error:
-                raise RecordError(
-                    f"{path}: its training_json is of another version: {error}; train it again"
-                ) from error
-    raise RecordError(f"{results_folder}: no training record of {run}, whose average is there; train it again")
