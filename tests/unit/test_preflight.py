@@ -328,7 +328,7 @@ def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = msgspec.structs.replace(read_cluster("plain"), gpu_type="l40s")
-    monkeypatch.setattr("aiayn.verbs.preflight.read_cluster", lambda name: unknown)
+    monkeypatch.setattr("aiayn.verbs.plan.read_cluster", lambda name: unknown)
     monkeypatch.chdir(tmp_path)
     FakeCluster().install(tmp_path / "bin", monkeypatch)
     main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])

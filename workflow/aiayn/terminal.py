@@ -14,7 +14,7 @@ def table(
     rows: Sequence[Sequence[str]],
     *,
     right: Collection[int] = (),
-    widths: Sequence[int] | None = None,
+    widths: Sequence[int | None] | None = None,
     num_headings: int = 0,
     num_totals: int = 0,
     indent: str = "",

@@ -1,22 +1,18 @@
 """Renders how runs stand for a terminal: one line a run; or all of one run."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
-
-from tabulate import tabulate
 
 from aiayn.runs.logs import in_words
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import ERROR_STATES, AttemptStatus, RunStatus
+from aiayn.terminal import WIDTH, table, wrapped
 
-WIDTH = 100
 INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
-ALIGNMENT = ("left", "left", "right", "right", "right", "right", "right", "right", "right", "left")
+RIGHT_COLUMNS = range(2, 9)
 NUM_TAIL_LINES = 3
 MAX_RUN_WIDTH, MAX_NODE_WIDTH, MAX_OUTCOME_WIDTH = 36, 24, 40
 STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
@@ -37,7 +33,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     for corpus, of_corpus in groupby(statuses, key=_corpus):
         rows += [(corpus, *[""] * (len(HEADER) - 1)), *(_row(status, statuses) for status in of_corpus)]
     widths = [MAX_RUN_WIDTH, *[None] * (len(HEADER) - 2), MAX_NODE_WIDTH]
-    lines = [*_summary(statuses, runs_folder), "", *_table(rows, colalign=ALIGNMENT, maxcolwidths=widths)]
+    lines = [*_summary(statuses, runs_folder), "", *table(rows, right=RIGHT_COLUMNS, widths=widths)]
     lines += _reason_lines(statuses)
     for status in statuses:
         lines += _error_lines(status)
@@ -61,7 +57,7 @@ def render_status(status: RunStatus) -> str:
         ("driver", driver if status.is_alive else ""),
         ("folder", status.run_folder),
     ]
-    lines = [*textwrap.wrap(title, WIDTH), *_table([(INDENT + key, str(value)) for key, value in pairs if value])]
+    lines = [*wrapped(title), *table([(key, str(value)) for key, value in pairs if value], indent=INDENT)]
     if status.attempts:
         lines += ["", *_attempt_lines(status.attempts)]
     if status.last_error:
@@ -141,7 +137,7 @@ def _summary(statuses: Sequence[RunStatus], runs_folder: Path) -> list[str]:
     counts = ", ".join(f"{number} {state}" for state, number in sorted(num_by_state.items()))
     gpu_hours = sum(status.gpu_hours for status in statuses)
     text = f"{runs_folder}: {counts}" + (f"; {gpu_hours:,.1f} GPU-hours" if gpu_hours else "")
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+    return wrapped(text)
 
 
 def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
@@ -152,14 +148,14 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
             name = f"{_corpus(status)}-{_label(status, statuses)}" if split_run_name(status.run) else status.run
             runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(name)
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
-    lines = [textwrap.wrap(text, WIDTH, subsequent_indent=INDENT, break_on_hyphens=False) for text in texts]
-    return ["", *(line for wrapped in lines for line in wrapped)] if lines else []
+    lines = [wrapped(text, "", INDENT) for text in texts]
+    return ["", *(line for paragraph in lines for line in paragraph)] if lines else []
 
 
 def _error_lines(status: RunStatus) -> list[str]:
     if status.state not in ERROR_STATES:
         return []
-    told = textwrap.wrap(f"{status.run}: {status.state}, {status.last_error}", WIDTH, break_on_hyphens=False)
+    told = wrapped(f"{status.run}: {status.state}, {status.last_error}")
     tail = [in_words(line)[: WIDTH - len(INDENT)] for line in status.log_tail[-NUM_TAIL_LINES:]]
     return ["", *told, *(INDENT + line for line in tail)]
 
@@ -171,10 +167,4 @@ def _attempt_lines(attempts: Sequence[AttemptStatus]) -> list[str]:
         outcome = ": ".join(part for part in (one.outcome, one.reason) if part) or UNKNOWN
         began, ended = one.began[:19].replace("T", " "), one.ended[:19].replace("T", " ") or UNKNOWN
         rows.append((str(one.attempt), began, ended, one.host, one.job, f"{one.first_update}-{last_update}", outcome))
-    return _table(rows, maxcolwidths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])
-
-
-def _table(rows: Sequence[Sequence[str]], **options: Any) -> list[str]:
-    """Return the lines of a table, of which the first row may be its header."""
-    table = tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True, **options)
-    return [line.rstrip() for line in table.splitlines()]
+    return table(rows, widths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])
