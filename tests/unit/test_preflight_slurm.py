@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.errors import ConfigError
 from aiayn.launch.cluster_spec import read_cluster
 from aiayn.preflight.checks import CHECKOUT, Check
-from aiayn.preflight.slurm import JobRequest, check_slurm, read_profile
+from aiayn.preflight.slurm import JobRequest, check_slurm, find_profile, read_profile
 from aiayn.spec import CONFIG_FOLDER
 from tests.fake_cluster import FakeCluster
 
@@ -212,11 +213,14 @@ def test_what_is_wrong_with_a_profile_is_said(tmp_path: Path, text: str, outcome
 def test_a_profile_is_looked_for_where_snakemake_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    _, (absent,) = read_profile(Path("mine"), DEMO)
-    assert (absent.outcome, "mine/config.yaml and " in absent.evidence) == ("FAIL", True)
-    write_profile(tmp_path / ".config" / "snakemake" / "mine", f"executor: local\n{TRAIN}")
-    _, (found,) = read_profile(Path("mine"), DEMO)
-    assert str(tmp_path / ".config" / "snakemake" / "mine") in found.evidence
+    with pytest.raises(ConfigError, match=r"mine/config\.yaml and .*/\.config/snakemake/mine/config\.yaml"):
+        find_profile(Path("mine"))
+    at_home = write_profile(tmp_path / ".config" / "snakemake" / "mine", TRAIN)
+    assert find_profile(Path("mine")) == at_home / "config.yaml"
+    (at_home / "config.v9+.yaml").touch()
+    assert find_profile(Path("mine")) == at_home / "config.v9+.yaml"
+    here = write_profile(tmp_path / "mine", TRAIN)
+    assert find_profile(Path("mine")).resolve() == here / "config.yaml"
 
 
 def test_the_command_takes_a_profile(
