@@ -27,19 +27,31 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Let it happen after that update, before anything is saved."""
+        """Let it happen after that update, before anything is saved; what was saved earlier is written by then."""
         import fairseq.trainer
 
-        original = fairseq.trainer.Trainer.train_step
+        from aiayn.engine.checkpoints import CheckpointKeeper
+
+        original, keepers = fairseq.trainer.Trainer.train_step, list[CheckpointKeeper]()
+        original_save = CheckpointKeeper.save
+
+        def save(keeper: CheckpointKeeper, *arguments: Any) -> None:
+            keepers[:] = [keeper]
+            original_save(keeper, *arguments)
 
         @functools.wraps(original)
         def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
             logged = original(trainer, *arguments, **named)
             if trainer.get_num_updates() == self.update:
+                for keeper in keepers:
+                    keeper.wait()
                 self.act()
             return logged
 
-        with mock.patch.object(fairseq.trainer.Trainer, "train_step", train_step):
+        with (
+            mock.patch.object(fairseq.trainer.Trainer, "train_step", train_step),
+            mock.patch.object(CheckpointKeeper, "save", save),
+        ):
             yield
 
     def act(self) -> None:

@@ -5,7 +5,9 @@ import os
 import random
 import re
 import signal
+import threading
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -13,6 +15,7 @@ import torch
 
 from aiayn.engine.checkpoints import (
     CheckpointKeeper,
+    StateCopier,
     checkpoint_path,
     count_parameters,
     is_whole,
@@ -275,3 +278,114 @@ def test_a_write_error_names_the_file_and_keeps_its_cause(path: Path) -> None:
             save_whole({"model": {}}, path)
     assert path.read_bytes() == earlier
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_copy_shares_nothing_and_ties_what_was_tied() -> None:
+    tied, moment = torch.arange(6.0).view(2, 3), torch.ones(3)
+    state = {"model": {"in": tied, "out": tied, "turned": tied.t()}, "optimiser": [{"moment": moment}], "names": ["a"]}
+    copied = StateCopier().copy(state)
+    for tensor in (tied, moment):
+        tensor.fill_(9.0)
+    state["names"].append("b")  # type: ignore[attr-defined]
+    assert copied["names"] == ["a"]
+    assert copied["model"]["in"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert copied["model"]["turned"].tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+    assert copied["optimiser"][0]["moment"].tolist() == [1.0, 1.0, 1.0]
+    assert len({copied["model"][name].data_ptr() for name in ("in", "out", "turned")}) == 1
+
+
+def test_a_copy_is_made_where_the_one_before_was() -> None:
+    """Even if the log has come to hold one number more in between."""
+    copier, weights = StateCopier(), {"a": torch.zeros(4000), "b": torch.zeros(3000)}
+    places = [
+        [tensor.data_ptr() for tensor in copier.copy({"logged": logged, "model": weights})["model"].values()]
+        for logged in ([], [torch.zeros(1)])
+    ]
+    assert places[0] == places[1]
+
+
+class WriteSlowly:
+    """Stands for `save_whole`: notes what is written, and waits before the full checkpoint of an update."""
+
+    def __init__(self, update: int, until: threading.Event, error: Exception | None = None) -> None:
+        self.update, self.until, self.error = update, until, error
+        self.names: list[str] = []
+
+    def __call__(self, state: dict[str, Any], path: Path) -> None:
+        if path.name == f"full_{self.update:08d}.pt":
+            assert self.until.wait(60.0)
+            if self.error is not None:
+                raise self.error
+        save_whole(state, path)
+        self.names.append(path.name)
+
+
+def set_after(update: int, event: threading.Event) -> Any:
+    """Let an event be set after an update, without waiting for what is being written."""
+    import fairseq.trainer
+
+    original = fairseq.trainer.Trainer.train_step
+
+    def train_step(trainer: Any, *arguments: Any, **named: Any) -> Any:
+        logged = original(trainer, *arguments, **named)
+        if trainer.get_num_updates() == update:
+            event.set()
+        return logged
+
+    return mock.patch.object(fairseq.trainer.Trainer, "train_step", train_step)
+
+
+def test_updates_go_on_while_a_checkpoint_is_written_and_change_nothing_in_it(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Update 19 is made before 10's full checkpoint is."""
+    went_on = threading.Event()
+    write = WriteSlowly(10, went_on)
+    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", write)
+    with set_after(19, went_on):
+        record = train(make_request(run_folder, data))
+    assert went_on.is_set()
+    kinds = [name for update in (10, 20, 30, 40) for name in (f"model_{update:08d}.pt", f"full_{update:08d}.pt")]
+    assert write.names == kinds
+    assert record.tensors_sha256 == finished.tensors_sha256
+    assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
+
+
+def test_a_write_that_fails_in_the_middle_of_updates_ends_the_run_at_the_next_one(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    went_on = threading.Event()
+    path = checkpoint_path(run_folder / "checkpoints", "full", 20)
+    error = OSError(errno.EIO, "Input/output error", str(path))
+    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", WriteSlowly(20, went_on, error))
+    with set_after(24, went_on), pytest.raises(RunError, match=r"Input/output error.*full_00000020"):
+        train(make_request(run_folder, data))
+    assert outcomes(run_folder) == ["failed"]
+    assert updates_kept(run_folder, "full") == [10]
+    assert updates_kept(run_folder, "model") == [10, 20], "nothing was saved after the write that failed"
+
+
+def test_a_stop_ends_no_sooner_than_its_checkpoint_is_written(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = threading.Event()
+    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", WriteSlowly(23, later))
+    threading.Timer(2.0, later.set).start()
+    assert stopped_run(run_folder, data, 23).exists()
+    assert outcomes(run_folder) == ["stopped"]
+    monkeypatch.undo()
+    assert train(make_request(run_folder, data)).tensors_sha256 == finished.tensors_sha256
+    assert starts(run_folder) == [0, 23]
+
+
+def test_a_stop_whose_checkpoint_cannot_be_written_is_a_failure(
+    run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = threading.Event()
+    at_once.set()
+    error = OSError(errno.EIO, "Input/output error", "full_00000023.pt")
+    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", WriteSlowly(23, at_once, error))
+    with hooked(Signal(update=23, number=signal.SIGTERM)), pytest.raises(RunError, match=r"Input/output error"):
+        train(make_request(run_folder, data))
+    assert outcomes(run_folder) == ["failed"]
+    assert updates_kept(run_folder, "full") == [10, 20]

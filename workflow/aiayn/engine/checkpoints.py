@@ -2,12 +2,19 @@
 
 `model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place
 in the data too, to resume from. Averages are taken over model-only ones. The number is the update.
+
+Training waits while its state is copied; a thread then writes the copy.
 """
 
+import contextlib
+import copy
 import errno
 import hashlib
+import logging
 import re
 import zipfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +26,8 @@ from aiayn.errors import CheckpointError, SpaceError
 from aiayn.provenance import replace_on_success
 
 compat.install()
+
+logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
 DICTIONARIES_KEY = "dictionary_sha256s"
@@ -166,11 +175,58 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
     return sum(size_by_storage.values())
 
 
+class StateCopier:
+    """Copies a training's state, tensors to the CPU, into memory that is kept from one copy to the next.
+
+    Fresh memory would cost more than the copying: a page fault for every 4 KB. Of a GPU's tensors the memory is pinned.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[torch.Tensor] = []
+
+    def copy(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy that shares nothing with `state` and is valid until the next one is made.
+
+        Tensors of one storage (tied matrices) are of one storage in the copy, too.
+        """
+        tensors = list(_tensors_of(state))
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
+        largest_first = sorted(storages.items(), key=lambda item: -item[1].nbytes())  # so that each finds its buffer again
+        copies = {pointer: self._copy_storage(index, one) for index, (pointer, one) in enumerate(largest_first)}
+        if any(tensor.is_cuda for tensor in tensors):
+            torch.cuda.synchronize()
+        copy_by_id: dict[int, Any] = {}
+        for tensor in tensors:
+            storage = copies[tensor.untyped_storage().data_ptr()]
+            copied = torch.empty(0, dtype=tensor.dtype)
+            copied.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())  # type: ignore[call-overload]
+            copy_by_id[id(tensor)] = copied
+        return copy.deepcopy(state, copy_by_id)
+
+    def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+        is_cuda, num_bytes = storage.device.type == "cuda", storage.nbytes()
+        if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
+            self._buffers[index : index + 1] = [torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)]
+        source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
+        return self._buffers[index].copy_(source, non_blocking=is_cuda).untyped_storage()
+
+
+def _tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in dictionaries, lists and tuples, however deep."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_of(part)
+
+
 class CheckpointKeeper:
     """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
 
     `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
     evenly spaced, and the last model among them. With None they are kept at each epoch's end.
+
+    One checkpoint at most is being written; the next `save`, and `close`, wait for it.
     """
 
     def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
@@ -178,6 +234,9 @@ class CheckpointKeeper:
         self.num_models = num_models
         self.updates = updates
         self.save_interval_updates = save_interval_updates
+        self._copier = StateCopier()
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._writing: Future[None] | None = None
 
     def is_due(self, num_updates: int) -> bool:
         """Return whether a model is to be kept at this update, apart from ends of epochs."""
@@ -185,7 +244,11 @@ class CheckpointKeeper:
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Write the full checkpoint, and the model-only one where it is due; then drop what is too old."""
+        """Copy what is to be saved, and have it written: the model-only checkpoint where it is due, then the full one.
+
+        Raises:
+            SpaceError, OSError: as `save_whole`, of the write before this one.
+        """
         trainer.consolidate_optimizer()
         if not trainer.should_save_checkpoint_on_current_rank:
             return
@@ -194,12 +257,48 @@ class CheckpointKeeper:
         progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
         is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
-        if is_kept or num_updates == self.updates:
-            dictionaries = dictionary_sha256s(trainer.task)
+        dictionaries = dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
+        self.wait()
+        self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
+
+    def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
+        """Write both, each whole or absent, then drop what is too old: in this order, whatever fails."""
+        if dictionaries is not None:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
         save_whole(state, checkpoint_path(self.folder, "full", num_updates))
         self._prune(num_updates)
+
+    def require_no_failure(self) -> None:
+        """Raise the error of a write that has failed; wait for none."""
+        if self._writing is not None and self._writing.done():
+            self._writing.result()
+
+    def wait(self) -> None:
+        """Wait until nothing is being written.
+
+        Raises:
+            SpaceError, OSError: as `save_whole`.
+        """
+        if self._writing is not None:
+            self._writing.result()
+
+    @contextlib.contextmanager
+    def closed_at_end(self) -> Iterator[None]:
+        """Wait for the last write at the end of the block; its error is raised unless the block has one of its own."""
+        try:
+            yield
+        except Exception:
+            self._writer.shutdown()
+            if self._writing is not None and (error := self._writing.exception()) is not None:
+                logger.error(f"besides, a checkpoint could not be written: {error}")
+            raise
+        except BaseException:  # asked to stop: what was to be saved is not, if its write fails
+            self._writer.shutdown()
+            self.wait()
+            raise
+        self._writer.shutdown()
+        self.wait()
 
     def _prune(self, num_updates: int) -> None:
         for path in list_checkpoints(self.folder, "model")[: -self.num_models]:

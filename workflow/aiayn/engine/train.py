@@ -283,7 +283,12 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
         save_interval_updates=training.save_interval_updates,
     )
     vote = StopVote(run.stop, run.rank)
-    compat.install_saving(keeper.save, is_due=keeper.is_due, stop_is_requested=vote.is_carried, stop=StopTraining)
+
+    def is_due(num_updates: int) -> bool:
+        keeper.require_no_failure()
+        return keeper.is_due(num_updates)
+
+    compat.install_saving(keeper.save, is_due=is_due, stop_is_requested=vote.is_carried, stop=StopTraining)
     forget_validations()
     flags = train_flags(
         training,
@@ -294,4 +299,5 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
         num_ranks=run.rank.num_ranks,
     )
     flags += rank_flags(run.rank, run.device) + (["--restore-file", start.full_path] if start.full_path else [])
-    distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
+    with keeper.closed_at_end():
+        distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
