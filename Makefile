@@ -18,7 +18,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench doctor-faults clean
+.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench gpu-kit doctor-faults clean
 
 install: $(STAMP)
 
@@ -52,7 +52,8 @@ demo: $(DEMO_STAMP)
 test: install
 	$(BIN)/python -m pytest -m "not slow" --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
 
-# What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults.
+# What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults,
+# the kit for GPUs on the CPU.
 test-slow: install
 	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
 
@@ -90,6 +91,11 @@ golden: install
 
 bench: install
 	for benchmark in tests/benchmarks/bench_*.py; do $(BIN)/python -m $$(echo $${benchmark%.py} | tr / .); done
+
+# One folder to be copied to a machine with a GPU, Python 3.12 and torch, and no network (KIT_PYTHON for another Python).
+KIT_PYTHON ?= 3.12
+gpu-kit: install
+	$(BIN)/python -m tests.gpu.build build/gpu-kit --python $(KIT_PYTHON)
 
 # Trains base of the demo with each planted fault, keeps the fixtures that tests/doctor reads, and writes its table.
 doctor-faults: install

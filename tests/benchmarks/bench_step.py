@@ -9,9 +9,10 @@ of the peak is of a bfloat16 product of matrices measured here, not of a data sh
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
@@ -50,8 +51,37 @@ def make_dictionary(size: int) -> Dictionary:
     return dictionary
 
 
+def make_model(training: TrainingSpec, vocabulary_size: int) -> AiaynTransformer:
+    """Return ours as a training would begin with it, one dictionary for both languages."""
+    shared = set(AiaynTransformerConfig.__dataclass_fields__) & set(TrainingSpec.__struct_fields__)
+    dictionary = make_dictionary(vocabulary_size)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    return AiaynTransformer.build_model(
+        AiaynTransformerConfig(**{name: getattr(training, name) for name in sorted(shared)}), task
+    )
+
+
+def make_our_step(training: TrainingSpec, scale: str, precision: str, device: str) -> Callable[[], Tensor]:
+    """Return what makes one optimiser step of ours and returns the sum of its smoothed losses, which nobody reads."""
+    model, (source, moved, target) = make_model(training, VOCABULARY_SIZE[scale]).to(device), make_batch(scale, device)
+    optimiser, num_tokens = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer, TOKENS[scale]
+
+    def step() -> Tensor:
+        optimiser.zero_grad()
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
+            loss: Tensor = model(source, None, moved, target_BT=target, eps_ls=EPS_LS)[0]
+        (loss / num_tokens).backward()
+        optimiser.step()
+        return loss.detach()
+
+    return step
+
+
 def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) -> dict[str, Callable[[], float]]:
-    """Return a function for each side that makes one optimiser step and returns the smoothed loss a token, in nats."""
+    """Return a function for each side that makes one optimiser step and returns the smoothed loss a token, in nats.
+
+    On a GPU a third side is ours by `torch.compile`.
+    """
     dictionary = make_dictionary(VOCABULARY_SIZE[scale])
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     source, moved, target = make_batch(scale, device)
@@ -62,12 +92,9 @@ def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) 
         decoder_attention_heads=training.num_heads, dropout=training.p_drop, share_all_embeddings=True,
     )  # fmt: skip
     base_architecture(flags)
-    names = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "p_drop", "attention_biases")
     torch.manual_seed(1)
     stock = TransformerModel.build_model(flags, task).to(device)
-    ours = AiaynTransformer.build_model(
-        AiaynTransformerConfig(**{name: getattr(training, name) for name in names}), task
-    ).to(device)
+    ours = make_model(training, VOCABULARY_SIZE[scale]).to(device)
     stock_adam = Adam(stock.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
     our_adam = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(ours.parameters())).optimizer
 
@@ -75,8 +102,8 @@ def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) 
         log_probabilities = stock.get_normalized_probs(stock(source, None, moved), log_probs=True)
         return label_smoothed_nll_loss(log_probabilities.flatten(0, 1), target.flatten(), EPS_LS, PAD)[0]
 
-    def our_loss() -> Tensor:
-        return ours(source, None, moved, target_BT=target, eps_ls=EPS_LS)[0]
+    def our_loss(model: Any) -> Tensor:
+        return model(source, None, moved, target_BT=target, eps_ls=EPS_LS)[0]
 
     def step(compute: Callable[[], Tensor], optimiser: torch.optim.Optimizer) -> float:
         optimiser.zero_grad()
@@ -86,7 +113,11 @@ def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) 
         optimiser.step()
         return float(loss) / num_tokens
 
-    return {"fairseq": lambda: step(stock_loss, stock_adam), "ours": lambda: step(our_loss, our_adam)}
+    steps = {"fairseq": lambda: step(stock_loss, stock_adam), "ours": lambda: step(partial(our_loss, ours), our_adam)}
+    if device == "cuda":
+        compiled = torch.compile(ours)
+        steps["compiled"] = lambda: step(partial(our_loss, compiled), our_adam)
+    return steps
 
 
 def measured_peak(device: str) -> float:
@@ -105,8 +136,24 @@ def _seconds(work: Callable[[], object], device: str) -> float:
     return time.perf_counter() - begin
 
 
-def compare(system: str, scale: str, precision: str, device: str, num_steps: int) -> None:
-    """Alternate the steps of both sides and print a line for each."""
+class Side(NamedTuple):
+    """What one side's steps took: seconds of each, GiB at their peak (None on a CPU), share of the measured peak."""
+
+    name: str
+    seconds: list[float]
+    target_tokens_per_second: float
+    gib: float | None
+    fraction_of_peak: float
+    loss: float
+
+    @property
+    def median_seconds(self) -> float:
+        """The step in the middle."""
+        return sorted(self.seconds)[len(self.seconds) // 2]
+
+
+def measure_sides(system: str, scale: str, precision: str, device: str, num_steps: int) -> Iterator[Side]:
+    """Alternate the steps of both sides and yield what each took; a side that runs out of memory is left out."""
     training = read_system(system, scale).training
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     target_tokens = int(make_batch(scale, "cpu")[2].ne(PAD).sum())
@@ -114,24 +161,27 @@ def compare(system: str, scale: str, precision: str, device: str, num_steps: int
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
     for index in range(num_steps + 2):  # two to warm up
-        for name, step in steps.items():
+        for name, step in list(steps.items()):
             if device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
             results: list[float] = []
-            taken = _seconds(lambda step=step, results=results: results.append(step()), device)
+            try:
+                taken = _seconds(lambda step=step, results=results: results.append(step()), device)
+            except torch.OutOfMemoryError as error:
+                print(f"{system} {precision} {name}: {str(error).split('. ')[0]}")
+                del steps[name]
+                continue
             losses[name] = results[0]
             if index >= 2:
                 seconds[name].append(taken)
             if device == "cuda":
                 memory[name] = torch.cuda.max_memory_allocated() / 2**30
     flops = flops_per_token(training, VOCABULARY_SIZE[scale], 30.0 if scale == "paper" else 13.0) * target_tokens
-    for name, values in seconds.items():
-        median = sorted(values)[len(values) // 2]
-        held = f"{memory[name]:6.1f} GiB" if device == "cuda" else "         -"
-        print(
-            f"{system:5} {precision:5} {name:8} {median * 1000:8.1f} ms (best {min(values) * 1000:.1f}) "
-            f"{target_tokens / median:10,.0f} target tokens/s {held} {flops / median / peak:6.1%} of the peak "
-            f"loss {losses[name]:.4f}"
+    for name in steps:
+        side = Side(name, seconds[name], 0.0, memory[name] if device == "cuda" else None, 0.0, losses[name])
+        yield side._replace(
+            target_tokens_per_second=target_tokens / side.median_seconds,
+            fraction_of_peak=flops / side.median_seconds / peak,
         )
 
 
@@ -146,7 +196,13 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if device == 'cuda' else 'one CPU thread'}")
     for system in SYSTEMS[args.scale]:
         for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
-            compare(system, args.scale, precision, device, args.steps)
+            for side in measure_sides(system, args.scale, precision, device, args.steps):
+                held = "         -" if side.gib is None else f"{side.gib:6.1f} GiB"
+                print(
+                    f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms "
+                    f"(best {min(side.seconds) * 1000:.1f}) {side.target_tokens_per_second:10,.0f} target tokens/s "
+                    f"{held} {side.fraction_of_peak:6.1%} of the peak loss {side.loss:.4f}"
+                )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,403 @@
+"""The parts of the GPU kit, each a process that `run.py` starts: python -m tests.gpu.parts NAME --device cuda ...
+
+A part prints what it likes and appends a row to FILE for each thing that it has measured, so that what it found before
+an error or its end is kept. On a CPU everything is smaller, and what needs a GPU says so.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from aiayn.engine import plugin  # before anything else of fairseq, of which it imports what is needed alone
+from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
+from aiayn.engine.fairseq_args import training_data
+from aiayn.launch.job import StopFlag, TrainingRequest
+from aiayn.records import BinarizedCorpus, read_record
+from aiayn.spec import read_corpus, read_system
+from tests.benchmarks import bench_step
+
+__all__ = ["plugin"]
+
+# Of two results of one computation in two orders: 24 bits of mantissa, sums over some thousand terms.
+FP32_ERROR, TF32_ERROR, BF16_ERROR = 1e-4, 2e-2, 5e-2
+LOSS_ERROR = 0.03  # of the smoothed loss after 200 updates: what other roundings may make of it
+NOT_HERE = "no GPU"
+
+
+class Row(NamedTuple):
+    """A thing that was measured; `value` is None where it could not be, and `note` says why. `ok` is of the bound."""
+
+    what: str
+    value: float | str | None
+    unit: str = ""
+    bound: str = ""
+    ratio: float | None = None
+    ok: bool | None = None
+    note: str = ""
+
+
+class Work(NamedTuple):
+    """What a part is told."""
+
+    device: str
+    data: Path
+    out: Path
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the GPU is measured."""
+        return self.device == "cuda"
+
+    def corpus(self) -> tuple[str, str, BinarizedCorpus]:
+        """Return scale, name and data-bin of what is trained: on a GPU Multi30k, if the kit has it."""
+        has_multi30k = self.is_cuda and (self.data / "multi30k_en_de").is_dir()
+        scale, corpus = ("multi30k", "multi30k_en_de") if has_multi30k else ("demo", "demo_en_de")
+        return scale, corpus, read_record(self.data / corpus / "binarize" / "record.json", BinarizedCorpus)
+
+
+def within(what: str, value: float, bound: float, unit: str = "", note: str = "") -> Row:
+    """Return the row of a value that is to stay within a bound."""
+    return Row(what, float(f"{value:.3g}"), unit, f"<= {bound:g}", value / bound, value <= bound, note)
+
+
+def measure_machine(work: Work) -> Iterator[Row]:
+    """Yield what torch sees, and the peak that later shares are of."""
+    yield Row("torch", torch.__version__)
+    if work.is_cuda:
+        properties = torch.cuda.get_device_properties(0)
+        yield Row("GPU", f"{properties.name}, capability {properties.major}.{properties.minor}")
+        yield Row("its memory", round(properties.total_memory / 2**30, 1), "GiB")
+    kind = "bf16, 8192 x 8192" if work.is_cuda else "fp32, 1024 x 1024"
+    yield Row(f"product of matrices, {kind}", round(bench_step.measured_peak(work.device) / 1e12, 3), "TFLOP/s")
+
+
+def compute_gradients(model: Any, batch: tuple[torch.Tensor, ...], precision: str) -> tuple[float, torch.Tensor]:
+    """Return the smoothed loss and all gradients of one batch, on the CPU in fp32."""
+    device = batch[0].device.type
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    model.zero_grad()
+    source, moved, target = batch
+    with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
+        loss, _ = model(source, None, moved, target_BT=target, eps_ls=bench_step.EPS_LS)
+    loss.backward()
+    gradients = [one.grad.flatten().float().cpu() for one in model.parameters() if one.grad is not None]
+    return float(loss.detach()), torch.cat(gradients)
+
+
+def measure_parity(work: Work) -> Iterator[Row]:
+    """Yield how far loss and gradients are from the CPU's in fp32, with the same weights and batch, without dropout."""
+    scale = "paper" if work.is_cuda else "multi30k"
+    for system in ("base", "table3_e_learned", "pre_norm", "batch_norm")[: None if work.is_cuda else 2]:
+        training = msgspec.structs.replace(read_system(system, scale).training, p_drop=0.0)
+        model = bench_step.make_model(training, bench_step.VOCABULARY_SIZE[scale]).train()
+        batch = tuple(one[:16] for one in bench_step.make_batch(scale, "cpu"))
+        loss, gradients = compute_gradients(model, batch, "fp32")
+        model.to(work.device)
+        bounds = {"fp32": FP32_ERROR, "tf32": TF32_ERROR, "bf16": BF16_ERROR}
+        for precision in bounds if work.is_cuda else ("fp32", "bf16"):
+            on_device = tuple(one.to(work.device) for one in batch)
+            its_loss, its_gradients = compute_gradients(model, on_device, precision)
+            label, bound = f"{system}, {precision} for the CPU's fp32", bounds[precision]
+            yield within(f"loss of {label}, relative", abs(its_loss - loss) / abs(loss), bound)
+            error = float((its_gradients - gradients).norm() / gradients.norm())
+            yield within(f"gradient of {label}, relative", error, 10 * bound)
+
+
+def measure_synchronisations(work: Work) -> Iterator[Row]:
+    """Yield how often a step of ours waits for the GPU: loss, gradients and Adam of a batch that is there."""
+    if not work.is_cuda:
+        yield Row("synchronisations in a step", None, note=NOT_HERE)
+        return
+    for precision in ("fp32", "bf16"):
+        step = bench_step.make_our_step(read_system("base", "paper").training, "paper", precision, work.device)
+        step()
+        torch.cuda.synchronize()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            step()
+            torch.cuda.set_sync_debug_mode("default")
+        for one in caught:
+            print(f"{one.filename}:{one.lineno}: {one.message}")
+        num_waits = sum("synchroniz" in str(one.message) for one in caught)
+        yield Row(f"synchronisations in a step, {precision}", num_waits, "", "0", None, num_waits == 0)
+
+
+def make_request(work: Work, name: str, **changes: Any) -> TrainingRequest:
+    """Return a request to train the kit's system in a folder of this name."""
+    scale, corpus, data = work.corpus()
+    request_changes = {key: changes.pop(key) for key in list(changes) if key in TrainingRequest.__struct_fields__}
+    training = msgspec.structs.replace(read_system("gpu_kit", scale).training, device=work.device, **changes)
+    run_folder = work.out / "runs" / name
+    shutil.rmtree(run_folder, ignore_errors=True)
+    run_folder.mkdir(parents=True)
+    request = TrainingRequest(
+        run=name, run_folder=str(run_folder), corpus=corpus, system="gpu_kit", seed=1, training=training,
+        data=training_data(data), binarized_path=str(work.data / corpus / "binarize" / "record.json"), num_models=1,
+        num_ranks=1, threads_per_rank=torch.get_num_threads(), commit=os.environ.get("AIAYN_COMMIT", "unknown"),
+        command="tests.gpu.parts",
+    )  # fmt: skip
+    return msgspec.structs.replace(request, **request_changes)
+
+
+def train(request: TrainingRequest, *, stop_at: int | None = None) -> Path:
+    """Train, or go on, in this process, and return the newest full checkpoint; TERM comes after update `stop_at`."""
+    from aiayn.engine.ranks import Rank
+    from aiayn.engine.train import train_rank
+    from tests.engine.hooked_job import Hook, Signal
+
+    hook = Signal(update=stop_at, number=signal.SIGTERM) if stop_at else Hook(update=0)
+    with hook.installed() if stop_at else contextlib.nullcontext(), StopFlag().installed() as stop:
+        train_rank(request, Rank(index=0, num_ranks=1, job="kit", local_index=0), stop)
+    return list_checkpoints(Path(request.run_folder) / "checkpoints", "full")[-1]
+
+
+def state_sha256(full_path: Path) -> str:
+    """Return the digest of the model and Adam's moments in a full checkpoint."""
+    state = load_checkpoint(full_path)
+    tensors: dict[str, torch.Tensor] = dict(state["model"])
+    for index, moments in state["last_optimizer_state"]["state"].items():
+        tensors |= {f"{index} {name}": torch.as_tensor(value) for name, value in moments.items()}
+    return tensors_sha256(tensors)
+
+
+def measure_resume(work: Work) -> Iterator[Row]:
+    """Yield whether a training that was stopped and resumed has the tensors of one that was not, in each precision."""
+    for precision in ("fp32", "bf16")[: None if work.is_cuda else 1]:
+        changes = {"precision": precision, "updates": 40, "save_interval_updates": 40, "warmup_steps": 40}
+        whole = state_sha256(train(make_request(work, f"whole-{precision}", **changes)))
+        again = state_sha256(train(make_request(work, f"again-{precision}", **changes)))
+        request = make_request(work, f"resumed-{precision}", **changes)
+        train(request, stop_at=23)
+        resumed = state_sha256(train(request))
+        same = whole == again
+        yield Row(f"a second training has the same tensors, {precision}", str(same), ok=same)
+        same = whole == resumed
+        yield Row(f"stopped at 23 of 40 and resumed, the same tensors, {precision}", str(same), ok=same)
+
+
+def logged_losses(request: TrainingRequest) -> list[float]:
+    """Return the smoothed loss of each logged line of a training, bits a target token."""
+    text = (Path(request.run_folder) / "train.log").read_text(encoding="utf-8")
+    return [float(json.loads(line)["loss"]) for line in re.findall(r"train_inner \| (\{.*\})", text)]
+
+
+def measure_precision(work: Work) -> Iterator[Row]:
+    """Yield the losses of 200 updates in each precision; the last of tf32 and bf16 are near fp32's."""
+    updates = 200 if work.is_cuda else 40
+    exact = math.nan
+    for precision in ("fp32", "tf32", "bf16") if work.is_cuda else ("fp32", "bf16"):
+        changes = {
+            "precision": precision,
+            "updates": updates,
+            "save_interval_updates": updates,
+            "warmup_steps": updates,
+        }
+        request = make_request(work, f"precision-{precision}", **changes)
+        begin = time.perf_counter()
+        train(request)
+        seconds, losses = time.perf_counter() - begin, logged_losses(request)
+        quarters = [losses[len(losses) * quarter // 4 - 1] for quarter in (1, 2, 3, 4)]
+        yield Row(f"losses of {updates} updates, {precision}", " ".join(f"{one:.3f}" for one in quarters), "bits")
+        yield Row(f"their time, start included, {precision}", round(seconds, 1), "s")
+        mean = sum(losses[-len(losses) // 4 :]) / len(losses[-len(losses) // 4 :])
+        if precision == "fp32":
+            exact = mean
+        else:
+            yield within(f"last quarter's mean loss, {precision} for fp32, relative", abs(mean / exact - 1), LOSS_ERROR)
+
+
+def measure_step(work: Work) -> Iterator[Row]:
+    """Yield the step of base and big, ours beside stock fairseq's: 25k + 25k tokens on a GPU."""
+    scale = "paper" if work.is_cuda else "multi30k"
+    goal = {"base": 0.30, "big": 0.35}
+    for system in bench_step.SYSTEMS[scale]:
+        fastest = math.inf
+        for precision in ("bf16", "fp32", "tf32") if work.is_cuda else ("fp32",):
+            sides = {
+                one.name: one
+                for one in bench_step.measure_sides(system, scale, precision, work.device, 7 if work.is_cuda else 3)
+            }
+            stock = sides.get("fairseq")
+            fastest = min(fastest, stock.median_seconds if stock else math.inf)
+            for name, side in sides.items():
+                label = f"{system}, {precision}, {name}"
+                spread = f"{min(side.seconds) * 1e3:.1f} to {max(side.seconds) * 1e3:.1f} ms"
+                ratio = stock.median_seconds / side.median_seconds if stock and name != "fairseq" else None
+                bound = f"fairseq: {stock.median_seconds * 1e3:.1f} ms" if ratio and stock else ""
+                yield Row(f"step of {label}", round(side.median_seconds * 1e3, 1), f"ms ({spread})", bound, ratio)
+                share, is_goal = side.fraction_of_peak, work.is_cuda and (precision, name) == ("bf16", "ours")
+                yield Row(
+                    f"share of the measured peak, {label}", round(share, 3), "",
+                    f">= {goal[system]}" if is_goal else "", None, share >= goal[system] if is_goal else None,
+                )  # fmt: skip
+            torch.cuda.empty_cache()
+
+
+def measure_decode(work: Work) -> Iterator[Row]:
+    """Yield sentences a second of beam search on the demo's test set, and how many translations are the CPU's."""
+    from aiayn.engine.decode import Translator, load_source_lines
+    from tests.engine.reference_search import search_by_generator
+
+    scale, _, data = work.corpus()
+    updates = 200 if work.is_cuda else 40
+    request = make_request(work, "decode", updates=updates, save_interval_updates=updates, warmup_steps=updates)
+    train(request)
+    (model_path,) = list_checkpoints(Path(request.run_folder) / "checkpoints", "model")
+    decoding = read_system("gpu_kit", scale).decoding
+    found: dict[str, list[Any]] = {}
+    for label, device, precision in (
+        ("the CPU, fp32", "cpu", "fp32"), (f"{work.device}, fp32", work.device, "fp32"),
+        (f"{work.device}, bf16", work.device, "bf16"),
+    ):  # fmt: skip
+        translator = Translator(model_path, data.folder, decoding, device=device)
+        sources = load_source_lines(translator.task, "test")[: 1000 if work.is_cuda else 20]
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
+            for _ in range(2):  # the first warms up
+                begin = time.perf_counter()
+                found[label] = translator.search(sources)
+                seconds = time.perf_counter() - begin
+        yield Row(f"sentences a second, {label}", round(len(sources) / seconds, 1), "1/s")
+        same = sum(
+            one.symbols == other.symbols for one, other in zip(found[label], found["the CPU, fp32"], strict=True)
+        )
+        bound = 0.99 if precision == "fp32" else 0.5
+        yield Row(
+            f"translations equal to the CPU's, {label}", round(same / len(sources), 4), "", f">= {bound}", None,
+            same >= bound * len(sources),
+        )  # fmt: skip
+        if device == "cpu":
+            begin = time.perf_counter()
+            search_by_generator(translator.model, translator.task.target_dictionary, decoding, sources)
+            peer = time.perf_counter() - begin
+            yield Row(
+                "the same by the generators, the CPU, fp32", round(len(sources) / peer, 1), "1/s", ratio=peer / seconds
+            )
+
+
+def measure_memory(work: Work) -> Iterator[Row]:
+    """Yield the peak memory of a step of ours beside what `aiayn plan` estimates."""
+    from aiayn.parameters import num_parameters
+    from aiayn.plan.sizes import device_memory_bytes
+
+    if not work.is_cuda:
+        yield Row("peak memory of a step", None, note=NOT_HERE)
+        return
+    size = bench_step.VOCABULARY_SIZE["paper"]
+    for system in ("base", "big"):
+        training = read_system(system, "paper").training
+        for precision in ("fp32", "bf16"):
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            step = bench_step.make_our_step(training, "paper", precision, work.device)
+            for _ in range(2):
+                step()
+            torch.cuda.synchronize()
+            used = torch.cuda.max_memory_allocated()
+            whole = msgspec.structs.replace(training, max_tokens_per_batch=bench_step.TOKENS["paper"])
+            estimate = device_memory_bytes(whole, num_parameters(whole, size), size)
+            del step
+            yield Row(
+                f"peak memory, {system}, {precision}", round(used / 2**30, 2), "GiB",
+                f"plan: {estimate / 2**30:.2f} GiB", used / estimate, used <= estimate,
+            )  # fmt: skip
+
+
+def measure_nvml(work: Work) -> Iterator[Row]:
+    """Yield what the GPU draws by its own counter of energy, as a training's record has it."""
+    from aiayn.engine.energy import EnergyMeter
+
+    if not work.is_cuda:
+        yield Row("energy by NVML", None, note=NOT_HERE)
+        return
+    meter = EnergyMeter([f"GPU-{torch.cuda.get_device_properties(0).uuid}"])
+    begin = time.monotonic()
+    while time.monotonic() - begin < 4.0:
+        bench_step.measured_peak(work.device)
+    energy = meter.stop()
+    if energy.joules is None:
+        yield Row("energy by NVML", None, note=energy.reason)
+        return
+    watts = energy.joules / (time.monotonic() - begin)
+    yield Row("power of products of matrices, by NVML's counter", round(watts), "W", "> 0", None, watts > 0)
+
+
+def measure_pipeline(work: Work) -> Iterator[Row]:
+    """Yield what a whole pipeline comes to, by the commands that a user types: from training to BLEU."""
+    scale, corpus, _ = work.corpus()
+    folder = work.out / "pipeline"
+    shutil.rmtree(folder, ignore_errors=True)
+    records = {stage: folder / f"{stage}.json" for stage in ("train", "average", "decode", "perplexity", "score")}
+    binarized, raw = (work.data / corpus / stage / "record.json" for stage in ("binarize", "fetch"))
+    testset = read_corpus(corpus).test_testset
+    system = ["--scale", scale, "--system", "gpu_kit"]
+    updates = {"demo": 500, "multi30k": 600}[scale] if work.is_cuda else 40
+    on_data = ["--checkpoint", records["average"], "--binarized", binarized, "--testset", testset]
+    on_data += ["--device", work.device]
+    commands: dict[str, list[Any]] = {
+        "train": [*system, "--corpus", corpus, "--seed", 1, "--binarized", binarized, "--num-models", 2,
+                  "--updates", updates, "--runs-folder", folder / "runs", "--launcher", "debug"],
+        "average": ["--train", records["train"], "--last", 2],
+        "decode": [*system, *on_data],
+        "perplexity": on_data,
+        "score": ["--decoded", records["decode"], "--raw", raw],
+    }  # fmt: skip
+    for stage, flags in commands.items():
+        command = [sys.executable, "-m", "aiayn", stage, *map(str, flags), "--record", str(records[stage])]
+        begin = time.perf_counter()
+        done = subprocess.run(command, check=False)
+        yield Row(
+            f"aiayn {stage}", round(time.perf_counter() - begin, 1), "s", "exit code 0", None, done.returncode == 0,
+        )  # fmt: skip
+        if done.returncode != 0:
+            return
+    scores = json.loads(records["score"].read_text(encoding="utf-8"))
+    for score in scores["scores"]:
+        yield Row(f"{score['metric']}, {testset}, after {updates} updates", round(score["value"], 2))
+    perplexity = json.loads(records["perplexity"].read_text(encoding="utf-8"))
+    yield Row(f"perplexity a subword, {testset}", round(perplexity["value"], 3))
+    hardware = json.loads(records["train"].read_text(encoding="utf-8"))["hardware"]
+    yield Row("device in the training's record", hardware["device"], ok=hardware["device"] == work.device)
+
+
+PARTS = {
+    "machine": measure_machine, "parity": measure_parity, "synchronisations": measure_synchronisations,
+    "resume": measure_resume, "precision": measure_precision, "step": measure_step, "decode": measure_decode,
+    "memory": measure_memory, "nvml": measure_nvml, "pipeline": measure_pipeline,
+}  # fmt: skip
+
+
+def main() -> int:
+    """Run one part, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
+    for name in ("data", "out", "rows"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        print("torch sees no GPU here; see nvidia-smi and whether torch is a build for CUDA, or take --device cpu")
+        return 1
+    with arguments.rows.open("a", encoding="utf-8", buffering=1) as rows:
+        for row in PARTS[arguments.part](Work(arguments.device, arguments.data, arguments.out)):
+            rows.write(json.dumps(row._asdict()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
