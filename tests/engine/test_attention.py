@@ -103,7 +103,7 @@ def test_masks_by_hand() -> None:
     causal = visible_pairs(None, is_causal=True, num_queries=3, device=hidden.device)
     assert causal is not None
     assert causal[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    both = visible_pairs(hidden, is_causal=True, num_queries=3, device=hidden.device)
+    both = visible_pairs(~hidden[:, None, None], is_causal=True, num_queries=3, device=hidden.device)
     assert both is not None
     assert both[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert visible_pairs(None, is_causal=False, num_queries=3, device=hidden.device) is None

@@ -166,6 +166,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without padding, over the
     whole training. `models` are the model-only checkpoints kept, oldest first. `tensors_sha256` is the digest
     of the last model's sorted tensors. `energy` is None without a GPU, and in records of version 0.3 and before.
+    `kernels` says by what attention was computed on a GPU, where it rounds otherwise than on a CPU; '' there.
     """
 
     run: str
@@ -185,6 +186,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     tensors_sha256: str
     training_json: str
     energy: Energy | None = None
+    kernels: str = ""
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):

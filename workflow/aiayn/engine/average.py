@@ -1,7 +1,8 @@
 """The average of a training's last checkpoints (section 6.1: the last 5 of base, the last 20 of big)."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -11,29 +12,51 @@ from aiayn.provenance import gather_provenance
 from aiayn.records import CheckpointRecord, TrainRecord
 
 
-def average_tensors(models: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Return the mean of each tensor, summed in float64 one tensor at a time, so that memory stays flat in `models`.
+def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Return the mean of each tensor; `models` are taken one at a time, beside sums in float64.
 
     Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model shares its mean.
 
     Raises:
         CheckpointError: if the models do not have the same tensors.
     """
-    first = models[0]
-    for model in models[1:]:
-        if {name: t.shape for name, t in model.items()} != {name: t.shape for name, t in first.items()}:
+    sums: dict[str, torch.Tensor] = {}
+    first_name_by_name: dict[str, str] = {}
+    dtype_by_name: dict[str, torch.dtype] = {}
+    num_models = 0
+    for model in models:
+        if not num_models:
+            first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
+            for name, tensor in model.items():
+                storage = (tensor.data_ptr(), tensor.shape)
+                first_name_by_name[name] = first_name_by_storage.setdefault(storage, name)
+            shapes = {name: tensor.shape for name, tensor in model.items()}
+            dtype_by_name = {name: tensor.dtype for name, tensor in model.items()}
+            sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in first_name_by_storage.values()}
+        if {name: tensor.shape for name, tensor in model.items()} != shapes:
             raise CheckpointError("the checkpoints to average are of different models; give those of one training")
-    mean_by_storage: dict[tuple[int, torch.Size], torch.Tensor] = {}
-    means = {}
-    for name, tensor in first.items():
-        storage = (tensor.data_ptr(), tensor.shape)
-        if storage not in mean_by_storage:
-            mean = torch.zeros_like(tensor, dtype=torch.float64)
-            for model in models:
-                mean += model[name]
-            mean_by_storage[storage] = (mean / len(models)).to(tensor.dtype)
-        means[name] = mean_by_storage[storage]
-    return means
+        for name, total in sums.items():
+            total.add_(model[name])
+        num_models += 1
+    means: dict[str, torch.Tensor] = {}
+    for name in list(sums):
+        means[name] = (sums.pop(name) / num_models).to(dtype_by_name[name])
+    return {name: means[first] for name, first in first_name_by_name.items()}
+
+
+def _checked_models(paths: Sequence[Path]) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield the models of checkpoints; the next one's bytes are verified, and so read from the disk, in the meantime.
+
+    Raises:
+        CheckpointError: if one is absent or torn.
+    """
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        coming = reader.submit(load_checkpoint, paths[0], is_checked=True)
+        for following in [*paths[1:], None]:
+            state = coming.result()
+            if following is not None:
+                coming = reader.submit(load_checkpoint, following, is_checked=True)
+            yield state["model"]
 
 
 def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> CheckpointRecord:
@@ -49,10 +72,10 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
             "lower `average`, or begin the training anew with `aiayn train --fresh --num-models N`"
         )
     chosen = train.models[-last:]
-    states: list[dict[str, Any]] = [load_checkpoint(model.path, is_checked=True) for model in chosen]
-    means = average_tensors([state["model"] for state in states])
-    dictionaries = states[-1]["extra_state"].get(DICTIONARIES_KEY, {})
-    save_whole(model_only_state(states[-1]["cfg"], means, chosen[-1].update, dictionaries), into)
+    means = average_tensors(_checked_models([model.path for model in chosen]))
+    newest = load_checkpoint(chosen[-1].path)
+    dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
+    save_whole(model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries), into)
     return CheckpointRecord(
         provenance=gather_provenance(),
         run=train.run,

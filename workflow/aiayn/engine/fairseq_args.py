@@ -14,6 +14,8 @@ from aiayn.spec import TrainingSpec
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
 MAX_POSITIONS = 1024  # fairseq's default; longer training sentences are left out and counted in its log
 
+LOADERS_PER_GPU = 2  # processes that make batches; one makes 25,000 + 25,000 tokens in some 10 ms
+
 NUM_VALIDATIONS = 20  # in a training whose checkpoints are written by updates
 
 
@@ -137,10 +139,11 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
     return [*flags, "--warmup-updates", str(training.warmup_steps)]
 
 
-def _batch_flags(training: TrainingSpec, *, num_ranks: int) -> list[str]:
+def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list[str]:
     """Return the flags that make an update of `batches_per_update` batches, over as many ranks as there are.
 
-    Of more ranks than batches several share each batch, as `AiaynTranslationTask.get_batch_iterator` does it.
+    Of more ranks than batches several share each batch, as `AiaynTranslationTask.get_batch_iterator` does it. A GPU has
+    its batches made, and moved to pinned memory, ahead of time by other processes; the batches are the same.
     """
     ranks_per_batch = max(1, num_ranks // training.batches_per_update)
     sharing = ["--ranks-per-batch", str(ranks_per_batch)] if ranks_per_batch > 1 else []
@@ -151,7 +154,7 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int) -> list[str]:
         "--max-update", str(training.updates),
         # Without it a run resumed after its first epoch trains on other batches than an undisturbed one.
         "--update-epoch-batch-itr", "True",
-        "--num-workers", "0",
+        "--num-workers", str(LOADERS_PER_GPU if device == "cuda" else 0),
         "--skip-invalid-size-inputs-valid-test",
     ]  # fmt: skip
 
@@ -189,7 +192,7 @@ def train_flags(
     flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
     flags += ["--precision", training.precision]
     flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
-    flags += _batch_flags(training, num_ranks=num_ranks) + _saving_flags(training)
+    flags += _batch_flags(training, num_ranks=num_ranks, device=device) + _saving_flags(training)
     flags += ["--save-dir", save_folder, "--seed", str(seed)]
     flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]
     return [*flags, "--cpu"] if device == "cpu" else flags

@@ -7,32 +7,51 @@ smoothing.
 Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V symbols.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from aiayn.engine.packing import packing_of
+
 TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}  # a CPU's logits stay in its cache
 
 
 def label_smoothed_nll(
-    features_BTM: Tensor, weight_VM: Tensor, target_BT: Tensor, *, eps_ls: float, padding_index: int
+    features_BTM: Tensor,
+    weight_VM: Tensor,
+    target_BT: Tensor,
+    *,
+    eps_ls: float,
+    padding_index: int,
+    num_tokens: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return two sums over all target tokens but padding, in nats: the smoothed loss, and -log-probability.
 
     The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol (section 5.4, Szegedy
-    et al. 2015 in tensor2tensor's form). Only the loss has a gradient.
+    et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If `num_tokens`, those that count, are given, no
+    host waits for the GPU that would count them.
     """
+    if num_tokens is not None:
+        packing = packing_of(target_BT.eq(padding_index), num_tokens)
+        features_NM = features_BTM.flatten(0, 1).index_select(0, packing.place_N)
+        return smoothed_sums(features_NM, weight_VM, packing.pack(target_BT)[0], eps_ls=eps_ls)
     counts_BT = target_BT.ne(padding_index)
+    return smoothed_sums(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls=eps_ls)
+
+
+def smoothed_sums(features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, *, eps_ls: float) -> tuple[Tensor, Tensor]:
+    """Return `label_smoothed_nll` of tokens that all count."""
     needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
     sums: tuple[Tensor, Tensor] = _FusedLoss.apply(  # type: ignore[no-untyped-call]
-        features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls, needs_gradient
+        features_NM, weight_VM, target_N, eps_ls, needs_gradient
     )
     return sums
 
 
 def _compute_dtype(device_type: str, weight_VM: Tensor) -> torch.dtype:
-    if torch.is_autocast_enabled(device_type):
+    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
     return weight_VM.dtype
 
@@ -46,7 +65,7 @@ class _FusedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         device = features_NM.device.type
         dtype = _compute_dtype(device, weight_VM)
-        with torch.autocast(device, enabled=False):
+        with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
             loss, nll, gradients = _chunked_loss(
                 features_NM.to(dtype), weight_VM.to(dtype), target_N, eps_ls, needs_gradient=needs_gradient
             )
@@ -72,7 +91,7 @@ def _chunked_loss(
     loss, nll = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(2))
     features_gradient_NM = torch.empty_like(features_NM)
     weight_gradient_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
-    chunk = TOKENS_PER_CHUNK_BY_DEVICE[device.type]
+    chunk = TOKENS_PER_CHUNK_BY_DEVICE.get(device.type, TOKENS_PER_CHUNK_BY_DEVICE["cuda"])
     for first in range(0, len(features_NM), chunk):
         features_CM = features_NM[first : first + chunk]
         target_C1 = target_N[first : first + chunk, None]

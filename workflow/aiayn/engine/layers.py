@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from aiayn.engine.attention import MultiHeadAttention
 from aiayn.engine.norms import make_norm
+from aiayn.engine.packing import Packing
 
 Caches = tuple[dict[str, Tensor], dict[str, Tensor]]
 
@@ -52,7 +53,9 @@ class _Layer(nn.Module):
         self.dropout = nn.Dropout(shape.p_drop)
         self.p_drop_ffn = shape.p_drop_ffn
 
-    def _join(self, x_BTM: Tensor, hidden_BT: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def _join(
+        self, x_BTM: Tensor, hidden_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         """Return LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1, 5.4), or x + Dropout(Sublayer(LayerNorm(x)))."""
         joined_BTM: Tensor
         if self.is_pre_norm:
@@ -79,13 +82,27 @@ def make_attention(shape: LayerShape) -> MultiHeadAttention:
 class EncoderLayer(_Layer):
     """Self-attention over the source, then feed-forward."""
 
-    def forward(self, x_BSM: Tensor, hidden_BS: Tensor, *, needs_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S)."""
+    def forward(
+        self,
+        x_BSM: Tensor,
+        hidden_BS: Tensor | None,
+        visible_B11S: Tensor | None,
+        *,
+        needs_weights: bool,
+        packing: Packing | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S).
+
+        With a `packing` it is (1, S, M), of all sentences without padding, and nothing is hidden.
+        """
         weights: list[Tensor | None] = []
 
         def attend(y_BSM: Tensor) -> Tensor:
             read_BSM: Tensor
-            read_BSM, weights_BHSS = self.self_attn(y_BSM, y_BSM, hidden_BK=hidden_BS, needs_weights=needs_weights)
+            read_BSM, weights_BHSS = self.self_attn(
+                y_BSM, y_BSM, visible_B11K=visible_B11S, needs_weights=needs_weights,
+                packings=None if packing is None else (packing, packing),
+            )  # fmt: skip
             weights.append(weights_BHSS)
             return read_BSM
 
@@ -104,16 +121,18 @@ class DecoderLayer(_Layer):
     def forward(
         self,
         x_BTM: Tensor,
-        hidden_BT: Tensor,
+        hidden_BT: Tensor | None,
         memory_BSM: Tensor,
-        hidden_BS: Tensor,
+        visible_B11S: Tensor | None,
         *,
         caches: Caches | None,
         needs_weights: bool,
+        packings: tuple[Packing, Packing] | None = None,
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H, T, S).
 
-        Padding stands at the end of a target, where the mask of later tokens hides it from all that count.
+        Padding stands at the end of a target, where the mask of later tokens hides it from all that count. With
+        `packings`, of target and source, both are without padding, (1, T, M) and (1, S, M), and nothing is hidden.
         """
         weights: list[Tensor | None] = []
         self_cache, encoder_cache = caches or (None, None)
@@ -121,16 +140,18 @@ class DecoderLayer(_Layer):
         def attend_to_target(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTT = self.self_attn(
-                y_BTM, y_BTM, is_causal=True, cache=self_cache, needs_weights=needs_weights
-            )
+                y_BTM, y_BTM, is_causal=True, cache=self_cache, needs_weights=needs_weights,
+                packings=None if packings is None else (packings[0], packings[0]),
+            )  # fmt: skip
             weights.append(weights_BHTT)
             return read_BTM
 
         def attend_to_source(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(
-                y_BTM, memory_BSM, hidden_BK=hidden_BS, cache=encoder_cache, needs_weights=needs_weights
-            )
+                y_BTM, memory_BSM, visible_B11K=visible_B11S, cache=encoder_cache, needs_weights=needs_weights,
+                packings=packings,
+            )  # fmt: skip
             weights.append(weights_BHTS)
             return read_BTM
 

@@ -12,6 +12,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from aiayn.engine.criterion import NUM_SOURCE_TOKENS
 from aiayn.engine.generator import make_generator
 from aiayn.errors import ConfigError
 
@@ -87,6 +88,23 @@ class SharedBatches(EpochBatchIterator):  # type: ignore[misc]
         return [batch[self._part :: self._num_parts] for batch in whole]
 
 
+class _Counted:
+    """fairseq's function that makes a batch of sentences, and the batch's number of source tokens beside its target's.
+
+    A GPU asked for it later would keep its host waiting.
+    """
+
+    def __init__(self, collate: Any) -> None:
+        self._collate = collate
+
+    def __call__(self, samples: Any) -> Any:
+        """Return the batch."""
+        batch = self._collate(samples)
+        if batch:
+            batch[NUM_SOURCE_TOKENS] = int(batch["net_input"]["src_lengths"].sum())
+        return batch
+
+
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     """fairseq's translation task, with the state that fairseq forgets when it resumes.
@@ -113,11 +131,15 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """
         num_parts = getattr(self.cfg, "ranks_per_batch", 1)  # a checkpoint of an earlier version does not say
         if num_parts == 1 or num_shards % num_parts:  # decoding is not shared so
-            return super().get_batch_iterator(*arguments, num_shards=num_shards, shard_id=shard_id, **named)
-        whole = super().get_batch_iterator(
-            *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
-        )
-        return SharedBatches(whole, part=shard_id % num_parts, num_parts=num_parts)
+            batches = super().get_batch_iterator(*arguments, num_shards=num_shards, shard_id=shard_id, **named)
+        else:
+            whole = super().get_batch_iterator(
+                *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
+            )
+            batches = SharedBatches(whole, part=shard_id % num_parts, num_parts=num_parts)
+        if not isinstance(batches.collate_fn, _Counted):  # fairseq keeps iterators from one epoch to the next
+            batches.collate_fn = _Counted(batches.collate_fn)
+        return batches
 
     def build_generator(
         self,

@@ -14,6 +14,7 @@ from aiayn.engine.checkpoints import (
     tensors_sha256,
     update_of,
 )
+from aiayn.engine.packing import describe_kernels
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.launch.job import TrainingRequest
@@ -87,4 +88,5 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
+        kernels=describe_kernels(request.training, started.device),
     )

@@ -17,10 +17,11 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
 from torch import Tensor, nn
 
-from aiayn.engine.fused_loss import label_smoothed_nll
+from aiayn.engine.fused_loss import label_smoothed_nll, smoothed_sums
 from aiayn.engine.initialisation import initialise, initialise_embedding
 from aiayn.engine.layers import DecoderLayer, EncoderLayer, LayerShape
 from aiayn.engine.norms import make_norm
+from aiayn.engine.packing import Packing, can_pack, packing_of
 from aiayn.engine.positions import Positions, count_positions
 
 IncrementalState = dict[str, dict[str, Tensor]]
@@ -79,7 +80,7 @@ class _Stack(nn.Module):
         dropped_BTM: Tensor = self.dropout(x_BTM)
         return dropped_BTM
 
-    def _finish(self, x_BTM: Tensor, hidden_BT: Tensor) -> Tensor:
+    def _finish(self, x_BTM: Tensor, hidden_BT: Tensor | None) -> Tensor:
         return x_BTM if self.layer_norm is None else self.layer_norm(x_BTM, hidden_BT)
 
     def max_positions(self) -> int:
@@ -106,11 +107,20 @@ class Encoder(_Stack, FairseqEncoder):  # type: ignore[misc]
         """Return `memory_BSM` and its padding `hidden_BS`; on request the weights of each layer, (B, H, S, S)."""
         hidden_BS = src_tokens.eq(self.dictionary.pad())
         x_BSM = self._embed(src_tokens, count_positions(hidden_BS))
+        visible_B11S = ~hidden_BS[:, None, None, :]
         weights = []
         for layer in self.layers:
-            x_BSM, weights_BHSS = layer(x_BSM, hidden_BS, needs_weights=needs_weights)
+            x_BSM, weights_BHSS = layer(x_BSM, hidden_BS, visible_B11S, needs_weights=needs_weights)
             weights.append(weights_BHSS)
         return {"memory_BSM": self._finish(x_BSM, hidden_BS), "hidden_BS": hidden_BS, "weights": weights}
+
+    def forward_packed(self, src_tokens: Tensor, packing: Packing) -> Tensor:
+        """Return the output of all sentences one after the other, without padding, (1, S, M)."""
+        position_BS = count_positions(src_tokens.eq(self.dictionary.pad()))
+        x_1SM = self._embed(packing.pack(src_tokens), packing.pack(position_BS))
+        for layer in self.layers:
+            x_1SM, _ = layer(x_1SM, None, None, needs_weights=False, packing=packing)
+        return self._finish(x_1SM, None)
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Return the output with its sentences in another order; beam search asks for it."""
@@ -152,6 +162,7 @@ class Decoder(_Stack, FairseqIncrementalDecoder):  # type: ignore[misc]
                 whole_BT[:, -1:] for whole_BT in (prev_output_tokens, hidden_BT, position_BT)
             )
         x_BTM = self._embed(prev_output_tokens, position_BT)
+        visible_B11S = ~encoder_out["hidden_BS"][:, None, None, :]
         weights = []
         for index, layer in enumerate(self.layers):
             caches = None
@@ -159,12 +170,21 @@ class Decoder(_Stack, FairseqIncrementalDecoder):  # type: ignore[misc]
                 caches = (incremental_state.setdefault(f"{index}.self", {}),
                           incremental_state.setdefault(f"{index}.encoder", {}))  # fmt: skip
             x_BTM, layer_weights = layer(
-                x_BTM, hidden_BT, encoder_out["memory_BSM"], encoder_out["hidden_BS"], caches=caches,
-                needs_weights=needs_weights,
+                x_BTM, hidden_BT, encoder_out["memory_BSM"], visible_B11S, caches=caches, needs_weights=needs_weights,
             )  # fmt: skip
             weights.append(layer_weights)
         x_BTM = self._finish(x_BTM, hidden_BT)
         return x_BTM if features_only else self.output_layer(x_BTM), {"attn": [None], "weights": weights}
+
+    def forward_packed(
+        self, prev_output_tokens: Tensor, memory_1SM: Tensor, packings: tuple[Packing, Packing]
+    ) -> Tensor:
+        """Return the features of all targets one after the other, without padding, (1, T, M)."""
+        position_BT = count_positions(prev_output_tokens.eq(self.dictionary.pad()))
+        x_1TM = self._embed(packings[0].pack(prev_output_tokens), packings[0].pack(position_BT))
+        for layer in self.layers:
+            x_1TM, _ = layer(x_1TM, None, memory_1SM, None, caches=None, needs_weights=False, packings=packings)
+        return self._finish(x_1TM, None)
 
     def output_layer(self, x_BTM: Tensor) -> Tensor:
         """Return the logits of features, (B, T, V)."""
@@ -211,18 +231,42 @@ class AiaynTransformer(FairseqEncoderDecoderModel):  # type: ignore[misc]
         *,
         target_BT: Tensor | None = None,
         eps_ls: float = 0.0,
+        num_tokens: tuple[int, int] | None = None,
         **options: Any,
     ) -> tuple[Tensor, Any]:
-        """Return the decoder's output; with `target_BT` the sums, in nats, of smoothed loss and of -log-probability."""
+        """Return the decoder's output; with `target_BT` the sums, in nats, of smoothed loss and of -log-probability.
+
+        `num_tokens`, of source and target without padding, spares a GPU's host the wait for them, and a GPU that can
+        (`can_pack`) all work on padding.
+        """
+        padding = self.decoder.dictionary.pad()
+        if target_BT is not None and num_tokens is not None and can_pack(self, src_tokens):
+            return self._loss_packed(src_tokens, prev_output_tokens, target_BT, num_tokens, eps_ls)
         encoder_out = self.encoder(src_tokens, src_lengths)
         if target_BT is None:
             output: tuple[Tensor, Any] = self.decoder(prev_output_tokens, encoder_out, **options)
             return output
         features_BTM, _ = self.decoder(prev_output_tokens, encoder_out, features_only=True)
         return label_smoothed_nll(
-            features_BTM, self.decoder.output_projection.weight, target_BT, eps_ls=eps_ls,
-            padding_index=self.decoder.dictionary.pad(),
+            features_BTM, self.decoder.output_projection.weight, target_BT, eps_ls=eps_ls, padding_index=padding,
+            num_tokens=None if num_tokens is None else num_tokens[1],
         )  # fmt: skip
+
+    def _loss_packed(
+        self,
+        src_tokens: Tensor,
+        prev_output_tokens: Tensor,
+        target_BT: Tensor,
+        num_tokens: tuple[int, int],
+        eps_ls: float,
+    ) -> tuple[Tensor, Tensor]:
+        """Return both sums; padding is neither embedded nor multiplied."""
+        source = packing_of(src_tokens.eq(self.encoder.dictionary.pad()), num_tokens[0])
+        target = packing_of(target_BT.eq(self.decoder.dictionary.pad()), num_tokens[1])
+        memory_1SM = self.encoder.forward_packed(src_tokens, source)
+        features_1TM = self.decoder.forward_packed(prev_output_tokens, memory_1SM, (target, source))
+        weight_VM = self.decoder.output_projection.weight
+        return smoothed_sums(features_1TM[0], weight_VM, target.pack(target_BT)[0], eps_ls=eps_ls)
 
 
 def _make_embedding(cfg: AiaynTransformerConfig, dictionary: Dictionary) -> nn.Embedding:
