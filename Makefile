@@ -89,8 +89,9 @@ fmt: install
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 
+# All benchmarks and one table of them, for tests/benchmarks/RESULTS.md; `bench_decode` takes the newest finished run.
 bench: install
-	for benchmark in tests/benchmarks/bench_*.py; do $(BIN)/python -m $$(echo $${benchmark%.py} | tr / .); done
+	$(BIN)/python -m tests.benchmarks
 
 # One folder to be copied to a machine with a GPU, Python 3.12 and torch, and no network (KIT_PYTHON for another Python).
 KIT_PYTHON ?= 3.12

@@ -1,6 +1,6 @@
 """Seconds an update of a small CPU training, with glibc's allocator as it is and as `aiayn.launch.submit` sets it.
 
-    python tests/benchmarks/bench_allocator.py          about a minute on one core
+    python -m tests.benchmarks.bench_allocator         about a minute on one core
 
 Freed tensors above 128 kB go back to the system at once by default, their pages are faulted in again at each update.
 """
@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT
+from tests.benchmarks.table import ratios_of, tell
+from tests.benchmarks.table import seconds as in_words
 
 STEPS = """
 import time, torch
@@ -35,8 +37,9 @@ def main() -> None:
             command = [sys.executable, "-c", STEPS]
             printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
             seconds[name].append(float(printed))
-    for name, values in seconds.items():
-        print(f"allocator {name}: median {sorted(values)[2] * 1000:.0f} ms an update, of {len(values)} processes")
+    default, ours = seconds.values()
+    what = "an update of a small training, with the allocator as launched"
+    tell(what, in_words(ours), f"glibc's own settings: {in_words(default)}", ratios_of(default, ours))
 
 
 if __name__ == "__main__":

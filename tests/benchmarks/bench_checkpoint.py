@@ -29,6 +29,7 @@ from aiayn.engine.checkpoints import StateCopier, save_whole
 from aiayn.parameters import num_parameters
 from aiayn.spec import read_system
 from tests.benchmarks.bench_step import VOCABULARY_SIZE
+from tests.benchmarks.table import ratios_of, seconds, tell
 
 INTERVAL_SECONDS = 600.0  # between checkpoints, in the paper
 NUM_TENSORS = 200
@@ -73,6 +74,11 @@ def compare_writing(state: dict[str, Any], folder: Path, num_turns: int) -> None
             f"  {name:20} median {median(values):6.2f} s ({min(values):.2f} to {max(values):.2f}), "
             f"{median(values) / INTERVAL_SECONDS:.2%} of {INTERVAL_SECONDS:.0f} s"
         )
+    tell(
+        f"a step stands still for a checkpoint of {gigabytes:.2f} GB",
+        f"{seconds(now)}, {median(now) / INTERVAL_SECONDS:.2%} of 10 minutes",
+        f"written in the step: {seconds(before)}, {median(before) / INTERVAL_SECONDS:.2%}", ratios_of(before, now),
+    )  # fmt: skip
     print(f"  the first copy       {first:6.2f} s; ratio of medians {median(before) / median(now):.1f}")
     torch.set_num_threads(1)
     matrix = torch.randn(512, 512)
@@ -99,18 +105,28 @@ def compare_averaging(state: dict[str, Any], folder: Path) -> None:
         save_whole({"model": state["model"]}, path)
     state.clear()
     num_bytes = sum(path.stat().st_size for path in paths)
-    for label, work in (("cat", _cat), ("average", _average), ("cat", _cat), ("average", _average)):
+    rates: dict[str, list[float]] = {"cat": [], "average": []}
+    for label, work in [("cat", _cat), ("average", _average)] * 3:
         for path in paths:
             _forget(path)
         begin = time.perf_counter()
         with multiprocessing.get_context("spawn").Pool(1) as pool:  # a process of its own: its memory is told by it
-            seconds, cpu, mebibytes = pool.apply(work, (paths,))
+            taken, cpu, mebibytes = pool.apply(work, (paths,))
         whole = time.perf_counter() - begin
+        rates[label].append(num_bytes / taken / 1e6)
         print(
-            f"  {label:8} {num_bytes / seconds / 1e6:7.0f} MB/s ({seconds:.1f} s, {cpu:.1f} CPU-s, with its start "
+            f"  {label:8} {num_bytes / taken / 1e6:7.0f} MB/s ({taken:.1f} s, {cpu:.1f} CPU-s, with its start "
             f"{whole:.1f} s), at most {mebibytes:.0f} MiB more memory; "
             f"a model is {num_bytes / NUM_AVERAGED / 2**20:.0f}"
         )
+
+    model_mebibytes = num_bytes / NUM_AVERAGED / 2**20
+    tell(
+        f"average of {NUM_AVERAGED} models of {model_mebibytes:.0f} MiB",
+        f"{median(rates['average']):.0f} MB/s, {mebibytes / model_mebibytes:.1f} models of memory",
+        f"cat of the files: {median(rates['cat']):.0f} MB/s",
+        [one / other for one, other in zip(rates["average"], rates["cat"], strict=True)],
+    )
 
 
 def _forget(path: Path) -> None:

@@ -27,6 +27,7 @@ from aiayn.engine.export_ctranslate2 import save_ctranslate2
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
 from aiayn.spec import DecodingSpec, TrainingSpec, read_system
+from tests.benchmarks.table import tell
 from tests.engine.reference_search import search_by_generator, unequal
 
 SEARCHES = {
@@ -91,6 +92,11 @@ def compare(
             f"  {side:12} {median(values):7.1f} sentences a CPU-second ({min(values):.1f} to {max(values):.1f})   "
             f"ours is {median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})"
         )
+    for side in ("CTranslate2", "generator"):
+        ratios = [one / other for one, other in zip(rates["ours"], rates[side], strict=True)]
+        label = {"CTranslate2": "CTranslate2's own search", "generator": "the generator over fairseq's"}[side]
+        ours_in_words = f"{median(rates['ours']):.0f} sentences/CPU-s"
+        tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, f"{label}: {median(rates[side]):.0f}", ratios)
     lines = unequal(kept["ours"], kept["generator"])
     others = sum(
         [dictionary[symbol] for symbol in one.symbols] != other.hypotheses[0]

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from statistics import median
 
+from tests.benchmarks.table import ratios_of, tell
+
 STATEMENTS = {
     "lean (ours)": "import aiayn.engine.plugin",
     "all of fairseq": "import fairseq; import aiayn.engine.plugin",
@@ -37,6 +39,10 @@ def main() -> None:
             measured[name].append(cpu_seconds(statement))
     for name, seconds in measured.items():
         print(f"{name:14} {median(seconds):5.2f} CPU s (from {min(seconds):.2f} to {max(seconds):.2f})")
+    ours, whole, bound = measured.values()
+    what = "importing what trains and decodes, CPU seconds"
+    tell(what, f"{median(ours):.2f}", f"all of fairseq: {median(whole):.2f}", ratios_of(whole, ours))
+    tell(what, f"{median(ours):.2f}", f"torch alone (bound): {median(bound):.2f}", ratios_of(bound, ours))
 
 
 if __name__ == "__main__":

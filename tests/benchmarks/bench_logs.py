@@ -1,6 +1,6 @@
 """Time and memory of `aiayn tables --from-logs` on 1,000 logs of 200 kB: the first time, and the second from the cache.
 
-    PYTHONPATH=workflow:. python tests/benchmarks/bench_logs.py [NUMBER OF LOGS] [KB EACH]
+    python -m tests.benchmarks.bench_logs [NUMBER OF LOGS] [KB EACH]
 
 The logs are trainings of all rows of Table 3 in every form and format of fairseq, each of a seed of its own. Reading is
 timed in this process, imports done; the whole command in a process of its own, its start and imports included.
@@ -20,6 +20,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT / "workflow"), str(CHECKOUT)]
 
 from analysis.logs.cache import read_folder  # noqa: E402 (after the path is set)
+from tests.benchmarks.table import tell  # noqa: E402
 from tests.logs.factory import TrainingText, write  # noqa: E402
 
 NUM_LOGS, KILOBYTES = 1000, 200
@@ -86,7 +87,9 @@ def main() -> None:
         command = ["-m", "aiayn", "tables", "--from-logs", str(folder), "--output", str(root / "out")]
         command += ["--log-cache", str(root / "cache-of-command")]
         for name in ("first", "second"):
-            print(f"whole command, {name} time: {timed(lambda: run_python(*command))}")
+            told = timed(lambda: run_python(*command))
+            print(f"whole command, {name} time: {told}")
+            tell(f"`aiayn tables --from-logs` of {num_logs:,} logs, {name} time", told, "goal: 1 s the second time")
         print(f"of which starting and importing: {timed(lambda: run_python('-c', 'import paper_tables.from_logs'))}")
         peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         print(f"peak memory: {peaks[0]:.0f} MiB reading, {peaks[1]:.0f} MiB the largest process below")

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from aiayn.spec import read_system
 from tests.benchmarks import bench_step
+from tests.benchmarks.table import tell
 
 NUM_BATCHES = 8
 RANKS = (1, 2, 4, 8)
@@ -126,6 +127,14 @@ def main() -> None:
             alone, per_batch = update, cpu / NUM_BATCHES
         predicted = NUM_BATCHES / num_ranks * per_batch + (summing if num_ranks > 1 else 0.0)
         megabytes = 4 * ranks[0].num_parameters / 1e6
+        if num_ranks > 1:
+            cores = f"{num_ranks} ranks, {num_cores} hardware threads"
+            ours = f"{alone / update:.2f} x" if num_ranks <= num_cores else "oversubscribed: no scaling"
+            expected = f"predicted with a core each: {NUM_BATCHES * per_batch / predicted:.2f} x; bound {num_ranks} x"
+            shares = [alone / update / num_ranks] if num_ranks <= num_cores else []
+            tell(f"speed-up of an update of 8 batches, {args.scale}'s {args.system}, {cores}", ours, expected, shares)
+            what = f"sum of gradients of {megabytes:.0f} MB by gloo, {cores}"
+            tell(what, f"{summing * 1e3:.1f} ms", f"{summing / update:.1%} of the update")
         measured = f"{alone / update:4.2f} x" if num_ranks <= num_cores else "     -"
         print(
             f"{num_ranks} ranks: batches {cpu:6.2f} CPU-s a rank, sum of {megabytes:.0f} MB {summing * 1e3:7.1f} ms, "

@@ -1,10 +1,11 @@
 """One training step of fairseq's own transformer, loss and Adam against ours: ms, target tokens/s, memory, losses.
 
-    python tests/benchmarks/bench_step.py                       a CPU core: Multi30k's base, about two minutes
-    python tests/benchmarks/bench_step.py --scale paper         a GPU: base and big, 25k + 25k tokens, fp32, tf32, bf16
+    python -m tests.benchmarks.bench_step                       a CPU core: Multi30k's base, about two minutes
+    python -m tests.benchmarks.bench_step --scale paper         a GPU: base and big, 25k + 25k tokens, fp32, tf32, bf16
 
-The same synthetic batch for both, lengths like the corpus's; steps alternate, in one process. On a GPU the share
-of the peak is of a bfloat16 product of matrices measured here, not of a data sheet.
+The same synthetic batch for both, lengths like the corpus's; steps alternate, in one process. On a CPU the seconds are
+those that the process had of it. The share of the peak is of a product of matrices measured here (of bfloat16 on a
+GPU), not of a data sheet.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from aiayn.cost import flops_per_token
 from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
 from aiayn.engine.transformer import AiaynTransformer, AiaynTransformerConfig
 from aiayn.spec import TrainingSpec, read_system
+from tests.benchmarks.table import ratios_of, seconds, tell
 
 PAD, EPS_LS = 1, 0.1
 VOCABULARY_SIZE = {"multi30k": 7_799, "paper": 37_000}
@@ -136,11 +138,13 @@ def measured_peak(device: str) -> float:
 
 
 def _seconds(work: Callable[[], object], device: str) -> float:
-    begin = time.perf_counter()
+    """Return the seconds of a GPU's work on the clock; on a CPU those of this process, as others may use it, too."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    begin = clock()
     work()
     if device == "cuda":
         torch.cuda.synchronize()
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
 class Side(NamedTuple):
@@ -165,7 +169,7 @@ def measure_sides(system: str, scale: str, precision: str, device: str, num_step
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     target_tokens = int(make_batch(scale, "cpu")[2].ne(PAD).sum())
     steps, peak = make_steps(training, scale, precision, device), measured_peak(device)
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    taken_by_side: dict[str, list[float]] = {name: [] for name in steps}
     memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
     for index in range(num_steps + 2):  # two to warm up
         for name, step in list(steps.items()):
@@ -180,12 +184,12 @@ def measure_sides(system: str, scale: str, precision: str, device: str, num_step
                 continue
             losses[name] = results[0]
             if index >= 2:
-                seconds[name].append(taken)
+                taken_by_side[name].append(taken)
             if device == "cuda":
                 memory[name] = torch.cuda.max_memory_allocated() / 2**30
     flops = flops_per_token(training, VOCABULARY_SIZE[scale], 30.0 if scale == "paper" else 13.0) * target_tokens
     for name in steps:
-        side = Side(name, seconds[name], 0.0, memory[name] if device == "cuda" else None, 0.0, losses[name])
+        side = Side(name, taken_by_side[name], 0.0, memory[name] if device == "cuda" else None, 0.0, losses[name])
         yield side._replace(
             target_tokens_per_second=target_tokens / side.median_seconds,
             fraction_of_peak=flops / side.median_seconds / peak,
@@ -203,12 +207,25 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if device == 'cuda' else 'one CPU thread'}")
     for system in SYSTEMS[args.scale]:
         for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
+            sides: dict[str, Side] = {}
             for side in measure_sides(system, args.scale, precision, device, args.steps):
                 held = "         -" if side.gib is None else f"{side.gib:6.1f} GiB"
                 print(
                     f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms "
                     f"(best {min(side.seconds) * 1000:.1f}) {side.target_tokens_per_second:10,.0f} target tokens/s "
                     f"{held} {side.fraction_of_peak:6.1%} of the peak loss {side.loss:.4f}"
+                )
+                sides[side.name] = side
+            for name in set(sides) & {"ours", "compiled"} if "fairseq" in sides else ():
+                stock, one = sides["fairseq"], sides[name]
+                what = f"step of {args.scale}'s {system}, {precision}, {TOKENS[args.scale]:,} tokens a side, {name}"
+                peer = f"stock fairseq: {seconds(stock.seconds)}"
+                tell(what, seconds(one.seconds), peer, ratios_of(stock.seconds, one.seconds))
+                tell(
+                    f"share of the measured peak, {what}",
+                    f"{one.fraction_of_peak:.1%}",
+                    "100 %",
+                    [one.fraction_of_peak],
                 )
 
 

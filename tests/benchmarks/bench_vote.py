@@ -10,6 +10,7 @@ import time
 
 from aiayn.engine.ranks import Rank, StopVote, joined_ranks
 from aiayn.launch.job import StopFlag
+from tests.benchmarks.table import tell
 
 NUM_RANKS = 8
 NUM_VOTES = 1000
@@ -26,7 +27,7 @@ def vote(index: int) -> None:
             votes.is_carried()
         if index == 0:
             seconds = time.perf_counter() - begin
-            print(f"{1000 * seconds / NUM_VOTES:.3f} ms a vote of {NUM_RANKS} ranks on {os.cpu_count()} cores")
+            tell(f"a vote of {NUM_RANKS} ranks on {os.cpu_count()} cores", f"{1000 * seconds / NUM_VOTES:.3f} ms", "")
 
 
 def main() -> None:

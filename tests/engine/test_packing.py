@@ -3,6 +3,8 @@
 torch's attention of packed sentences runs on GPUs alone: a loop over sentences stands for it here.
 """
 
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -51,7 +53,7 @@ def attend_by_sentence(
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let batches whose tokens are counted be packed."""
-    monkeypatch.setattr(packing, "varlen_attn", attend_by_sentence)
+    monkeypatch.setattr(packing, "varlen_attention", lambda: attend_by_sentence)
     monkeypatch.setattr("aiayn.engine.transformer.can_pack", lambda *_: True)
 
 
@@ -97,7 +99,7 @@ def test_a_token_that_saw_another_sentence_would_be_noticed(monkeypatch: pytest.
         read = attend_by_sentence(*arguments, scale=scale, window_size=window_size)
         return read + 0.01 * read.mean(dim=0)
 
-    monkeypatch.setattr(packing, "varlen_attn", blurred)
+    monkeypatch.setattr(packing, "varlen_attention", lambda: blurred)
     model, batch = randomise(make_model()).double(), padded_batch()
     _, gradients = step(model, batch, None)
     _, packed_gradients = step(model, batch, counts_of(batch))
@@ -232,7 +234,7 @@ def test_a_packed_step_asks_nothing_either(monkeypatch: pytest.MonkeyPatch) -> N
     def shape_alone(q_NHD: Tensor, k_KHD: Tensor, v_KHD: Tensor, *_: Any, scale: float, window_size: Any) -> Tensor:
         return q_NHD * scale + (k_KHD.sum() + v_KHD.sum())
 
-    monkeypatch.setattr(packing, "varlen_attn", shape_alone)
+    monkeypatch.setattr(packing, "varlen_attention", lambda: shape_alone)
     batch = padded_batch()
     counts = counts_of(batch)
     model = make_model().to("meta")
@@ -257,3 +259,9 @@ def test_a_step_on_a_gpu_waits_for_nothing(is_bf16: bool) -> None:
             optimiser.step()
         finally:
             torch.cuda.set_sync_debug_mode("default")
+
+
+def test_what_only_a_gpu_needs_is_not_imported_elsewhere() -> None:
+    """It takes as long as the rest of torch, in every process that trains or decodes."""
+    program = "import sys, aiayn.engine.plugin; print('torch.nn.attention.varlen' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"False\n"

@@ -38,6 +38,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
         for name, total in sums.items():
             total.add_(model[name])
         num_models += 1
+    del model  # its file's pages, before the means need memory
     means: dict[str, torch.Tensor] = {}
     for name in list(sums):
         means[name] = (sums.pop(name) / num_models).to(dtype_by_name[name])

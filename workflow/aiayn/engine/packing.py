@@ -7,6 +7,8 @@ Shapes: B sentences, T tokens of the longest, N tokens of all, H heads, D = d_k 
 """
 
 import inspect
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -14,11 +16,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from aiayn.training_spec import TrainingSpec
-
-try:
-    from torch.nn.attention.varlen import varlen_attn
-except ImportError:  # a torch without it
-    varlen_attn = None  # type: ignore[assignment]
 
 FIRST_CAPABILITY = (8, 0)  # of GPUs that FlashAttention runs on
 WIDEST_HEAD, WIDTH_MULTIPLE = 256, 8
@@ -58,9 +55,17 @@ def can_pack(model: Any, x: Tensor) -> bool:
 
 
 def has_packed_form(score: str, d_k: int, d_v: int, p_drop_attention: float) -> bool:
-    """Return whether FlashAttention has this attention."""
+    """Return whether FlashAttention has this attention; all versions of torch that are taken here have it."""
     has_width = d_k == d_v <= WIDEST_HEAD and d_k % WIDTH_MULTIPLE == 0
-    return varlen_attn is not None and has_width and score != "additive" and p_drop_attention == 0.0
+    return has_width and score != "additive" and p_drop_attention == 0.0
+
+
+@cache
+def varlen_attention() -> Callable[..., Any]:
+    """Return torch's attention of packed sentences; importing it takes 1.5 CPU seconds, which no CPU is to pay."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    return varlen_attn
 
 
 def describe_kernels(training: TrainingSpec, device: str) -> str:
@@ -79,11 +84,12 @@ def attend_packed(
     q_NHD: Tensor, k_KHD: Tensor, v_KHD: Tensor, queries: Packing, keys: Packing, *, is_causal: bool, scale: float
 ) -> Tensor:
     """Return what each query reads from the keys of its own sentence, (N, H, D)."""
-    if "window_size" in inspect.signature(varlen_attn).parameters:
+    attend = varlen_attention()
+    if "window_size" in inspect.signature(attend).parameters:
         causal: dict[str, Any] = {"window_size": (-1, 0) if is_causal else (-1, -1)}
     else:
         causal = {"is_causal": is_causal}
-    read_NHD: Tensor = varlen_attn(  # type: ignore[assignment]
+    read_NHD: Tensor = attend(
         q_NHD, k_KHD, v_KHD, queries.start_B1, keys.start_B1, queries.longest, keys.longest, scale=scale, **causal
     )
     return read_NHD
