@@ -14,6 +14,8 @@ import pytest
 from tests.gpu import build
 from tests.gpu.run import BUDGET_SECONDS, TOTAL_SECONDS
 
+pytestmark = pytest.mark.slow
+
 NEED_A_GPU = ("synchronisations", "memory", "nvml")
 TIMES = "6"  # the machine of the tests may be a slow or a busy one
 
