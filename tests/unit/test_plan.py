@@ -113,6 +113,15 @@ def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> Non
     assert base.speed.hours == pytest.approx(100_000 * 8 * 0.010 / 3600)  # 8 batches one after the other
 
 
+def test_ranks_without_gpus_are_planned_with_the_sum_of_their_gradients(tmp_path: Path) -> None:
+    """Base has 63.08 M parameters: each of 8 ranks sends 7/8 of 252 MB twice an update, 0.88 s at 0.5 GB/s."""
+    eight = choose_machine(CPU, HARDWARE, launcher="slurm", gpu=None, num_gpus=None)
+    alone = msgspec.structs.replace(eight, num_ranks=1)  # one rank with 8 threads
+    hours = [plan_of(PAPER, tmp_path, machine).trainings[0].speed.hours for machine in (eight, alone)]
+    assert hours[0] - hours[1] == pytest.approx(100_000 * 0.8831 / 3600, rel=1e-3)
+    assert "sum of gradients by gloo: 0.5 GB/s" in " ".join(render_plan(plan_of(PAPER, tmp_path, eight)).split())
+
+
 def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(tmp_path: Path, paper_plan: Plan) -> None:
     record_of(asked_of(PAPER).systems["base"].training, tmp_path)
     for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):

@@ -12,7 +12,7 @@ from aiayn.plan.data import (
 )
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
-from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_actual
+from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_actual
 from aiayn.terminal import table, titled, wrapped
 from aiayn.training_spec import PRECISIONS
 
@@ -211,8 +211,7 @@ def _assumption_lines(plan: Plan) -> list[str]:
         *(text for basis, text in _basis_texts(plan).items() if basis in bases),
         *_utilisation_texts(plan, bases),
         *_host_texts(plan),
-        f"hours fall in proportion to {'GPUs' if machine.gpu else 'cores'}: nothing is lost between them or between "
-        "nodes",
+        _scaling_text(machine),
         *_price_texts(machine),
         f"vocabulary of {vocabularies}",
         "disk: of each run the last models that its longest average takes and two full checkpoints (one when done), "
@@ -286,6 +285,17 @@ def _host_texts(plan: Plan) -> list[str]:
         f"{1000 * HOST_SECONDS_PER_BATCH:g} ms a batch for {LAYERS_OF_HOST_SECONDS} + {LAYERS_OF_HOST_SECONDS} layers "
         "(assumption): more GPUs do not make them shorter"
     ]
+
+
+def _scaling_text(machine: Machine) -> str:
+    """Return what is taken to be lost between devices."""
+    if machine.gpu or machine.num_ranks == 1:
+        devices = "GPUs" if machine.gpu else "cores"
+        return f"hours fall in proportion to {devices}: nothing is lost between them or between nodes"
+    return (
+        "hours fall in proportion to cores, but for the sum of gradients by gloo: "
+        f"{GLOO_BYTES_PER_SECOND / 1e9:g} GB/s, as measured within a node; nothing more is lost between nodes"
+    )
 
 
 def _price_texts(machine: Machine) -> list[str]:
