@@ -310,6 +310,7 @@ class WriteSlowly:
     def __init__(self, update: int, until: threading.Event, error: Exception | None = None) -> None:
         self.update, self.until, self.error = update, until, error
         self.names: list[str] = []
+        self.model_sha256s: list[str] = []
 
     def __call__(self, state: dict[str, Any], path: Path) -> None:
         if path.name == f"full_{self.update:08d}.pt":
@@ -318,6 +319,7 @@ class WriteSlowly:
                 raise self.error
         save_whole(state, path)
         self.names.append(path.name)
+        self.model_sha256s.append(tensors_sha256(state["model"]))
 
 
 def set_after(update: int, event: threading.Event) -> Any:
@@ -347,6 +349,7 @@ def test_updates_go_on_while_a_checkpoint_is_written_and_change_nothing_in_it(
     assert went_on.is_set()
     kinds = [name for update in (10, 20, 30, 40) for name in (f"model_{update:08d}.pt", f"full_{update:08d}.pt")]
     assert write.names == kinds
+    assert write.model_sha256s[0] == write.model_sha256s[1] != write.model_sha256s[2], "of update 10, whenever written"
     assert record.tensors_sha256 == finished.tensors_sha256
     assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
 
