@@ -86,10 +86,12 @@ def make_our_step(training: TrainingSpec, scale: str, precision: str, device: st
     return step
 
 
-def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) -> dict[str, Callable[[], float]]:
+def make_steps(
+    training: TrainingSpec, scale: str, precision: str, device: str, *, is_compiled: bool
+) -> dict[str, Callable[[], float]]:
     """Return a function for each side that makes one optimiser step and returns the smoothed loss a token, in nats.
 
-    On a GPU a third side is ours by `torch.compile`.
+    With `is_compiled` a third side is ours by `torch.compile`, which no training uses.
     """
     dictionary = make_dictionary(VOCABULARY_SIZE[scale])
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
@@ -123,7 +125,7 @@ def make_steps(training: TrainingSpec, scale: str, precision: str, device: str) 
         return float(loss) / num_tokens
 
     steps = {"fairseq": lambda: step(stock_loss, stock_adam), "ours": lambda: step(partial(our_loss, ours), our_adam)}
-    if device == "cuda":
+    if is_compiled:
         compiled = torch.compile(ours)
         steps["compiled"] = lambda: step(partial(our_loss, compiled), our_adam)
     return steps
@@ -163,12 +165,14 @@ class Side(NamedTuple):
         return sorted(self.seconds)[len(self.seconds) // 2]
 
 
-def measure_sides(system: str, scale: str, precision: str, device: str, num_steps: int) -> Iterator[Side]:
+def measure_sides(
+    system: str, scale: str, precision: str, device: str, num_steps: int, *, is_compiled: bool = False
+) -> Iterator[Side]:
     """Alternate the steps of both sides and yield what each took; a side that runs out of memory is left out."""
     training = read_system(system, scale).training
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     target_tokens = int(make_batch(scale, "cpu")[2].ne(PAD).sum())
-    steps, peak = make_steps(training, scale, precision, device), measured_peak(device)
+    steps, peak = make_steps(training, scale, precision, device, is_compiled=is_compiled), measured_peak(device)
     taken_by_side: dict[str, list[float]] = {name: [] for name in steps}
     memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
     for index in range(num_steps + 2):  # two to warm up
@@ -201,6 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", choices=SYSTEMS, default="multi30k")
     parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--compiled", action="store_true", help="ours by torch.compile, too")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(1)
@@ -208,7 +213,7 @@ def main() -> None:
     for system in SYSTEMS[args.scale]:
         for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
             sides: dict[str, Side] = {}
-            for side in measure_sides(system, args.scale, precision, device, args.steps):
+            for side in measure_sides(system, args.scale, precision, device, args.steps, is_compiled=args.compiled):
                 held = "         -" if side.gib is None else f"{side.gib:6.1f} GiB"
                 print(
                     f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms "

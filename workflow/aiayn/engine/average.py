@@ -26,13 +26,11 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
     num_models = 0
     for model in models:
         if not num_models:
-            first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
-            for name, tensor in model.items():
-                storage = (tensor.data_ptr(), tensor.shape)
-                first_name_by_name[name] = first_name_by_storage.setdefault(storage, name)
+            first_name_by_name = _first_names(model)
             shapes = {name: tensor.shape for name, tensor in model.items()}
             dtype_by_name = {name: tensor.dtype for name, tensor in model.items()}
-            sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in first_name_by_storage.values()}
+            firsts = dict.fromkeys(first_name_by_name.values())
+            sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in firsts}
         if {name: tensor.shape for name, tensor in model.items()} != shapes:
             raise CheckpointError("the checkpoints to average are of different models; give those of one training")
         for name, total in sums.items():
@@ -43,6 +41,15 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
     for name in list(sums):
         means[name] = (sums.pop(name) / num_models).to(dtype_by_name[name])
     return {name: means[first] for name, first in first_name_by_name.items()}
+
+
+def _first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
+    """Return for each tensor the first name of its storage; a function, so that nothing of the first model is kept."""
+    first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
+    return {
+        name: first_name_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)
+        for name, tensor in model.items()
+    }
 
 
 def _checked_models(paths: Sequence[Path]) -> Iterator[dict[str, torch.Tensor]]:
