@@ -24,7 +24,7 @@ from torch import Tensor
 
 from aiayn.cost import flops_per_token
 from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
-from aiayn.engine.transformer import AiaynTransformer, AiaynTransformerConfig
+from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from aiayn.spec import TrainingSpec, read_system
 from tests.benchmarks.table import ratios_of, seconds, tell
 

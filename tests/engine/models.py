@@ -7,10 +7,14 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from aiayn.engine.transformer import AiaynTransformer, AiaynTransformerConfig
+from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 
 NUM_SYMBOLS = 23  # with fairseq's four special ones
 PAD, EOS = 1, 2
+SMALL: dict[str, Any] = {
+    "num_layers": 2, "d_model": 8, "d_ff": 16, "num_heads": 2, "d_k": 4, "d_v": 4, "attention_biases": True,
+    "p_drop": 0.0, "max_positions": 40,
+}  # fmt: skip
 
 
 def make_dictionary(num_symbols: int = NUM_SYMBOLS) -> Dictionary:
@@ -29,10 +33,8 @@ def make_task(dictionary: Dictionary | None = None) -> Any:
 
 def make_model(seed: int = 1, task: Any = None, **changes: Any) -> AiaynTransformer:
     """Return a model of two layers, width 8 and two heads, with `changes` to its config, ready to be evaluated."""
-    config = {"num_layers": 2, "d_model": 8, "d_ff": 16, "num_heads": 2, "d_k": 4, "d_v": 4, "attention_biases": True,
-              "p_drop": 0.0, "max_positions": 40}  # fmt: skip
     torch.manual_seed(seed)
-    return AiaynTransformer.build_model(AiaynTransformerConfig(**(config | changes)), task or make_task()).eval()
+    return AiaynTransformer.build_model(AiaynTransformerConfig(**(SMALL | changes)), task or make_task()).eval()
 
 
 def randomise(model: Any, seed: int = 1) -> Any:

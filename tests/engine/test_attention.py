@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from aiayn.engine.attention import MultiHeadAttention, visible_pairs
+from aiayn.engine.attention import MultiHeadAttention, attention_mask
 from tests.engine.models import PAD, make_batch, make_model
 
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
@@ -88,8 +88,8 @@ def test_a_learned_temperature_begins_at_sqrt_d_k() -> None:
 def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score: str) -> None:
     attention, x = make_attention(score), torch.randn(2, 5, 6)
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
-    seen, weights = attention(x, x, hidden_BK=hidden, needs_weights=True)
-    unseen, nothing = attention(x, x, hidden_BK=hidden)
+    seen, weights = attention(x, x, padding_mask_BK=hidden, needs_weights=True)
+    unseen, nothing = attention(x, x, padding_mask_BK=hidden)
     assert weights is not None
     assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5))
     assert float(weights[1, :, :, 3:].abs().max()) == 0.0
@@ -100,13 +100,13 @@ def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score:
 def test_masks_by_hand() -> None:
     """Two sentences of three keys, the second with padding at its end; query i sees the keys up to i."""
     hidden = torch.tensor([[False, False, False], [False, False, True]])
-    causal = visible_pairs(None, is_causal=True, num_queries=3, device=hidden.device)
+    causal = attention_mask(None, is_causal=True, num_queries=3, device=hidden.device)
     assert causal is not None
     assert causal[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    both = visible_pairs(~hidden[:, None, None], is_causal=True, num_queries=3, device=hidden.device)
+    both = attention_mask(~hidden[:, None, None], is_causal=True, num_queries=3, device=hidden.device)
     assert both is not None
     assert both[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
-    assert visible_pairs(None, is_causal=False, num_queries=3, device=hidden.device) is None
+    assert attention_mask(None, is_causal=False, num_queries=3, device=hidden.device) is None
 
 
 def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:

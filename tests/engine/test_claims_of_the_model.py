@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from aiayn.engine.attention import MultiHeadAttention
-from aiayn.engine.transformer import AiaynTransformer
+from aiayn.engine.fairseq_model import AiaynTransformer
 from tests.engine.models import make_batch, make_model
 
 
@@ -57,7 +57,7 @@ def test_a_mask_of_minus_1e9_hides_what_one_of_minus_infinity_hides() -> None:
     """exp(-1e9) is 0 in any float; only where nothing may be seen do they differ: even weights, or not a number."""
     attention, x = make_attention(), random_tokens(4, 1)
     hidden = torch.tensor([[False, False, True, True]])
-    _, weights = attention(x, x, hidden_BK=hidden, needs_weights=True)
+    _, weights = attention(x, x, padding_mask_BK=hidden, needs_weights=True)
     scores = attention(x, x, needs_weights=True)[1].log()  # up to a constant a row
     torch.testing.assert_close(scores.masked_fill(hidden[:, None, None], -1e9).softmax(dim=-1), weights)
     assert weights[..., 2:].eq(0).all()

@@ -18,8 +18,9 @@ from aiayn.engine import packing
 from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig, clip_on_device
 from aiayn.engine.fused_loss import label_smoothed_nll
 from aiayn.engine.norms import BatchNorm
-from aiayn.engine.packing import describe_kernels, has_packed_form, packing_of
+from aiayn.engine.packing import has_packed_form, packing_of
 from aiayn.engine.task import NUM_SOURCE_TOKENS, _Counted
+from aiayn.engine.training_record import PACKED_ATTENTION, PADDED_ATTENTION, describe_kernels
 from aiayn.spec import read_system
 from tests.engine.models import PAD, make_batch, make_model, randomise
 
@@ -130,9 +131,9 @@ def test_the_record_names_what_rounds_otherwise_on_a_gpu_alone(monkeypatch: pyte
         describe_kernels(msgspec.structs.replace(training, precision=precision), "cuda")
         for precision in ("bf16", "fp32")
     )
-    assert (bf16, fp32) == (packing.PACKED, packing.PADDED)
+    assert (bf16, fp32) == (PACKED_ATTENTION, PADDED_ATTENTION)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 0))
-    assert describe_kernels(msgspec.structs.replace(training, precision="bf16"), "cuda") == packing.PADDED
+    assert describe_kernels(msgspec.structs.replace(training, precision="bf16"), "cuda") == PADDED_ATTENTION
 
 
 def test_the_loss_is_the_same_to_the_bit_whether_tokens_are_counted_here_or_before() -> None:

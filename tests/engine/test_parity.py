@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
 from aiayn.engine.checkpoints import load_checkpoint
 from aiayn.engine.decode import Translator
-from aiayn.engine.transformer import AiaynTransformer, AiaynTransformerConfig
+from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
+from aiayn.engine.transformer import Transformer, TransformerConfig
 from aiayn.records import BinarizedCorpus, TrainRecord
 from tests.engine.models import (
     NUM_SYMBOLS,
     PAD,
+    SMALL,
     logits_of,
     make_batch,
     make_dictionary,
@@ -252,3 +254,16 @@ def test_two_dictionaries_tie_the_targets_matrices_only() -> None:
     matrices = {id(one) for one in (untied.encoder.embed_tokens.weight, untied.decoder.embed_tokens.weight,
                                     untied.decoder.output_projection.weight)}  # fmt: skip
     assert len(matrices) == 3
+
+
+def test_the_plain_model_is_fairseqs_with_the_same_names_and_values() -> None:
+    registered, batch = make_model(), make_batch()
+    torch.manual_seed(1)
+    plain = Transformer.build(
+        TransformerConfig(**SMALL), num_source_symbols=NUM_SYMBOLS, num_target_symbols=NUM_SYMBOLS
+    ).eval()
+    parameters = registered.state_dict()
+    assert list(plain.state_dict()) == list(parameters)
+    assert all(torch.equal(value, parameters[name]) for name, value in plain.state_dict().items())
+    expected, _ = registered(**batch)
+    assert torch.equal(plain(batch["src_tokens"], batch["prev_output_tokens"]), expected)

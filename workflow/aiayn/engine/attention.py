@@ -15,14 +15,14 @@ from aiayn.engine.packing import Packing, attend_packed
 Score = Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
 
-def visible_pairs(
-    visible_B11K: Tensor | None, *, is_causal: bool, num_queries: int, device: torch.device
+def attention_mask(
+    attention_mask_B11K: Tensor | None, *, is_causal: bool, num_queries: int, device: torch.device
 ) -> Tensor | None:
     """Return which query may see which key, (B or 1, 1, Q or 1, K), True where it may; None if each may see all.
 
-    `visible_B11K` is False at padding. With `is_causal`, query i sees the keys up to i (section 3.2.3).
+    `attention_mask_B11K` is False at padding. With `is_causal`, query i sees the keys up to i (section 3.2.3).
     """
-    visible = visible_B11K
+    visible = attention_mask_B11K
     if is_causal:
         past_QK = torch.ones(num_queries, num_queries, dtype=torch.bool, device=device).tril()
         visible = past_QK[None, None] if visible is None else visible & past_QK
@@ -57,8 +57,8 @@ class MultiHeadAttention(nn.Module):
         query_BQM: Tensor,
         memory_BKM: Tensor,
         *,
-        hidden_BK: Tensor | None = None,
-        visible_B11K: Tensor | None = None,
+        padding_mask_BK: Tensor | None = None,
+        attention_mask_B11K: Tensor | None = None,
         is_causal: bool = False,
         cache: dict[str, Tensor] | None = None,
         needs_weights: bool = False,
@@ -66,27 +66,27 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return what the queries read from the memory, (B, Q, M), and on request the weights (B, H, Q, K).
 
-        `visible_B11K` is the mask that `hidden_BK` comes to, for callers that make it once a batch. With `packings`, of
-        queries and keys, both are (1, N, M) without padding, and there are no weights to be had.
+        `attention_mask_B11K` is the mask that `padding_mask_BK` comes to, for callers that make it once a batch. With
+        `packings`, of queries and keys, both are (1, N, M) without padding, and there are no weights to be had.
 
         With a `cache`, keys and values of earlier steps stand there: those of a memory that is itself the query (self-
         attention) grow by this step's, those of another (the encoder's output) are computed once.
         """
         if packings is not None:
             return self._attend_packed(query_BQM, memory_BKM, packings, is_causal=is_causal), None
-        if hidden_BK is not None:
-            visible_B11K = ~hidden_BK[:, None, None, :]
+        if padding_mask_BK is not None:
+            attention_mask_B11K = ~padding_mask_BK[:, None, None, :]
         q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
         k_BHKD, v_BHKE = self._keys_and_values(memory_BKM, cache, is_growing=query_BQM is memory_BKM)
         is_causal = is_causal and cache is None
         weights_BHQK = None
         if needs_weights or self.score == "additive":
-            visible = visible_pairs(
-                visible_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
+            visible = attention_mask(
+                attention_mask_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
             )
             read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, visible)
         else:
-            read_BHQE = self._attend_fused(q_BHQD, k_BHKD, v_BHKE, visible_B11K, is_causal=is_causal)
+            read_BHQE = self._attend_fused(q_BHQD, k_BHKD, v_BHKE, attention_mask_B11K, is_causal=is_causal)
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
 
     def _split(self, packed_BKP: Tensor, width: int) -> Tensor:
@@ -108,14 +108,14 @@ class MultiHeadAttention(nn.Module):
         return k_BHKD, v_BHKE
 
     def _attend_fused(
-        self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, visible_B11K: Tensor | None, *, is_causal: bool
+        self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, attention_mask_B11K: Tensor | None, *, is_causal: bool
     ) -> Tensor:
         """Attend by torch's fused kernels, which never hold all weights at once."""
-        is_causal_alone = is_causal and visible_B11K is None  # said so, not masked, it has faster kernels
+        is_causal_alone = is_causal and attention_mask_B11K is None  # said so, not masked, it has faster kernels
         visible = None
         if not is_causal_alone:
-            visible = visible_pairs(
-                visible_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
+            visible = attention_mask(
+                attention_mask_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
             )
         return functional.scaled_dot_product_attention(
             q_BHQD / self.temperature if self.score == "temperature" else q_BHQD,

@@ -8,14 +8,15 @@ Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, 
 H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from aiayn.engine.attention import MultiHeadAttention
-from aiayn.engine.transformer import AiaynTransformer
+from aiayn.engine.layers import DecoderLayer
+from aiayn.engine.transformer import Transformer
 
 FIRST_CAPACITY = 32  # steps that the caches have room for at first; it doubles when a sentence needs more
 COLUMN_MULTIPLE = 64  # of floats in a row of logits: a product of matrices is half as fast into rows of odd lengths
@@ -45,7 +46,7 @@ class DecoderSteps(Protocol):
 
 def steps_of(model: Any) -> DecoderSteps:
     """Return the steps of a model of any architecture, on the device where it is."""
-    return TransformerSteps(model) if isinstance(model, AiaynTransformer) else FairseqSteps(model)
+    return TransformerSteps(model) if isinstance(model, Transformer) else FairseqSteps(model)
 
 
 class FairseqSteps:
@@ -128,9 +129,10 @@ class TransformerSteps:
     """
 
     @torch.inference_mode()
-    def __init__(self, model: AiaynTransformer) -> None:
+    def __init__(self, model: Transformer) -> None:
         self.encoder, decoder = model.encoder, model.decoder
-        self.num_symbols, self.max_tokens = len(decoder.dictionary), decoder.max_positions()
+        layers = cast(list[DecoderLayer], decoder.layers)
+        self.num_symbols, self.max_tokens = decoder.output_projection.out_features, decoder.max_positions()
         self.embedding_VM, self.embed_scale = decoder.embed_tokens.weight, decoder.embed_scale
         self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.layers = [
@@ -141,10 +143,10 @@ class TransformerSteps:
                 layer.fc2,
                 (layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm),
             )
-            for layer in decoder.layers
+            for layer in layers
         ]
-        self.is_pre_norm, self.last_norm = decoder.layers[0].is_pre_norm, decoder.layer_norm
-        attention = decoder.layers[0].self_attn
+        self.is_pre_norm, self.last_norm = layers[0].is_pre_norm, decoder.layer_norm
+        attention = layers[0].self_attn
         self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
         num_filling = -self.num_symbols % COLUMN_MULTIPLE
         self.output_VM = functional.pad(decoder.output_projection.weight, (0, 0, 0, num_filling))
@@ -153,9 +155,9 @@ class TransformerSteps:
     def start(self, source_BS: Tensor) -> None:
         """Encode a batch, and compute keys and values of its tokens for each layer."""
         memory = self.encoder(source_BS)
-        memory_BSM, hidden_BS = memory["memory_BSM"], memory["hidden_BS"]
+        memory_BSM, padding_mask_BS = memory["memory_BSM"], memory["padding_mask_BS"]
         self.num_sentences = len(source_BS)
-        self.hidden_B11S = hidden_BS[:, None, None] if bool(hidden_BS.any()) else None
+        self.padding_mask_B11S = padding_mask_BS[:, None, None] if bool(padding_mask_BS.any()) else None
         self.source_keys, self.source_values = [], []
         for layer in self.layers:
             weights = layer.source_attention
@@ -221,8 +223,8 @@ class TransformerSteps:
             score_BHKS = q_BHKD @ k_BHDS
         else:
             score_BHKS = _scores(q_BHKD[:, :, :, None], k_BHDS.mT[:, :, None], weights.additive_HD[:, None, None])
-        if self.hidden_B11S is not None:
-            score_BHKS = score_BHKS.masked_fill_(self.hidden_B11S, -torch.inf)
+        if self.padding_mask_B11S is not None:
+            score_BHKS = score_BHKS.masked_fill_(self.padding_mask_B11S, -torch.inf)
         read_BHKE = score_BHKS.softmax(dim=-1) @ self.source_values[index]
         return functional.linear(
             read_BHKE.transpose(1, 2).reshape(self.num_rows, -1), weights.out_weight, weights.out_bias
@@ -234,8 +236,8 @@ class TransformerSteps:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
             self.source_values = [v_BHSE.index_select(0, sentence_B) for v_BHSE in self.source_values]
-            if self.hidden_B11S is not None:
-                self.hidden_B11S = self.hidden_B11S.index_select(0, sentence_B)
+            if self.padding_mask_B11S is not None:
+                self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
         self.num_rows = len(row_N)
         # The next step needs one more place; the buffer with fewer rows than now is the one of the first step.
         capacity = self.caches[0].shape[1] * (2 if self.num_steps == self.caches[0].shape[1] else 1)

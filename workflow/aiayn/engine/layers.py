@@ -54,14 +54,14 @@ class _Layer(nn.Module):
         self.p_drop_ffn = shape.p_drop_ffn
 
     def _join(
-        self, x_BTM: Tensor, hidden_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
+        self, x_BTM: Tensor, padding_mask_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
     ) -> Tensor:
         """Return LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1, 5.4), or x + Dropout(Sublayer(LayerNorm(x)))."""
         joined_BTM: Tensor
         if self.is_pre_norm:
-            joined_BTM = x_BTM + self.dropout(sublayer(norm(x_BTM, hidden_BT)))
+            joined_BTM = x_BTM + self.dropout(sublayer(norm(x_BTM, padding_mask_BT)))
         else:
-            joined_BTM = norm(x_BTM + self.dropout(sublayer(x_BTM)), hidden_BT)
+            joined_BTM = norm(x_BTM + self.dropout(sublayer(x_BTM)), padding_mask_BT)
         return joined_BTM
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
@@ -85,29 +85,29 @@ class EncoderLayer(_Layer):
     def forward(
         self,
         x_BSM: Tensor,
-        hidden_BS: Tensor | None,
-        visible_B11S: Tensor | None,
+        padding_mask_BS: Tensor | None,
+        attention_mask_B11S: Tensor | None,
         *,
         needs_weights: bool,
         packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S).
 
-        With a `packing` it is (1, S, M), of all sentences without padding, and nothing is hidden.
+        With a `packing` it is (1, S, M), of all sentences without padding, and there are no masks.
         """
         weights: list[Tensor | None] = []
 
         def attend(y_BSM: Tensor) -> Tensor:
             read_BSM: Tensor
             read_BSM, weights_BHSS = self.self_attn(
-                y_BSM, y_BSM, visible_B11K=visible_B11S, needs_weights=needs_weights,
+                y_BSM, y_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights,
                 packings=None if packing is None else (packing, packing),
             )  # fmt: skip
             weights.append(weights_BHSS)
             return read_BSM
 
-        x_BSM = self._join(x_BSM, hidden_BS, self.self_attn_layer_norm, attend)
-        return self._join(x_BSM, hidden_BS, self.final_layer_norm, self._feed_forward), weights[0]
+        x_BSM = self._join(x_BSM, padding_mask_BS, self.self_attn_layer_norm, attend)
+        return self._join(x_BSM, padding_mask_BS, self.final_layer_norm, self._feed_forward), weights[0]
 
 
 class DecoderLayer(_Layer):
@@ -121,9 +121,9 @@ class DecoderLayer(_Layer):
     def forward(
         self,
         x_BTM: Tensor,
-        hidden_BT: Tensor | None,
+        padding_mask_BT: Tensor | None,
         memory_BSM: Tensor,
-        visible_B11S: Tensor | None,
+        attention_mask_B11S: Tensor | None,
         *,
         caches: Caches | None,
         needs_weights: bool,
@@ -132,7 +132,7 @@ class DecoderLayer(_Layer):
         """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H, T, S).
 
         Padding stands at the end of a target, where the mask of later tokens hides it from all that count. With
-        `packings`, of target and source, both are without padding, (1, T, M) and (1, S, M), and nothing is hidden.
+        `packings`, of target and source, both are without padding, (1, T, M) and (1, S, M), and there are no masks.
         """
         weights: list[Tensor | None] = []
         self_cache, encoder_cache = caches or (None, None)
@@ -149,12 +149,12 @@ class DecoderLayer(_Layer):
         def attend_to_source(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(
-                y_BTM, memory_BSM, visible_B11K=visible_B11S, cache=encoder_cache, needs_weights=needs_weights,
-                packings=packings,
+                y_BTM, memory_BSM, attention_mask_B11K=attention_mask_B11S, cache=encoder_cache,
+                needs_weights=needs_weights, packings=packings,
             )  # fmt: skip
             weights.append(weights_BHTS)
             return read_BTM
 
-        x_BTM = self._join(x_BTM, hidden_BT, self.self_attn_layer_norm, attend_to_target)
-        x_BTM = self._join(x_BTM, hidden_BT, self.encoder_attn_layer_norm, attend_to_source)
-        return self._join(x_BTM, hidden_BT, self.final_layer_norm, self._feed_forward), weights
+        x_BTM = self._join(x_BTM, padding_mask_BT, self.self_attn_layer_norm, attend_to_target)
+        x_BTM = self._join(x_BTM, padding_mask_BT, self.encoder_attn_layer_norm, attend_to_source)
+        return self._join(x_BTM, padding_mask_BT, self.final_layer_norm, self._feed_forward), weights

@@ -128,12 +128,12 @@ def _tokens(seed: int, name: str, num_tokens: int, d_model: int) -> Tensor:
 def _measure_rows(seed: int) -> Iterator[Measurement]:
     """Yield how far the rows of the weights are from distributions, under causal and padding masks; and symmetry."""
     attention, x_1TM = _attention(seed, D_MODEL, NUM_HEADS), _tokens(seed, "attention_rows", NUM_TOKENS, D_MODEL)
-    hidden_1T = torch.arange(NUM_TOKENS)[None] >= NUM_TOKENS - 4
-    _, weights_1HTT = attention(x_1TM, x_1TM, hidden_BK=hidden_1T, is_causal=True, needs_weights=True)
+    padding_mask_1T = torch.arange(NUM_TOKENS)[None] >= NUM_TOKENS - 4
+    _, weights_1HTT = attention(x_1TM, x_1TM, padding_mask_BK=padding_mask_1T, is_causal=True, needs_weights=True)
     conditions = f"n:{NUM_TOKENS}|h:{NUM_HEADS}|mask:causal+padding|seed:{seed}"
     yield exact("attention_row_sum_error", float((weights_1HTT.sum(-1) - 1).abs().max()), conditions)
     yield exact("attention_smallest_weight", float(weights_1HTT.min()), conditions)
-    hidden = float((weights_1HTT.triu(1) + weights_1HTT * hidden_1T[:, None, None]).max())
+    hidden = float((weights_1HTT.triu(1) + weights_1HTT * padding_mask_1T[:, None, None]).max())
     yield exact("attention_largest_hidden_weight", hidden, conditions)
     _, unmasked_1HTT = attention(x_1TM, x_1TM, needs_weights=True)
     asymmetry = float((unmasked_1HTT - unmasked_1HTT.mT).abs().max())

@@ -1,6 +1,6 @@
 """What normalises a sub-layer's output (section 3.1): layer normalisation, and what others have taken for it.
 
-Each is called with x_BTM and with the padding hidden_BT (True there), of which only batch normalisation takes notice.
+Each is called with x_BTM and padding_mask_BT, True at padding; only batch normalisation uses the mask.
 """
 
 import torch
@@ -13,8 +13,8 @@ RUNNING_FRACTION = 0.1  # of the newest batch in the running mean and variance; 
 class LayerNorm(nn.LayerNorm):
     """Layer normalisation (Ba et al. 2016): over the M features of a token, epsilon beside the variance."""
 
-    def forward(self, x_BTM: Tensor, hidden_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised; `hidden_BT` changes nothing."""
+    def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
+        """Return x normalised; `padding_mask_BT` changes nothing."""
         return super().forward(x_BTM)
 
 
@@ -26,8 +26,8 @@ class StdLayerNorm(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
         self.eps = eps
 
-    def forward(self, x_BTM: Tensor, hidden_BT: Tensor | None = None) -> Tensor:
-        """Return x normalised; `hidden_BT` changes nothing."""
+    def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
+        """Return x normalised; `padding_mask_BT` changes nothing."""
         std_BT1, mean_BT1 = torch.std_mean(x_BTM, dim=-1, keepdim=True)
         return self.weight * (x_BTM - mean_BT1) / (std_BT1 + self.eps) + self.bias
 
@@ -49,11 +49,11 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(d_model))
         self.eps = eps
 
-    def forward(self, x_BTM: Tensor, hidden_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
         """Return x normalised, and zeros at padding."""
         if not x_BTM.is_cpu:
-            return self._normalise_on_device(x_BTM, hidden_BT)
-        visible_BT = torch.ones_like(x_BTM[..., 0], dtype=torch.bool) if hidden_BT is None else ~hidden_BT
+            return self._normalise_on_device(x_BTM, padding_mask_BT)
+        visible_BT = torch.ones_like(x_BTM[..., 0], dtype=torch.bool) if padding_mask_BT is None else ~padding_mask_BT
         normalised_NM = functional.batch_norm(
             x_BTM[visible_BT], self.running_mean, self.running_var, self.weight, self.bias, self.training,
             RUNNING_FRACTION, self.eps,
@@ -62,11 +62,11 @@ class BatchNorm(nn.Module):
             visible_BT[..., None], normalised_NM
         )
 
-    def _normalise_on_device(self, x_BTM: Tensor, hidden_BT: Tensor | None) -> Tensor:
+    def _normalise_on_device(self, x_BTM: Tensor, padding_mask_BT: Tensor | None) -> Tensor:
         """Return the same by sums under a mask: to pick the tokens out, the host would have to know their number."""
         x_BTM, counts_BT1 = x_BTM.float(), torch.ones_like(x_BTM[..., :1], dtype=torch.float32)
-        if hidden_BT is not None:
-            counts_BT1 = counts_BT1.masked_fill(hidden_BT[..., None], 0.0)
+        if padding_mask_BT is not None:
+            counts_BT1 = counts_BT1.masked_fill(padding_mask_BT[..., None], 0.0)
         mean_M, variance_M = self.running_mean, self.running_var
         if self.training:
             num_tokens = counts_BT1.sum()

@@ -15,11 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aiayn.training_spec import TrainingSpec
-
 FIRST_CAPABILITY = (8, 0)  # of GPUs that FlashAttention runs on
 WIDEST_HEAD, WIDTH_MULTIPLE = 256, 8
-PACKED, PADDED = "packed: FlashAttention by varlen_attn", "padded: scaled_dot_product_attention"
 
 
 class Packing(NamedTuple):
@@ -34,14 +31,14 @@ class Packing(NamedTuple):
         return x_BT.flatten().index_select(0, self.place_N)[None]
 
 
-def packing_of(hidden_BT: Tensor, num_tokens: int) -> Packing:
-    """Return the packing of a batch with `num_tokens` beside its padding, where `hidden_BT` is True.
+def packing_of(padding_mask_BT: Tensor, num_tokens: int) -> Packing:
+    """Return the packing of a batch with `num_tokens` beside its padding, where `padding_mask_BT` is True.
 
     `num_tokens` is asked for because counting them would have the host wait for the GPU.
     """
-    place_N = hidden_BT.flatten().byte().argsort(stable=True)[:num_tokens]  # in their order, before all padding
-    length_B = (~hidden_BT).sum(dim=1, dtype=torch.int32)
-    return Packing(place_N, functional.pad(length_B.cumsum(0, dtype=torch.int32), (1, 0)), hidden_BT.shape[1])
+    place_N = padding_mask_BT.flatten().byte().argsort(stable=True)[:num_tokens]  # in their order, before all padding
+    length_B = (~padding_mask_BT).sum(dim=1, dtype=torch.int32)
+    return Packing(place_N, functional.pad(length_B.cumsum(0, dtype=torch.int32), (1, 0)), padding_mask_BT.shape[1])
 
 
 def can_pack(model: Any, x: Tensor) -> bool:
@@ -66,18 +63,6 @@ def varlen_attention() -> Callable[..., Any]:
     from torch.nn.attention.varlen import varlen_attn
 
     return varlen_attn
-
-
-def describe_kernels(training: TrainingSpec, device: str) -> str:
-    """Return, for a training's record, by what its attention was computed; '' on a CPU, whose rounding is the norm."""
-    if device == "cpu" or training.architecture != "transformer":
-        return ""
-    is_packed = (
-        training.precision == "bf16"
-        and torch.cuda.get_device_capability() >= FIRST_CAPABILITY
-        and has_packed_form(training.attention, training.d_k, training.d_v, training.p_drop_attention)
-    )
-    return PACKED if is_packed else PADDED
 
 
 def attend_packed(

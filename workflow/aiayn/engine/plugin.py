@@ -1,8 +1,8 @@
 """All that we register with fairseq, and our patches of it: who imports this module has them."""
 
-from aiayn.engine import adam, compat, criterion, equation_3, task, transformer
+from aiayn.engine import adam, compat, criterion, equation_3, fairseq_model, task
 
-__all__ = ["adam", "compat", "criterion", "equation_3", "task", "transformer"]
+__all__ = ["adam", "compat", "criterion", "equation_3", "fairseq_model", "task"]
 
 compat.install()
 compat.install_batching()

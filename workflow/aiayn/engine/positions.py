@@ -27,9 +27,9 @@ def _angles(num_positions: int, frequencies_I: Tensor) -> Tensor:
     return torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies_I
 
 
-def count_positions(hidden_BT: Tensor) -> Tensor:
+def count_positions(padding_mask_BT: Tensor) -> Tensor:
     """Return each token's place among those of its sentence, from 0; padding, on whichever side, is not counted."""
-    return ((~hidden_BT).long().cumsum(dim=1) - 1).clamp(min=0)
+    return ((~padding_mask_BT).long().cumsum(dim=1) - 1).clamp(min=0)
 
 
 class Positions(nn.Module):

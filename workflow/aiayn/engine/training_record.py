@@ -14,7 +14,7 @@ from aiayn.engine.checkpoints import (
     tensors_sha256,
     update_of,
 )
-from aiayn.engine.packing import describe_kernels
+from aiayn.engine.packing import FIRST_CAPABILITY, has_packed_form
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.launch.job import TrainingRequest
@@ -22,6 +22,10 @@ from aiayn.machine import cpu_name
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
 from aiayn.runs import attempts
+from aiayn.training_spec import TrainingSpec
+
+PACKED_ATTENTION = "packed: FlashAttention by varlen_attn"
+PADDED_ATTENTION = "padded: scaled_dot_product_attention"
 
 
 def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
@@ -90,3 +94,15 @@ def make_record(
         energy=total_energy([summary.energy, energy]),
         kernels=describe_kernels(request.training, started.device),
     )
+
+
+def describe_kernels(training: TrainingSpec, device: str) -> str:
+    """Return, for a training's record, by what its attention was computed; '' on a CPU, whose rounding is the norm."""
+    if device == "cpu" or training.architecture != "transformer":
+        return ""
+    is_packed = (
+        training.precision == "bf16"
+        and torch.cuda.get_device_capability() >= FIRST_CAPABILITY
+        and has_packed_form(training.attention, training.d_k, training.d_v, training.p_drop_attention)
+    )
+    return PACKED_ATTENTION if is_packed else PADDED_ATTENTION
