@@ -36,7 +36,7 @@ rule all:
 rule data:
     """All data-bins of the scale, without training."""
     input:
-        [corpus_path("binarize", corpus) for corpus in used_corpora(SCALE)],
+        [corpus_path("binarize", corpus) for corpus in CORPORA],
 
 
 onstart:

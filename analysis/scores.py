@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pandas as pd
 
 from aiayn.errors import RecordError, ScoreError
@@ -68,14 +69,12 @@ def collect_scores(
     results_folder: Path,
     scale: str,
     *,
-    has_perplexity: Callable[[Evaluation], bool],
     so_far: bool,
     is_trusted: Callable[[Evaluation, ScoreRecords], bool] = lambda evaluation, scores: True,
 ) -> pd.DataFrame:
     """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
 
-    Every evaluation has scores; one that `has_perplexity` has that too. `so_far` leaves out what is missing or stale.
-    Scores that are not `is_trusted` are left out.
+    `so_far` leaves out what is missing or stale. Scores that are not `is_trusted` are left out.
 
     Raises:
         RecordError: if a record is missing or of another run (unless `so_far`), or torn.
@@ -90,7 +89,7 @@ def collect_scores(
         scores = _read_of_run(score_path, ScoreRecords, train, so_far=so_far)
         if scores is not None and is_trusted(evaluation, scores):
             lines += _score_lines(evaluation, scores, score_path)
-        if has_perplexity(evaluation):
+        if evaluation.has_perplexity:
             path = evaluation_record(results_folder, scale, "perplexity", evaluation)
             perplexity = _read_of_run(path, PerplexityRecord, train, so_far=so_far)
             if perplexity is not None:
@@ -113,19 +112,33 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
     return frame
 
 
-def values_by_seed(
-    frame: pd.DataFrame, *, corpus: str, system: str, average: str, testset: str, metric: str
-) -> dict[int, float]:
-    """Return one evaluation's values of a metric, by seed in rising order; empty if it was not measured."""
-    wanted = (
-        (frame["corpus"] == corpus)
-        & (frame["system"] == system)
-        & (frame["average"] == average)
-        & (frame["testset"] == testset)
-        & (frame["metric"] == metric)
-    )
-    found = frame[wanted]
-    return {int(seed): float(value) for seed, value in sorted(zip(found["seed"], found["value"], strict=True))}
+NumberKey = tuple[str, str, str, str, str]  # corpus, system, average, test set, metric
+
+
+class Number(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands over the seeds of one evaluation in one metric: values by seed in rising order, and signatures."""
+
+    value_by_seed: dict[int, float]
+    signatures: tuple[str, ...]
+
+
+def number_key(evaluation: Evaluation, metric: str) -> NumberKey:
+    """Return what a metric of an evaluation is found under, whichever its seed."""
+    return (evaluation.corpus, evaluation.system, evaluation.average, evaluation.testset, metric)
+
+
+def index_numbers(scores: pd.DataFrame) -> dict[NumberKey, Number]:
+    """Return every number of a frame with SCORE_COLUMNS over its seeds."""
+    numbers: dict[NumberKey, Number] = {}
+    for key, group in scores.groupby(["corpus", "system", "average", "testset", "metric"], sort=False):
+        value_by_seed = {
+            int(seed): float(value) for seed, value in sorted(zip(group["seed"], group["value"], strict=True))
+        }
+        corpus, system, average, testset, metric = map(str, key)
+        signatures = tuple(sorted(set(group["signature"])))
+        number = Number(value_by_seed=value_by_seed, signatures=signatures)
+        numbers[corpus, system, average, testset, metric] = number
+    return numbers
 
 
 def _read_of_run(

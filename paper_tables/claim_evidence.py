@@ -11,7 +11,9 @@ import msgspec
 from scipy import stats
 
 from aiayn.errors import TableError
+from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.paths import Evaluation
+from aiayn.printed import PublishedCell, printed_number, read_sentences, read_table
 from aiayn.spec import ListedSource
 from analysis.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
 from analysis.verdict import Outcome
@@ -27,11 +29,9 @@ from paper_tables.claims import (
     judge_number,
     parse_expectation,
 )
-from paper_tables.evaluations import COMPARED_AVERAGE, COMPARED_ROLE
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
 from paper_tables.layout import PLUS_MINUS
-from paper_tables.published import PublishedCell, printed_number, read_sentences, read_table
 
 LANGUAGE_PAIR = "en-de"  # on which systems are compared, as in Table 3
 NUM_DIGITS = 4

@@ -14,8 +14,8 @@ import msgspec
 
 from aiayn.errors import TableError
 from aiayn.paths import Evaluation
+from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from aiayn.records import Measurement
-from paper_tables.published import PUBLISHED_FOLDER, read_rows
 
 Verdict = Literal["settled", "contradicted", "not settled", "not testable here"]
 SETTLED: Verdict = "settled"

@@ -14,14 +14,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiayn.errors import TableError
+from aiayn.printed import PUBLISHED_FOLDER, find_printed, read_cells, read_rows, read_table
 from aiayn.spec import read_system
 from analysis.doctor.causes import PLACE_BY_CHECK
 from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
 from analysis.doctor.types import Answer, Diagnosis, Missing
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
-from paper_tables.csv_rows import read_rows
-from paper_tables.published import PUBLISHED_FOLDER, find_printed, read_cells, read_table
 from paper_tables.reference import WHOLE_SCORE, read_gaps
 
 PAPER_CORPORA = {"wmt14_en_de": "en-de", "wmt14_en_fr": "en-fr"}

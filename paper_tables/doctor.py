@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import CommandError, RecordError
+from aiayn.printed import evaluations_of, is_asked_for
 from aiayn.records import read_train_record
 from aiayn.spec import CorpusSpec, Overrides, overridden, read_corpus, read_system
 from analysis.doctor.before_training import (
@@ -29,7 +30,6 @@ from analysis.doctor.diagnose import diagnose
 from analysis.doctor.fairseq_commands import read_command_file, with_num_gpus
 from analysis.doctor.types import Claim, Diagnosis, Missing, Scorer
 from paper_tables.costs import PAPER_CORPORA, add_costs, by_cost, missing_bleu
-from paper_tables.published import evaluations_of, is_asked_for
 
 __all__ = [
     "Claim",

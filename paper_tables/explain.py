@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from aiayn.errors import UsageError
-from paper_tables.published import PUBLISHED_FOLDER, CellJoin, find_printed, largest_average, read_cells, read_table
+from aiayn.printed import PUBLISHED_FOLDER, CellJoin, find_printed, largest_average, read_cells, read_table
 from paper_tables.reference import (
     SCORE_METRICS,
     PublishedCause,

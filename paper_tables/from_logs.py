@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from aiayn.hardware import read_hardware
+from aiayn.printed import read_cells
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
 from analysis.findings import Finding
@@ -34,7 +35,6 @@ from paper_tables.judged import JudgedCell, judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.layout_log_list import lay_out_logs, told_of_file
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
-from paper_tables.published import read_cells
 from paper_tables.recorded import Recorded, RecordFault, gather_recorded
 from paper_tables.report import DrawnFigure, Origin, card, card_words, render_log_report
 from paper_tables.tables import (

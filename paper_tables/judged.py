@@ -1,19 +1,14 @@
 """Joins each printed BLEU to ours and judges it: verdicts.tsv, a line a printed number."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import pandas as pd
 
+from aiayn.experiment import chosen_replications
 from aiayn.paths import Evaluation
-from analysis.family import Corrected, Family, judge_family
-from analysis.scores import values_by_seed
-from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
-from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE, PAPER_TESTSET_BY_ROLE
-from paper_tables.evaluations import chosen_replications
-from paper_tables.findings import Findings
-from paper_tables.published import (
+from aiayn.printed import (
     CellJoin,
     PublishedReplication,
     find_printed,
@@ -23,6 +18,10 @@ from paper_tables.published import (
     read_table,
     run_of,
 )
+from analysis.family import Corrected, Family, judge_family
+from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
+from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE, PAPER_TESTSET_BY_ROLE
+from paper_tables.findings import Findings
 
 NOT_RUN = "This system is not run at scale {scale}"
 COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
@@ -66,7 +65,10 @@ VERDICT_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedCell:
-    """A printed BLEU, the evaluation of ours beside it (None: not run at this scale), and the verdict."""
+    """A printed BLEU, the evaluation of ours beside it (None: not run at this scale), and the verdict.
+
+    `corrected` is the verdict by Holm over all cells; None where the rule was not applied.
+    """
 
     table: str
     row: str
@@ -79,6 +81,7 @@ class JudgedCell:
     metric: str
     evaluation: Evaluation | None
     verdict: Verdict
+    corrected: Corrected | None = None
 
 
 def is_bleu(metric: str) -> bool:
@@ -86,10 +89,10 @@ def is_bleu(metric: str) -> bool:
     return metric.startswith("bleu_")
 
 
-def unlike_paper(findings: Findings, evaluation: Evaluation) -> str | None:
-    """Return in words why an evaluation is not of the paper's scale, corpus and test set; None if it is."""
+def is_unlike_paper(findings: Findings, evaluation: Evaluation) -> bool:
+    """Tell whether an evaluation is not of the paper's scale, corpus and test set."""
     printed = _paper_conditions(evaluation.language_pair, evaluation.role, metric="")
-    return find_unlikeness(_our_conditions(findings, evaluation, metric=""), printed)
+    return find_unlikeness(_our_conditions(findings, evaluation, metric=""), printed) is not None
 
 
 def judge_cells(findings: Findings) -> list[JudgedCell]:
@@ -97,7 +100,13 @@ def judge_cells(findings: Findings) -> list[JudgedCell]:
     cells_by_table = {number: read_table(number) for number in (2, 3)}
     joins = [join for join in read_cells() if is_bleu(join.metric)]
     judged = [_judge_join(findings, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
-    return judged + [_judge_replication(findings, replication) for replication in read_replications()]
+    return corrected(judged + [_judge_replication(findings, replication) for replication in read_replications()])
+
+
+def corrected(cells: Sequence[JudgedCell]) -> list[JudgedCell]:
+    """Return all cells of a scale, each with its verdict by Holm over them."""
+    by_holm = family_of(cells).corrected
+    return [replace(cell, corrected=one) for cell, one in zip(cells, by_holm, strict=True)]
 
 
 def family_of(cells: Iterable[JudgedCell]) -> Family:
@@ -112,10 +121,7 @@ def verdict_frame(cells: Sequence[JudgedCell]) -> pd.DataFrame:
     """
     family = family_of(cells)
     chances = (family.num_judged, family.chance_wrongly_reproduced, family.chance_wrongly_not_reproduced)
-    lines = [
-        (*_verdict_line(cell), *_corrected_values(corrected), *chances)
-        for cell, corrected in zip(cells, family.corrected, strict=True)
-    ]
+    lines = [(*_verdict_line(cell), *_corrected_values(cell.corrected), *chances) for cell in cells]
     frame = pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
     return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
 
@@ -154,8 +160,7 @@ def _our_conditions(findings: Findings, evaluation: Evaluation, metric: str) -> 
 
 
 def _judge_join(findings: Findings, join: CellJoin, printed: str) -> JudgedCell:
-    corpus = findings.corpus_of(join.language_pair)
-    evaluation = findings.evaluation_of(corpus, join.system, join.average, join.role)
+    evaluation = findings.evaluation_for(join)
     printed_conditions = _paper_conditions(join.language_pair, join.role, join.metric)
     return JudgedCell(
         table=str(join.table),
@@ -163,7 +168,7 @@ def _judge_join(findings: Findings, join: CellJoin, printed: str) -> JudgedCell:
         column=join.column,
         edition=join.edition,
         printed=printed,
-        corpus=corpus,
+        corpus=findings.corpus_of(join.language_pair),
         system=join.system,
         average=join.average,
         metric=join.metric,
@@ -219,17 +224,11 @@ def pool_of(findings: Findings, judged: Sequence[Evaluation], metric: str) -> Po
     Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
     of the same training: a judged system stands by the judged one, any other by the first of its evaluations.
     """
-    average_by_system: dict[tuple[str, str], str] = {}
-    testset = judged[0].testset
+    evaluation_by_system: dict[tuple[str, str], Evaluation] = {}
     for evaluation in [*judged, *findings.evaluations]:
-        if evaluation.testset == testset:
-            average_by_system.setdefault((evaluation.corpus, evaluation.system), evaluation.average)
+        if evaluation.testset == judged[0].testset:
+            evaluation_by_system.setdefault((evaluation.corpus, evaluation.system), evaluation)
     values_by_system = {
-        f"{corpus} {system}": list(
-            values_by_seed(
-                findings.scores, corpus=corpus, system=system, average=average, testset=testset, metric=metric
-            ).values()
-        )
-        for (corpus, system), average in average_by_system.items()
+        f"{e.corpus} {e.system}": list(findings.values_of(e, metric).values()) for e in evaluation_by_system.values()
     }
     return pool_sd(values_by_system)

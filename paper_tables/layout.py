@@ -1,16 +1,20 @@
 """What a table is before it has a format: columns, rows and cells of text with marks. The only place that rounds.
 
-`render` turns a Table into md, tex, csv and html without knowing what is in it. A cell of ours carries a mark whenever
-its run was of another corpus, test set or scale than the paper's; `compact` leaves one of them in a row.
+`render` turns a Table into md, tex, csv and html without knowing what is in it. A table of like rows is declared as
+fields, each a column with what stands in it; one of unlike rows gives each row's cells by the names of their columns.
+A cell of ours says which evaluations it shows, from which `layout_ours.complete` makes notes and signatures; it carries
+a mark whenever these are of another corpus, test set or scale than the paper's; `compact` leaves one of them in a row.
 """
 
 import itertools
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Generic, Literal, NamedTuple, TypeVar
 
+from aiayn.paths import Evaluation
+from aiayn.printed import PublishedCell
 from analysis.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
 from paper_tables.conditions import PAPER_SCALE
 
@@ -26,6 +30,8 @@ SEEDS_WORDS = (
     f"mean over seeds with 95 % t-interval; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the values, in order of seed"
 )
 
+ROW_NAMES = ("model", "label")  # columns of Tables 2 and 3 whose cells name the row
+Item = TypeVar("Item")
 CellKind = Literal["label", "printed", "ours", "state", "blank", "formula"]
 
 
@@ -67,12 +73,16 @@ class CellProvenance:
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a cell; `num_columns` above 1 is a span, whose first column it stands in."""
+    """What stands in a cell; `num_columns` above 1 is a span, whose first column it stands in.
+
+    `shows` names the evaluations behind a cell of ours, each with its metric, also where they have no value yet.
+    """
 
     parts: tuple[Part, ...]
     kind: CellKind = "printed"
     num_columns: int = 1
     provenance: CellProvenance | None = None
+    shows: tuple[tuple[Evaluation, str], ...] = ()
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -142,9 +152,78 @@ class Table:
     summary: str = ""
 
 
+class Field(NamedTuple, Generic[Item]):
+    """A column, and what stands in it beside an item that a row is of."""
+
+    column: Column
+    cell: Callable[[Item], Cell]
+
+
+def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
+    """Return a field of words."""
+    return Field(Column(name, heading, side="label"), lambda item: label(text(item)))
+
+
+def printed_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
+    """Return a field of printed values."""
+    return Field(Column(name, heading), lambda item: text_cell(text(item)))
+
+
+def our_field(name: str, heading: str, cell: Callable[[Item], Cell], group: str = "") -> Field[Item]:
+    """Return a field of ours."""
+    return Field(Column(name, heading, group, "ours"), cell)
+
+
+def columns_of(fields: Iterable[Field[Item]]) -> tuple[Column, ...]:
+    """Return the columns of a table that is declared as fields."""
+    return tuple(field.column for field in fields)
+
+
+def rows_of(
+    fields: Sequence[Field[Item]],
+    items: Iterable[Item],
+    side: Literal["printed", "ours"] = "printed",
+    aside: Callable[[Item], Aside | None] = lambda item: None,
+) -> tuple[Row, ...]:
+    """Return a row an item, each of whose cells is what the field of its column makes of the item."""
+    return tuple(Row(tuple(field.cell(item) for field in fields), side, aside(item)) for item in items)
+
+
+def row_by_column(columns: Iterable[Column], cell_by_column: Mapping[str, Cell]) -> tuple[Cell, ...]:
+    """Return the cells of a row, each under the column of its name; a blank where there is none."""
+    cells: list[Cell] = []
+    names = [column.name for column in columns]
+    while names:
+        cells.append(cell_by_column.get(names[0], blank_cell()))
+        names = names[cells[-1].num_columns :]
+    return tuple(cells)
+
+
+def printed_by_column(
+    printed: Iterable[PublishedCell], row: str, mark_by_edition: Mapping[str, str] | None = None
+) -> dict[str, Cell]:
+    """Return the cells of a printed row by column; where the editions differ, both numbers, each with its mark."""
+    parts_by_column: dict[str, list[Part]] = {}
+    num_columns: dict[str, int] = {}
+    for cell in printed:
+        if cell.row == row:
+            mark = (mark_by_edition or {}).get(cell.edition)
+            parts_by_column.setdefault(cell.column, []).append(Part(cell.value, (mark,) if mark else ()))
+            num_columns[cell.column] = len(cell.covered_columns)
+    return {
+        name: Cell(tuple(parts), "label" if name in ROW_NAMES else "printed", num_columns[name])
+        for name, parts in parts_by_column.items()
+    }
+
+
 def text_cell(text: str, kind: CellKind = "printed", *marks: str, num_columns: int = 1) -> Cell:
     """Return a cell of one text."""
     return Cell((Part(text, marks),), kind, num_columns)
+
+
+def label(text: str, *marks: str) -> Cell:
+    """Return a cell of words."""
+    return text_cell(text, "label", *marks)
 
 
 def blank_cell() -> Cell:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from paper_tables.claim_evidence import RECORD_METRICS, judge_claim
+from paper_tables.claim_evidence import judge_claim
 from paper_tables.claims import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
-from paper_tables.layout import Cell, Column, Note, Row, Table, text_cell
-from paper_tables.layout_ours import mark_note, mark_of, signatures_of
+from paper_tables.layout import Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
+from paper_tables.layout_ours import complete, mark_of
 
 NOTES = (
     "A test settles a claim by its presence: its outcome is not read here. It stands in this checkout, and continuous "
@@ -25,55 +26,35 @@ NOTES = (
 
 def lay_out_claims(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
     """Return one row a claim or part of one, sorted by verdict; the counts stand in the caption."""
-    claims = read_claims()
-    pairs = [(claim, judge_claim(claim, findings, judged)) for claim in claims]
+    pairs = [(claim, judge_claim(claim, findings, judged)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
-    judgements = [judgement for _, judgement in pairs]
-    counts = Counter(judgement.verdict for judgement in judgements)
+    counts = Counter(judgement.verdict for _, judgement in pairs)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    evaluations = [evaluation for judgement in judgements for evaluation in judgement.evaluations]
-    return Table(
+    measured = [judgement.measurement for _, judgement in pairs if judgement.measurement is not None]
+    fields: tuple[Field[tuple[PublishedClaim, Judgement]], ...] = (
+        label_field("id", "", lambda pair: pair[0].name),
+        label_field("statement", "claim", lambda pair: pair[0].statement),
+        label_field("kind", "kind", lambda pair: pair[0].kind),
+        label_field("source", "source", lambda pair: pair[0].source),
+        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(findings, pair[1])),
+        label_field("by", "by what", lambda pair: pair[1].by),
+    )
+    table = Table(
         name="claims",
         title="Claims",
         caption="What notes, lectures, tutorials and the paper itself say, and what decides it. A source that says "
-        f"several things has several lines. Of {len(claims)} statements: {counted}.",
-        columns=(
-            Column("id", "", side="label"),
-            Column("statement", "claim", side="label"),
-            Column("kind", "kind", side="label"),
-            Column("source", "source", side="label"),
-            Column("verdict", "verdict", side="label"),
-            Column("by", "by what", side="label"),
-        ),
-        rows=tuple(Row(_cells(findings, claim, judgement)) for claim, judgement in pairs),
-        notes=(*mark_note(findings, evaluations), *(Note("", text) for text in NOTES)),
-        summary=f"{len(claims)} statements: {counted}",
-        signatures=tuple(sorted({*_measured(judgements), *_compared(findings, judgements)})),
+        f"several things has several lines. Of {len(pairs)} statements: {counted}.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, pairs),
+        notes=tuple(Note("", text) for text in NOTES),
+        summary=f"{len(pairs)} statements: {counted}",
+        signatures=tuple((one.name, "measured without a training", one.signature) for one in measured),
     )
+    return complete(findings, table, has_precisions=False, has_states=False)
 
 
-def _cells(findings: Findings, claim: PublishedClaim, judgement: Judgement) -> tuple[Cell, ...]:
-    marks = mark_of(findings, judgement.evaluations[0]) if judgement.evaluations else ()
-    return (
-        text_cell(claim.name, "label"),
-        text_cell(claim.statement, "label"),
-        text_cell(claim.kind, "label"),
-        text_cell(claim.source, "label"),
-        text_cell(judgement.verdict, "label", *marks),
-        text_cell(judgement.by, "label"),
-    )
-
-
-def _measured(judgements: Sequence[Judgement]) -> list[tuple[str, str, str]]:
-    measurements = (judgement.measurement for judgement in judgements)
-    return [(one.name, "measured without a training", one.signature) for one in measurements if one is not None]
-
-
-def _compared(findings: Findings, judgements: Sequence[Judgement]) -> tuple[tuple[str, str, str], ...]:
-    compared = [
-        (evaluation, judgement.metric)
-        for judgement in judgements
-        if judgement.metric not in RECORD_METRICS
-        for evaluation in judgement.evaluations
-    ]
-    return signatures_of(findings, compared)
+def _verdict_cell(findings: Findings, judgement: Judgement) -> Cell:
+    evaluations = judgement.evaluations
+    marks = mark_of(findings, evaluations[0]) if evaluations else ()
+    shows = tuple((evaluation, judgement.metric) for evaluation in evaluations)
+    return replace(label(judgement.verdict, *marks), shows=shows)

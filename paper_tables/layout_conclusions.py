@@ -3,18 +3,13 @@
 The rule stands in `analysis.conclusion`, and in the notes of the table; both were fixed before anything was run.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
 from aiayn.paths import Evaluation
-from analysis.conclusion import Call, Conclusion, draw_conclusion
-from analysis.verdict import ALPHA, MARGIN_BLEU
-from paper_tables.findings import Findings
-from paper_tables.judged import pool_of
-from paper_tables.layout import Aside, Cell, Column, Note, Row, Table, blank_cell, format_difference, text_cell
-from paper_tables.layout_ours import difference_provenance, mark_note, mark_of, precision_note, signatures_of
-from paper_tables.published import (
+from aiayn.printed import (
     CellJoin,
     PublishedCell,
     PublishedConclusion,
@@ -24,6 +19,26 @@ from paper_tables.published import (
     read_conclusions,
     read_table,
 )
+from analysis.conclusion import Call, Conclusion, draw_conclusion
+from analysis.verdict import ALPHA, MARGIN_BLEU
+from paper_tables.findings import Findings
+from paper_tables.judged import pool_of
+from paper_tables.layout import (
+    Aside,
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    format_difference,
+    label_field,
+    our_field,
+    printed_field,
+    rows_of,
+    text_cell,
+)
+from paper_tables.layout_ours import complete, difference_provenance, mark_of
 
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
 NOT_RUN = "One of the two systems is not run at this scale"
@@ -49,39 +64,52 @@ class Pair(NamedTuple):
     row: Evaluation | None
     reference: Evaluation | None
 
+    @property
+    def name(self) -> str:
+        """Whose difference it is: ours, or the printed row where that is not run."""
+        row = self.conclusion.row if self.row is None else self.row.system
+        reference = self.conclusion.reference if self.reference is None else self.reference.system
+        return f"{row} minus {reference}"
+
+    @property
+    def aside(self) -> Aside | None:
+        """Why nothing of ours can stand in its row; None if it can."""
+        if self.row is not None and self.reference is not None:
+            return None
+        return Aside(f"{self.conclusion.row} minus {self.conclusion.reference} ({self.metric})", NOT_RUN)
+
+
+_Found = tuple[Pair, Conclusion | None]
+
 
 def lay_out_conclusions(findings: Findings) -> Table:
     """Return one row a conclusion and metric, in the order of conclusions.csv."""
     pairs = pair_conclusions(findings)
-    found = [conclude(findings, pair) for pair in pairs]
-    rows = [_row(findings, pair, conclusion) for pair, conclusion in zip(pairs, found, strict=True)]
-    shown = [(e, pair.metric) for pair in pairs for e in (pair.row, pair.reference) if e is not None]
-    return Table(
+    found_by_pair = [(pair, conclude(findings, pair)) for pair in pairs]
+    fields: tuple[Field[_Found], ...] = (
+        label_field(
+            "sentence", "section: sentence", lambda of: f"{of[0].conclusion.section}: {of[0].conclusion.sentence}"
+        ),
+        label_field("statement", "of the rows", lambda of: of[0].conclusion.statement),
+        label_field("rows", "difference", lambda of: of[0].name),
+        label_field("metric", "metric", lambda of: of[0].metric),
+        printed_field("printed", "printed", lambda of: f"{of[0].printed_difference:+}"),
+        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of[0].conclusion.relation]),
+        our_field("ours", "ours", lambda of: _difference_cell(findings, *of)),
+        our_field("reach", "reach", lambda of: _reach_cell(of[1])),
+        our_field("call", "call", lambda of: _call_cell(of[1])),
+    )
+    table = Table(
         name="conclusions",
         title="What holds?",
         caption="What the paper's text concludes from its Tables 2 and 3, and whether our systems show it: the printed "
         "difference, ours, and the call by one rule. A call is of our corpus and sizes; at a smaller scale than the "
         "paper's a row keeps its ratio to base, not the sizes that the words name.",
-        columns=(
-            Column("sentence", "section: sentence", side="label"),
-            Column("statement", "of the rows", side="label"),
-            Column("rows", "difference", side="label"),
-            Column("metric", "metric", side="label"),
-            Column("printed", "printed"),
-            Column("expected", "concluded", side="label"),
-            Column("ours", "ours", side="ours"),
-            Column("reach", "reach", side="ours"),
-            Column("call", "call", side="ours"),
-        ),
-        rows=tuple(rows),
-        notes=(
-            *mark_note(findings, [evaluation for evaluation, _ in shown]),
-            *precision_note(findings, [evaluation for evaluation, _ in shown]),
-            *_sd_notes(pairs, found),
-            *(Note("", text) for text in RULE_NOTES),
-        ),
-        signatures=signatures_of(findings, shown),
+        columns=columns_of(fields),
+        rows=rows_of(fields, found_by_pair, aside=lambda of: of[0].aside),
+        notes=(*_sd_notes(found_by_pair), *(Note("", text) for text in RULE_NOTES)),
     )
+    return complete(findings, table, has_states=False)
 
 
 def pair_conclusions(findings: Findings) -> list[Pair]:
@@ -91,7 +119,7 @@ def pair_conclusions(findings: Findings) -> list[Pair]:
     for conclusion in read_conclusions():
         row, reference = (find_join(conclusion, name, joins) for name in (conclusion.row, conclusion.reference))
         difference = _printed(row, cells_by_table) - _printed(reference, cells_by_table)
-        evaluations = (_evaluation(findings, row), _evaluation(findings, reference))
+        evaluations = (findings.evaluation_for(row), findings.evaluation_for(reference))
         pairs.append(Pair(conclusion, row.metric, difference, *evaluations))
     return pairs
 
@@ -113,47 +141,30 @@ def _printed(join: CellJoin, cells_by_table: dict[int, list[PublishedCell]]) -> 
     return Decimal(find_printed(join, cells_by_table[join.table]).value)
 
 
-def _evaluation(findings: Findings, join: CellJoin) -> Evaluation | None:
-    return findings.evaluation_of(findings.corpus_of(join.language_pair), join.system, join.average, join.role)
+def _difference_cell(findings: Findings, pair: Pair, found: Conclusion | None) -> Cell:
+    marks = mark_of(findings, pair.row)
+    shows = tuple((evaluation, pair.metric) for evaluation in (pair.row, pair.reference) if evaluation is not None)
+    if found is None or pair.row is None or pair.reference is None:
+        return replace(text_cell("not measured" if len(shows) == 2 else "not run", "state", *marks), shows=shows)
+    text = f"{format_difference(found.difference)} (n={found.num_seeds} and {found.num_reference_seeds})"
+    provenance = difference_provenance(findings, pair.row, pair.reference, pair.metric)
+    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=shows)
 
 
-def _row(findings: Findings, pair: Pair, found: Conclusion | None) -> Row:
-    asked = pair.conclusion
-    marks = mark_of(findings, pair.row) if pair.row is not None else ()
-    cells = (
-        text_cell(f"{asked.section}: {asked.sentence}", "label"),
-        text_cell(asked.statement, "label"),
-        text_cell(f"{_name(pair.row, asked.row)} minus {_name(pair.reference, asked.reference)}", "label"),
-        text_cell(pair.metric, "label"),
-        text_cell(f"{pair.printed_difference:+}"),
-        text_cell(OUTCOME_WORDS[asked.relation], "label"),
-    )
-    if found is not None and pair.row is not None and pair.reference is not None:
-        ours, *others = _found_cells(found, marks)
-        provenance = difference_provenance(findings, pair.row, pair.reference, pair.metric)
-        return Row((*cells, replace(ours, provenance=provenance), *others))
-    is_run = pair.row is not None and pair.reference is not None
-    return Row(
-        (*cells, text_cell("not measured" if is_run else "not run", "state", *marks), blank_cell(), blank_cell()),
-        aside=None if is_run else Aside(f"{asked.row} minus {asked.reference} ({pair.metric})", NOT_RUN),
-    )
+def _reach_cell(found: Conclusion | None) -> Cell:
+    return blank_cell() if found is None or found.reach is None else text_cell(f"{found.reach:.2f}", "ours")
 
 
-def _name(evaluation: Evaluation | None, row: str) -> str:
-    return row if evaluation is None else evaluation.system
+def _call_cell(found: Conclusion | None) -> Cell:
+    if found is None:
+        return blank_cell()
+    return text_cell(found.call.value, "ours" if found.call in (Call.HOLDS, Call.REVERSED) else "state")
 
 
-def _found_cells(found: Conclusion, marks: tuple[str, ...]) -> tuple[Cell, ...]:
-    ours = f"{format_difference(found.difference)} (n={found.num_seeds} and {found.num_reference_seeds})"
-    reach = blank_cell() if found.reach is None else text_cell(f"{found.reach:.2f}", "ours")
-    is_called = found.call in (Call.HOLDS, Call.REVERSED)
-    return (text_cell(ours, "ours", *marks), reach, text_cell(found.call.value, "ours" if is_called else "state"))
-
-
-def _sd_notes(pairs: list[Pair], found: list[Conclusion | None]) -> list[Note]:
+def _sd_notes(found_by_pair: Iterable[_Found]) -> list[Note]:
     """Return the pooled sd of each metric and test set that something was called by."""
     texts: dict[str, None] = {}
-    for pair, conclusion in zip(pairs, found, strict=True):
+    for pair, conclusion in found_by_pair:
         pooled = None if conclusion is None else conclusion.pooled
         if pooled is not None and pair.row is not None:
             texts[

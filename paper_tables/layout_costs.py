@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from aiayn.paths import Evaluation
+from aiayn.printed import find_printed, read_cells, read_table
 from aiayn.records import TrainRecord, read_trained
 from analysis.seeds import summarise_seeds
 from paper_tables.findings import Findings
@@ -19,10 +19,10 @@ from paper_tables.layout import (
     blank_cell,
     format_significant,
     format_value,
+    label,
     text_cell,
 )
-from paper_tables.layout_ours import mark_note, mark_of, source_of
-from paper_tables.published import find_printed, read_cells, read_table
+from paper_tables.layout_ours import complete, mark_of, source_of
 from paper_tables.run_costs import (
     SECONDS_PER_HOUR,
     dollars_of,
@@ -67,17 +67,16 @@ MEASURES = (
 def lay_out_costs(findings: Findings) -> Table:
     """Return one row a system that has a finished training, values over its seeds; what is not known is a dash."""
     systems = list(dict.fromkeys((corpus, system) for corpus, system, _ in findings.state_by_key))
-    trained = [(key, trains) for key in systems if (trains := _trainings(findings, *key))]
+    trained = [(key, list(trains.values())) for key in systems if (trains := findings.trainings_of(*key))]
     notes_by_mark: dict[str, str] = {}
     rows = [_row(findings, corpus, system, trains, notes_by_mark) for (corpus, system), trains in trained]
-    evaluations = [e for (corpus, system), _ in trained if (e := _evaluation(findings, corpus, system)) is not None]
-    missing = [f"{system} on {corpus}" for corpus, system in systems if not _trainings(findings, corpus, system)]
-    notes = [*mark_note(findings, evaluations), *(Note(mark, text) for mark, text in sorted(notes_by_mark.items()))]
+    missing = [f"{system} on {corpus}" for corpus, system in systems if not findings.trainings_of(corpus, system)]
+    notes = [Note(mark, text) for mark, text in sorted(notes_by_mark.items())]
     if trained:
         notes += [Note("", FORMULA), Note("", MEASURES), *(Note("", text) for text in _prices(findings, trained))]
     if missing:
         notes.append(Note("", f"Not finished: {', '.join(missing)}."))
-    return Table(
+    table = Table(
         name="costs",
         title="Training cost",
         caption="What each training took, measured and by formula, beside the estimate that Table 2 makes. Over seeds: "
@@ -100,22 +99,16 @@ def lay_out_costs(findings: Findings) -> Table:
         notes=tuple(notes),
         signatures=(("model FLOPs", "all trainings", SIGNATURE),) if trained else (),
     )
-
-
-def _trainings(findings: Findings, corpus: str, system: str) -> list[TrainRecord]:
-    return [train for key, train in sorted(findings.train_by_key.items()) if key[:2] == (corpus, system)]
-
-
-def _evaluation(findings: Findings, corpus: str, system: str) -> Evaluation | None:
-    return next((e for e in findings.evaluations if (e.corpus, e.system) == (corpus, system)), None)
+    return complete(findings, table, has_precisions=False, has_states=False)
 
 
 def _row(
     findings: Findings, corpus: str, system: str, trains: Sequence[TrainRecord], notes_by_mark: dict[str, str]
 ) -> Row:
     """Return the row of a system, and put into `notes_by_mark` what its dashes stand for."""
-    evaluation = _evaluation(findings, corpus, system)
-    marks = mark_of(findings, evaluation) if evaluation else ()
+    evaluation = next((e for e in findings.evaluations if (e.corpus, e.system) == (corpus, system)), None)
+    marks = mark_of(findings, evaluation)
+    seeds = text_cell(f"{len(trains)} of {len(findings.seeds_of(corpus, system))}", "ours", *marks)
     no_rate = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains) else NO_GPU_MARK
 
     def cell(value_of: Callable[[TrainRecord], float | None], show: Callable[[float], str], why: str) -> Cell:
@@ -136,8 +129,8 @@ def _row(
     no_flops = NO_TEXT_MARK if all(model_flops_of(findings, train) is None for train in trains) else no_rate
     no_price = NO_PRICE_MARK if any(gpu_of(findings, train) for train in trains) else no_rate
     return Row((
-        text_cell(f"{corpus} {system}", "label"),
-        text_cell(f"{len(trains)} of {len(findings.seeds_of(corpus, system))}", "ours", *marks),
+        label(f"{corpus} {system}"),
+        replace(seeds, shows=((evaluation, ""),) if evaluation else ()),
         cell(lambda train: train.tokens, _count, NO_TEXT_MARK),
         cell(lambda train: source_tokens_of(findings, train), _count, NO_TEXT_MARK),
         cell(lambda train: model_flops_of(findings, train), flops, NO_TEXT_MARK),

@@ -4,11 +4,12 @@ Under each printed row stands a line for each configuration that was trained, na
 its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from aiayn.cost import training_flops
 from aiayn.hardware import HardwareSpec
+from aiayn.printed import COLUMNS_BY_TABLE, read_cells, read_table
 from analysis.logs.averages import AveragedLine
 from analysis.logs.judged import PERPLEXITY_METRIC, LoggedTraining
 from analysis.logs.symbols import Symbol
@@ -19,7 +20,6 @@ from paper_tables.layout import (
     NAME_BY_PAIR,
     Aside,
     Cell,
-    CellKind,
     CellProvenance,
     Column,
     Note,
@@ -30,11 +30,12 @@ from paper_tables.layout import (
     blank_cell,
     format_seeds,
     format_value,
+    printed_by_column,
+    row_by_column,
     text_cell,
 )
 from paper_tables.layout_table2 import group_of as table2_group
 from paper_tables.layout_table3 import group_of as table3_group
-from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
 
 # Table 3's column for a symbol of a log.
 SYMBOL_BY_COLUMN = {
@@ -53,24 +54,33 @@ DEFINITION_NOTES = (
 
 def lay_out_logged_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Table:
     """Return Table 2: printed rows, and under base and big the lines of logs with the BLEU on test and the cost."""
-    printed, joins = read_table(2), read_cells()
-    columns = _columns_of_table2()
-    rows = []
-    for name in dict.fromkeys(cell.row for cell in printed):
-        group = table2_group(name)
-        rows.append(replace(_printed_row([cell for cell in printed if cell.row == name], columns), group=group))
+    columns, joins = _columns_of_table2(), read_cells()
+
+    def logged(name: str) -> list[Row]:
         systems = {join.system for join in joins if (join.table, join.row) == (2, name)}
-        logged = [_table2_row(line, hardware) for line in lines if line.row.system in systems]
-        rows += [replace(row, group=group) for row in logged]
+        return [_table2_row(line, columns, hardware) for line in lines if line.row.system in systems]
+
     return Table(
         name="table2",
         title="Table 2, from logs",
         caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log stands with "
         "the name of its definition and is never subtracted from a printed one, which is of another.",
         columns=columns,
-        rows=tuple(rows),
+        rows=_rows(2, columns, table2_group, logged),
         notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES), *_cost_notes(lines, hardware)),
     )
+
+
+def _rows(
+    table: int, columns: Sequence[Column], group_of: Callable[[str], str], logged: Callable[[str], list[Row]]
+) -> tuple[Row, ...]:
+    """Return every printed row, and under it the lines of logs that are of it."""
+    printed = read_table(table)
+    rows = []
+    for name in dict.fromkeys(cell.row for cell in printed):
+        as_printed = Row(row_by_column(columns, printed_by_column(printed, name)))
+        rows += [replace(row, group=group_of(name)) for row in (as_printed, *logged(name))]
+    return tuple(rows)
 
 
 def _columns_of_table2() -> tuple[Column, ...]:
@@ -91,33 +101,18 @@ def _columns_of_table2() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _printed_row(printed: Sequence[PublishedCell], columns: Sequence[Column]) -> Row:
-    """Return a row as printed; where the editions differ, both numbers; spans stay one cell."""
-    cells: list[Cell] = []
-    names = [column.name for column in columns]
-    while names:
-        found = [cell for cell in printed if cell.column == names[0]]
-        num_columns = len(found[0].covered_columns) if found else 1
-        kind: CellKind = "label" if names[0] in ("model", "label") else "printed"
-        if found:
-            cells.append(Cell(tuple(Part(cell.value) for cell in found), kind, num_columns))
-        else:
-            cells.append(blank_cell())
-        names = names[num_columns:]
-    return Row(tuple(cells))
-
-
-def _table2_row(line: AveragedLine, hardware: HardwareSpec) -> Row:
-    cells = [_label_cell(line)]
-    for pair in NAME_BY_PAIR:
-        logged = _bleu_cells(line, "test") if pair == line.language_pair else [blank_cell()] * 2
-        cells += [blank_cell(), *logged]  # the printed one stands in the row above
-    cells += [blank_cell()] * len(NAME_BY_PAIR)
-    for pair in NAME_BY_PAIR:
-        cells.append(_cost_cell(line, hardware) if pair == line.language_pair else blank_cell())
-    is_empty = all(cell.kind != "ours" for cell in cells)
-    name = f"{cells[0].parts[0].text}, {line.language_pair}"
-    return Row(tuple(cells), "ours", aside=Aside(name, NOTHING_OF_TABLE_2) if is_empty else None)
+def _table2_row(line: AveragedLine, columns: Sequence[Column], hardware: HardwareSpec) -> Row:
+    pair = line.language_pair.replace("-", "_")
+    bleu, definition = _bleu_cells(line, "test")
+    ours = {
+        f"bleu_{pair}_logs": bleu,
+        f"bleu_{pair}_{DEFINITION}": definition,
+        f"flops_{pair}_logs": _cost_cell(line, hardware),
+    }
+    is_empty = all(cell.kind != "ours" for cell in ours.values())
+    name = _label_cell(line)
+    aside = Aside(f"{name.parts[0].text}, {line.language_pair}", NOTHING_OF_TABLE_2) if is_empty else None
+    return Row(row_by_column(columns, {"model": name, **ours}), "ours", aside)
 
 
 def _marks(line: AveragedLine) -> tuple[str, ...]:
@@ -194,18 +189,17 @@ def _scale_notes(lines: Sequence[AveragedLine]) -> list[Note]:
 
 def lay_out_logged_table3(lines: Sequence[AveragedLine]) -> Table:
     """Return Table 3: printed rows, and under each the lines of logs with every value really used."""
-    printed = read_table(3)
-    columns = []
+    columns: list[Column] = []
     for column in COLUMNS_BY_TABLE[3]:
         columns.append(Column(column.name, column.heading, side="label" if column.kind == "label" else "printed"))
         if column.name == "bleu_dev":
             columns.append(Column(DEFINITION, DEFINITION, side="ours"))
-    rows = []
-    for name in dict.fromkeys(cell.row for cell in printed):
-        group = table3_group(name)
-        rows.append(replace(_printed_row([cell for cell in printed if cell.row == name], columns), group=group))
-        logged = [_table3_row(line) for line in lines if (line.row.system, line.language_pair) == (name, "en-de")]
-        rows += [replace(row, group=group) for row in logged]
+
+    def logged(name: str) -> list[Row]:
+        return [
+            _table3_row(line, columns) for line in lines if (line.row.system, line.language_pair) == (name, "en-de")
+        ]
+
     return Table(
         name="table3",
         title="Table 3, from logs",
@@ -213,19 +207,24 @@ def lay_out_logged_table3(lines: Sequence[AveragedLine]) -> Table:
         "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's "
         "own vocabulary: it compares with other lines of the same data, not with the printed one.",
         columns=tuple(columns),
-        rows=tuple(rows),
+        rows=_rows(3, columns, table3_group, logged),
         notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES)),
     )
 
 
-def _table3_row(line: AveragedLine) -> Row:
+def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
     symbols, marks = line.trainings[0].symbols, _marks(line)
-    cells = [_label_cell(line)]
-    cells += [text_cell(_shown(symbols.get(name)), "ours", *marks) for name in SYMBOL_BY_COLUMN.values()]
-    for metric in ("steps", PERPLEXITY_METRIC):
-        cells.append(_metric_cell(line, metric))
-    cells += _bleu_cells(line, "dev")
-    return Row((*cells, _metric_cell(line, "num_parameters")), "ours")
+    bleu, definition = _bleu_cells(line, "dev")
+    cells = {
+        "label": _label_cell(line),
+        **{column: text_cell(_shown(symbols.get(name)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()},
+        "train_steps": _metric_cell(line, "steps"),
+        "ppl_dev": _metric_cell(line, PERPLEXITY_METRIC),
+        "bleu_dev": bleu,
+        DEFINITION: definition,
+        "params": _metric_cell(line, "num_parameters"),
+    }
+    return Row(row_by_column(columns, cells), "ours")
 
 
 def _shown(symbol: Symbol | None) -> str:

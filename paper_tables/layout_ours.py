@@ -1,7 +1,7 @@
 """Cells and notes of our own numbers: the value over seeds, the mark of its scale, or how its trainings stand."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from aiayn.paths import Evaluation
@@ -9,7 +9,7 @@ from aiayn.provenance import Provenance
 from aiayn.records import Hardware, TrainRecord
 from paper_tables.conditions import PAPER_PRECISION
 from paper_tables.findings import Findings
-from paper_tables.judged import unlike_paper
+from paper_tables.judged import is_unlike_paper
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
@@ -17,6 +17,7 @@ from paper_tables.layout import (
     CellProvenance,
     Note,
     Source,
+    Table,
     format_seeds,
     format_value,
     text_cell,
@@ -25,28 +26,61 @@ from paper_tables.layout import (
 COMMIT_DIGITS = 12
 
 
-def mark_of(findings: Findings, evaluation: Evaluation) -> tuple[str, ...]:
+def mark_of(findings: Findings, evaluation: Evaluation | None) -> tuple[str, ...]:
     """Return the mark of the scale if the evaluation is unlike the paper's, else nothing."""
-    return (MARK_BY_SCALE[findings.scale.scale],) if unlike_paper(findings, evaluation) else ()
+    is_marked = evaluation is not None and is_unlike_paper(findings, evaluation)
+    return (MARK_BY_SCALE[findings.scale.scale],) if is_marked else ()
 
 
-def mark_note(findings: Findings, evaluations: Sequence[Evaluation]) -> list[Note]:
+def complete(
+    findings: Findings,
+    table: Table,
+    *,
+    mark_text: str = "",
+    has_precisions: bool = True,
+    has_states: bool = True,
+    has_signatures: bool = True,
+) -> Table:
+    """Return a table with what follows from the evaluations that its cells show.
+
+    Before its own notes stand the legend of the scale's mark, or `mark_text`, and precisions that are not the paper's;
+    after them the trainings that are not finished. Its signatures are joined by those of the numbers.
+    """
+    shown = list(dict.fromkeys(one for row in table.rows for cell in row.cells for one in cell.shows))
+    evaluations = list(dict.fromkeys(evaluation for evaluation, _ in shown))
+    signatures = {
+        (metric, f"{evaluation.testset} ({evaluation.corpus})", signature)
+        for evaluation, metric in shown
+        for signature in findings.signatures_of(evaluation, metric)
+        if has_signatures
+    }
+    return replace(
+        table,
+        notes=(
+            *_mark_note(findings, evaluations, mark_text),
+            *(_precision_notes(findings, evaluations) if has_precisions else ()),
+            *table.notes,
+            *(state_notes(findings, evaluations) if has_states else ()),
+        ),
+        signatures=tuple(sorted({*table.signatures, *signatures})),
+    )
+
+
+def _mark_note(findings: Findings, evaluations: Sequence[Evaluation], text: str) -> list[Note]:
     """Return the legend of the scale's mark, if any of the evaluations carries it."""
     marked = [evaluation for evaluation in evaluations if mark_of(findings, evaluation)]
     if not marked:
         return []
     measured = "; ".join(sorted({f"corpus {e.corpus}, test set {e.testset}" for e in marked}))
     scale = findings.scale.scale
-    return [
-        Note(
-            MARK_BY_SCALE[scale],
-            f"Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction of its "
-            "number, so no difference is taken. Where this holds of all of ours in a row, the mark stands once.",
-        )
-    ]
+    text = text or (
+        f"Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction of its "
+        "number, so no difference is taken. Where this holds of all of ours in a row, the mark stands once."
+    )
+    return [Note(MARK_BY_SCALE[scale], text)]
 
 
-def precision_note(findings: Findings, evaluations: Iterable[Evaluation]) -> list[Note]:
+def _precision_notes(findings: Findings, evaluations: Iterable[Evaluation]) -> list[Note]:
     """Return a note for each precision that is not the paper's, with the systems that are trained in it."""
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(evaluation.system for evaluation in evaluations):
@@ -61,6 +95,17 @@ def precision_note(findings: Findings, evaluations: Iterable[Evaluation]) -> lis
         )
         for precision, systems in systems_by_precision.items()
     ]
+
+
+def state_notes(findings: Findings, evaluations: Iterable[Evaluation]) -> list[Note]:
+    """Return a note for each training of these systems that is not finished: which, how it stands, and why."""
+    systems = {(evaluation.corpus, evaluation.system) for evaluation in evaluations}
+    return [
+        Note("", f"{corpus} {system} seed {seed}: {state.status} at update {state.update:,} of {state.updates:,}; "
+                 f"{state.reason}.")
+        for (corpus, system, seed), state in findings.state_by_key.items()
+        if (corpus, system) in systems and state.status != "missing" and state.reason
+    ]  # fmt: skip
 
 
 def state_words(findings: Findings, evaluation: Evaluation, missing_seeds: Sequence[int]) -> dict[int, str]:
@@ -113,7 +158,7 @@ def provenance_of(
     if not sources:
         return None
     place = f"{metric} of {evaluation.system}, {evaluation.corpus}"
-    signatures = [signature for _, _, signature in signatures_of(findings, [(evaluation, metric)])]
+    signatures = findings.signatures_of(evaluation, metric)
     if signatures:
         place += f", {evaluation.testset}, {evaluation.average}"
     return CellProvenance(of=place, sources=tuple(sources), signature=" ".join(signatures))
@@ -143,44 +188,29 @@ def seeds_cell(
     marks = (*mark_of(findings, evaluation), *further_marks)
     counts = Counter(words.values())
     counted_words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+    shows = ((evaluation, metric),)
     if not value_by_seed:
-        return text_cell(counted_words if len(counts) > 1 else next(iter(counts), "missing"), "state", *marks)
+        text = counted_words if len(counts) > 1 else next(iter(counts), "missing")
+        return replace(text_cell(text, "state", *marks), shows=shows)
     text = format_seeds(list(value_by_seed.values()), metric, len(asked))
     if words:
         text = f"{text.removesuffix(')')}: {counted_words})"
     cell = text_cell(text, "ours", *marks)
-    return replace(cell, provenance=provenance_of(findings, evaluation, metric, value_by_seed))
+    return replace(cell, provenance=provenance_of(findings, evaluation, metric, value_by_seed), shows=shows)
 
 
 def metric_cell(findings: Findings, evaluation: Evaluation, metric: str) -> Cell:
     """Return our cell of a metric; a dash where the evaluations are scored, but not in this definition."""
     values = findings.values_of(evaluation, metric)
-    wanted = (evaluation.corpus, evaluation.system, evaluation.average, evaluation.testset)
-    keys = findings.scores[["corpus", "system", "average", "testset"]]
-    is_scored = any(tuple(row) == wanted for row in keys.itertuples(index=False))
-    if not values and is_scored and metric != "ppl_per_subword":
-        return text_cell(DASH, "state", *mark_of(findings, evaluation))
+    if not values and findings.is_scored(evaluation) and metric != "ppl_per_subword":
+        return replace(text_cell(DASH, "state", *mark_of(findings, evaluation)), shows=((evaluation, metric),))
     return seeds_cell(findings, evaluation, values, metric)
 
 
-def signatures_of(findings: Findings, measured: Iterable[tuple[Evaluation, str]]) -> tuple[tuple[str, str, str], ...]:
-    """Return the different (metric, test set, signature) of all numbers of these evaluations, each in a metric."""
-    wanted = {(e.corpus, e.system, e.average, e.testset, metric) for e, metric in measured}
-    found: dict[tuple[str, str, str], None] = {}
-    columns = ["corpus", "system", "average", "testset", "metric", "signature"]
-    for corpus, system, average, testset, metric, signature in findings.scores[columns].itertuples(index=False):
-        if (corpus, system, average, testset, metric) in wanted:
-            found[(str(metric), f"{testset} ({corpus})", str(signature))] = None
-    return tuple(sorted(found))
-
-
-def state_notes(findings: Findings, evaluations: Sequence[Evaluation]) -> list[Note]:
-    """Return a note for each training of these systems that is not finished: which, how it stands, and why."""
-    systems = dict.fromkeys((evaluation.corpus, evaluation.system) for evaluation in evaluations)
-    notes = []
-    for corpus, system, seed in findings.state_by_key:
-        state = findings.state_by_key[(corpus, system, seed)]
-        if (corpus, system) in systems and state.status != "missing" and state.reason:
-            text = f"{corpus} {system} seed {seed}: {state.status} at update {state.update:,} of {state.updates:,}"
-            notes.append(Note("", f"{text}; {state.reason}."))
-    return notes
+def training_cell(
+    findings: Findings, evaluation: Evaluation, value_of: Callable[[TrainRecord], float | None], metric: str
+) -> Cell:
+    """Return our cell of a number of the trainings themselves, those left out that have none."""
+    trains = findings.trainings_of(evaluation.corpus, evaluation.system)
+    values = {seed: float(value) for seed, train in trains.items() if (value := value_of(train)) is not None}
+    return seeds_cell(findings, evaluation, values, metric)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiayn.cost import LEARNED_POSITION_ROWS, num_parameters
+from aiayn.printed import printed_number, read_table
 from aiayn.spec import CONFIG_FOLDER, SystemSpec, read_system
 from paper_tables.conditions import PAPER_SCALE
-from paper_tables.layout import Cell, Column, Note, Row, Table, text_cell
-from paper_tables.published import printed_number, read_table
+from paper_tables.layout import Column, Field, Note, Table, columns_of, label_field, our_field, rows_of, text_cell
 
 VOCABULARY_SIZES = (37_000, 40_960)  # section 5.1's "about 37000"; tensor2tensor v1.0.4's wmt_ende_bpe32k
 TARGET_SPACE_ROWS = 32  # tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input; ours has none
@@ -27,6 +27,11 @@ class CountedRow:
     system: SystemSpec
     printed: str
     is_own: bool
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The mark of a count that Table 3 leaves blank."""
+        return () if self.is_own else (SAME_AS_BASE,)
 
     def count(self, vocabulary_size: int) -> int:
         """Return the number of parameters with one vocabulary for both languages."""
@@ -67,32 +72,31 @@ def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
 def lay_out_parameters(config_folder: Path = CONFIG_FOLDER) -> Table:
     """Return a line for each of the 20 rows of Table 3."""
     rows = counted_rows(config_folder)
+    fields: tuple[Field[CountedRow], ...] = (
+        label_field("row", "row", lambda row: row.system.description),
+        label_field("system", "system", lambda row: row.system.name),
+        Field(Column("printed", "printed"), lambda row: text_cell(row.printed, "printed", *row.marks)),
+        *(_counted_field(size) for size in VOCABULARY_SIZES),
+        Field(
+            Column("vocabulary_sizes", "V that rounds to the printed"),
+            lambda row: text_cell(_range(row.vocabulary_sizes), "printed", *row.marks),
+        ),
+    )
     return Table(
         name="parameters",
         title="Parameters",
         caption="Trained parameters of the 20 rows of Table 3, in millions: as printed, and ours at the paper's sizes "
         "with one vocabulary of V entries for source, target and output. Counted from the systems' files, without any "
         "run: the same at every scale. Which V rounds to the printed count is in the last column.",
-        columns=(
-            Column("row", "row", side="label"),
-            Column("system", "system", side="label"),
-            Column("printed", "printed"),
-            *(Column(f"ours_{size}", f"V = {size:,}", "ours", "ours") for size in VOCABULARY_SIZES),
-            Column("vocabulary_sizes", "V that rounds to the printed"),
-        ),
-        rows=tuple(Row(_cells(row)) for row in rows),
+        columns=columns_of(fields),
+        rows=rows_of(fields, rows),
         notes=_notes(rows),
     )
 
 
-def _cells(row: CountedRow) -> tuple[Cell, ...]:
-    marks = () if row.is_own else (SAME_AS_BASE,)
-    return (
-        text_cell(row.system.description, "label"),
-        text_cell(row.system.name, "label"),
-        text_cell(row.printed, "printed", *marks),
-        *(text_cell(in_millions(row.count(size)), "ours") for size in VOCABULARY_SIZES),
-        text_cell(_range(row.vocabulary_sizes), "printed", *marks),
+def _counted_field(size: int) -> Field[CountedRow]:
+    return our_field(
+        f"ours_{size}", f"V = {size:,}", lambda row: text_cell(in_millions(row.count(size)), "ours"), "ours"
     )
 
 

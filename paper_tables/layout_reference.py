@@ -1,11 +1,22 @@
 """Lays out what others got for base and big, each in its own definition, with ours beside it where it is the same."""
 
 from aiayn.paths import Evaluation
+from aiayn.printed import evaluations_of, read_cells
 from paper_tables.conditions import PAPER_TESTSET_BY_ROLE
 from paper_tables.findings import Findings
-from paper_tables.layout import Cell, Column, Note, Row, Table, blank_cell, text_cell
-from paper_tables.layout_ours import mark_note, metric_cell, signatures_of
-from paper_tables.published import evaluations_of, read_cells
+from paper_tables.layout import (
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    label_field,
+    our_field,
+    printed_field,
+    rows_of,
+)
+from paper_tables.layout_ours import complete, metric_cell
 from paper_tables.reference import ReferenceReplication, read_reference_replications
 
 OTHER_DEFINITION = "other"
@@ -17,38 +28,35 @@ def lay_out_reference(findings: Findings) -> Table:
     Ours stands beside one only on the same test set and in the same definition; values are never subtracted here.
     """
     replications = sorted(read_reference_replications(), key=_order)
-    evaluation_by_name = {
-        one.name: evaluation for one in replications if (evaluation := _evaluation(findings, one)) is not None
-    }
-    measured = [(evaluation_by_name[one.name], one.metric) for one in replications if one.name in evaluation_by_name]
-    notes = mark_note(findings, list(evaluation_by_name.values()))
-    if not evaluation_by_name:
-        scale = findings.scale.scale
-        notes.append(Note("", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them."))
-    return Table(
+    fields: tuple[Field[ReferenceReplication], ...] = (
+        label_field("who", "who", lambda one: one.who),
+        label_field("system", "system", lambda one: one.system),
+        label_field("language_pair", "languages", lambda one: one.language_pair),
+        label_field("testset", "test set", lambda one: one.testset),
+        label_field("metric", "definition", lambda one: one.metric),
+        printed_field("printed", "printed", lambda one: one.value),
+        our_field("ours", "ours", lambda one: _our_cell(findings, one)),
+        label_field("definition", "as printed", lambda one: one.definition),
+        label_field("conditions", "steps, batch, hardware", lambda one: one.conditions),
+        label_field("remarks", "remarks", lambda one: one.remarks),
+        label_field("source", "source", lambda one: one.source),
+    )
+    rows = rows_of(fields, replications)
+    is_alone = not any(cell.shows for row in rows for cell in row.cells)
+    scale = findings.scale.scale
+    note = Note("", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them.")
+    table = Table(
         name="reference_replications",
         title="Reference replications",
         caption="What others published for base and big on WMT14 (other training data are named), each in the "
         "definition in which it was printed; other: not known to equal one of ours. Only numbers of one test set and "
         "one definition can be compared.",
-        columns=(
-            Column("who", "who", side="label"),
-            Column("system", "system", side="label"),
-            Column("language_pair", "languages", side="label"),
-            Column("testset", "test set", side="label"),
-            Column("metric", "definition", side="label"),
-            Column("printed", "printed"),
-            Column("ours", "ours", side="ours"),
-            Column("definition", "as printed", side="label"),
-            Column("conditions", "steps, batch, hardware", side="label"),
-            Column("remarks", "remarks", side="label"),
-            Column("source", "source", side="label"),
-        ),
-        rows=tuple(Row(_cells(findings, one, evaluation_by_name.get(one.name))) for one in replications),
+        columns=columns_of(fields),
+        rows=rows,
         summary=f"{len(replications)} numbers that others published for base and big on WMT14",
-        notes=tuple(notes),
-        signatures=signatures_of(findings, measured),
+        notes=(note,) if is_alone else (),
     )
+    return complete(findings, table, has_precisions=False, has_states=False)
 
 
 def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
@@ -76,18 +84,6 @@ def _evaluation(findings: Findings, one: ReferenceReplication) -> Evaluation | N
     return evaluation if evaluation is not None and evaluation.testset == one.testset else None
 
 
-def _cells(findings: Findings, one: ReferenceReplication, evaluation: Evaluation | None) -> tuple[Cell, ...]:
-    ours = blank_cell() if evaluation is None else metric_cell(findings, evaluation, one.metric)
-    return (
-        text_cell(one.who, "label"),
-        text_cell(one.system, "label"),
-        text_cell(one.language_pair, "label"),
-        text_cell(one.testset, "label"),
-        text_cell(one.metric, "label"),
-        text_cell(one.value),
-        ours,
-        text_cell(one.definition, "label"),
-        text_cell(one.conditions, "label"),
-        text_cell(one.remarks, "label"),
-        text_cell(one.source, "label"),
-    )
+def _our_cell(findings: Findings, one: ReferenceReplication) -> Cell:
+    evaluation = _evaluation(findings, one)
+    return blank_cell() if evaluation is None else metric_cell(findings, evaluation, one.metric)

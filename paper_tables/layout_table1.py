@@ -11,10 +11,10 @@ from aiayn.layer_cost import (
     maximum_path_length,
     sequential_operations,
 )
+from aiayn.printed import read_table
 from aiayn.records import LayerTiming, TimedLayers
 from analysis.power_law import PowerLaw, fit_power_law
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell
-from paper_tables.published import read_table
 
 COMMAND = "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
 DERIVED_AT = LayerSize(n=512, d=512, k=5, r=32)

@@ -1,24 +1,27 @@
 """Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at this scale."""
 
-from dataclasses import replace
 from typing import Literal
 
 from aiayn.paths import Evaluation
+from aiayn.printed import COLUMNS_BY_TABLE, read_cells, read_table
 from aiayn.spec import TrainingSpec
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
-from paper_tables.layout import SACRE_METRIC, SEEDS_WORDS, Cell, Column, Note, Row, Table, blank_cell, text_cell
-from paper_tables.layout_ours import (
-    mark_note,
-    mark_of,
-    metric_cell,
-    precision_note,
-    seeds_cell,
-    signatures_of,
-    state_notes,
+from paper_tables.layout import (
+    SACRE_METRIC,
+    SEEDS_WORDS,
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    label,
+    printed_by_column,
+    row_by_column,
+    text_cell,
 )
-from paper_tables.layout_table2 import difference_cell, trainings_of
-from paper_tables.published import COLUMNS_BY_TABLE, PublishedCell, read_cells, read_table
+from paper_tables.layout_ours import complete, mark_of, metric_cell, training_cell
+from paper_tables.layout_table2 import difference_cell
 
 BLEU_METRIC = "bleu_tok_compound_split"  # cells.csv; a test compares
 PERPLEXITY_METRIC = "ppl_per_subword"
@@ -27,35 +30,32 @@ SETTINGS = tuple(column.name for column in COLUMNS_BY_TABLE[3] if column.kind ==
 
 def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
     """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
-    printed = read_table(3)
+    printed, columns = read_table(3), _columns()
     rows: list[Row] = []
     evaluations = []
     for name in dict.fromkeys(cell.row for cell in printed):
         group = group_of(name)
-        rows.append(replace(_printed_row([cell for cell in printed if cell.row == name]), group=group))
+        rows.append(Row(row_by_column(columns, printed_by_column(printed, name)), group=group))
         evaluation = dev_evaluation(findings, name)
         if evaluation is not None:
             evaluations.append(evaluation)
             judged_here = [cell for cell in judged if (cell.table, cell.row) == ("3", name)]
-            rows.append(replace(_our_row(findings, evaluation, judged_here), group=group))
-    metrics = [PERPLEXITY_METRIC, BLEU_METRIC, SACRE_METRIC]
-    return Table(
-        name="table3",
-        title="Table 3",
-        caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: newstest2013). "
-        "A printed row leaves blank what is as in base; ours, under it, shows every value really used. Ours: "
-        f"{SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
-        "which is another quantity and never subtracted. Perplexity is per subword of ours: it compares with other "
-        "lines of ours, not with the printed one.",
-        columns=_columns(),
-        rows=tuple(rows),
-        notes=(
-            *mark_note(findings, evaluations),
-            *precision_note(findings, evaluations),
-            *_notes(findings, evaluations),
-            *state_notes(findings, evaluations),
+            cells = row_by_column(columns, _our_cells(findings, evaluation, judged_here))
+            rows.append(Row(cells, "ours", group=group))
+    return complete(
+        findings,
+        Table(
+            name="table3",
+            title="Table 3",
+            caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: "
+            "newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every value really "
+            f"used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
+            "which is another quantity and never subtracted. Perplexity is per subword of ours: it compares with other "
+            "lines of ours, not with the printed one.",
+            columns=columns,
+            rows=tuple(rows),
+            notes=tuple(_notes(findings, evaluations)),
         ),
-        signatures=signatures_of(findings, [(e, metric) for e in evaluations for metric in metrics]),
     )
 
 
@@ -81,24 +81,7 @@ def _columns() -> tuple[Column, ...]:
 def dev_evaluation(findings: Findings, row: str) -> Evaluation | None:
     """Return the evaluation that stands beside a row's dev BLEU, of one seed; None if the scale does not run it."""
     join = next((join for join in read_cells() if (join.table, join.row, join.metric) == (3, row, BLEU_METRIC)), None)
-    if join is None:
-        return None
-    return findings.evaluation_of(findings.corpus_of(join.language_pair), join.system, join.average, join.role)
-
-
-def _printed_row(printed: list[PublishedCell]) -> Row:
-    cells: list[Cell] = []
-    names = [column.name for column in _columns()]
-    while names:
-        found = next((cell for cell in printed if cell.column == names[0]), None)
-        # a label printed once for a group of rows spans rows, not columns
-        num_columns = 1 if found is None else len(found.covered_columns)
-        if found is None:
-            cells.append(blank_cell())
-        else:
-            cells.append(text_cell(found.value, "label" if names[0] == "label" else "printed", num_columns=num_columns))
-        names = names[num_columns:]
-    return Row(tuple(cells))
+    return None if join is None else findings.evaluation_for(join)
 
 
 def setting_by_column(training: TrainingSpec) -> dict[str, str]:
@@ -116,26 +99,19 @@ def setting_by_column(training: TrainingSpec) -> dict[str, str]:
     return {name: str(value) for name, value in zip(SETTINGS, values, strict=True)}
 
 
-def _our_row(findings: Findings, evaluation: Evaluation, judged: list[JudgedCell]) -> Row:
-    training = findings.system_by_name[evaluation.system].training
+def _our_cells(findings: Findings, evaluation: Evaluation, judged: list[JudgedCell]) -> dict[str, Cell]:
+    settings = setting_by_column(findings.system_by_name[evaluation.system].training)
     marks = mark_of(findings, evaluation)
-    cells = [text_cell(f"ours: {evaluation.system}", "label", *marks)]
-    cells += [text_cell(text, "ours", *marks) for text in setting_by_column(training).values()]
-    trains = trainings_of(findings, evaluation)
-    cells += [
-        seeds_cell(findings, evaluation, {seed: float(train.updates) for seed, train in trains.items()}, "steps"),
-        metric_cell(findings, evaluation, PERPLEXITY_METRIC),
-        metric_cell(findings, evaluation, BLEU_METRIC),
-        difference_cell(findings, evaluation, judged),
-        metric_cell(findings, evaluation, SACRE_METRIC),
-        seeds_cell(
-            findings,
-            evaluation,
-            {seed: float(train.num_parameters) for seed, train in trains.items()},
-            "num_parameters",
-        ),
-    ]
-    return Row(tuple(cells), "ours")
+    return {
+        "label": label(f"ours: {evaluation.system}", *marks),
+        **{name: text_cell(text, "ours", *marks) for name, text in settings.items()},
+        "train_steps": training_cell(findings, evaluation, lambda train: train.updates, "steps"),
+        "ppl_dev": metric_cell(findings, evaluation, PERPLEXITY_METRIC),
+        "bleu_dev": metric_cell(findings, evaluation, BLEU_METRIC),
+        "difference": difference_cell(findings, evaluation, judged),
+        "bleu_dev_sacre": metric_cell(findings, evaluation, SACRE_METRIC),
+        "params": training_cell(findings, evaluation, lambda train: train.num_parameters, "num_parameters"),
+    }
 
 
 def _notes(findings: Findings, evaluations: list[Evaluation]) -> list[Note]:

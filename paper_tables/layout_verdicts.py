@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
-from aiayn.paths import Evaluation
-from analysis.family import Corrected, Family
+from aiayn.printed import read_replications
+from analysis.family import Family
 from analysis.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, family_of
@@ -12,25 +13,21 @@ from paper_tables.layout import (
     DASH,
     Aside,
     Cell,
-    Column,
+    Field,
     Note,
-    Row,
     Table,
     blank_cell,
+    columns_of,
     format_difference,
     format_interval,
     format_value,
+    label_field,
+    our_field,
+    printed_field,
+    rows_of,
     text_cell,
 )
-from paper_tables.layout_ours import (
-    mark_note,
-    metric_cell,
-    precision_note,
-    provenance_of,
-    signatures_of,
-    state_notes,
-)
-from paper_tables.published import read_replications
+from paper_tables.layout_ours import complete, metric_cell, provenance_of
 
 P_DECIMALS = 3
 UNLIKE_SYSTEMS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
@@ -42,57 +39,98 @@ UNLIKE_SYSTEMS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of 
 def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
     """Return the published numbers of other papers beside ours, each with its verdict."""
     replication_by_row = {replication.row: replication for replication in read_replications()}
-    cells = [cell for cell in judged if cell.table == "replications"]
-    evaluations = [cell.evaluation for cell in cells if cell.evaluation is not None]
-    rows = []
-    for cell in cells:
-        replication = replication_by_row[cell.row]
-        ours = text_cell("not run", "state")
-        if cell.evaluation is not None:
-            ours = metric_cell(findings, cell.evaluation, cell.metric)
-        place = f"{replication.corpus}, {replication.testset}, {replication.average}"
-        rows.append(
-            Row(
-                (
-                    text_cell(cell.row, "label"),
-                    text_cell(place, "label"),
-                    text_cell(cell.metric, "label"),
-                    text_cell(cell.printed),
-                    ours,
-                    _difference(findings, cell),
-                    *_verdict_cells(cell),
-                ),
-                aside=None if cell.evaluation else Aside(f"{cell.row} ({place})", cell.verdict.reason.rstrip(".")),
-            )
-        )
+
+    def place(cell: JudgedCell) -> str:
+        one = replication_by_row[cell.row]
+        return f"{one.corpus}, {one.testset}, {one.average}"
+
+    def aside(cell: JudgedCell) -> Aside | None:
+        return None if cell.evaluation else Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
+
+    fields: tuple[Field[JudgedCell], ...] = (
+        label_field("row", "system", lambda cell: cell.row),
+        label_field("conditions", "corpus, test set, average", place),
+        *_fields(findings),
+    )
     sources = [
         Note("", f"{r.row}: {r.paper}. {r.source_repository}, {r.source_path} at {r.source_commit[:8]}: "
                  f"\u201c{r.printed_line}\u201d ({r.num_seeds} seed(s)). {r.conditions}.")
         for r in replication_by_row.values()
     ]  # fmt: skip
-    return Table(
+    table = Table(
         name="replications",
         title="Replications",
         caption="Numbers that others published at a smaller scale, beside ours under the same conditions: same text, "
         "test set and definition of BLEU. A difference is to that published number, never to the paper's.",
-        columns=(
-            Column("row", "system", side="label"),
-            Column("conditions", "corpus, test set, average", side="label"),
-            Column("metric", "definition", side="label"),
-            Column("printed", "printed"),
-            Column("ours", "ours", side="ours"),
-            Column("difference", "difference", side="ours"),
-            *_verdict_columns(),
+        columns=columns_of(fields),
+        rows=rows_of(fields, [cell for cell in judged if cell.table == "replications"], aside=aside),
+        notes=tuple(sources),
+    )
+    text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
+    return complete(findings, table, mark_text=text, has_precisions=False)
+
+
+def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+    """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
+    fields: tuple[Field[JudgedCell], ...] = (
+        label_field("cell", "printed cell", name_of),
+        *_fields(findings),
+        our_field("p_equivalent", "p equivalent (Holm)", lambda cell: _p_cell(cell, "p_equivalent")),
+        our_field("p_outside", "p outside (Holm)", lambda cell: _p_cell(cell, "p_outside")),
+    )
+    table = Table(
+        name="verdicts",
+        title="Verdicts",
+        caption=f"The rule, fixed beforehand: margin {MARGIN_BLEU} BLEU, two one-sided t-tests at {ALPHA}, at least "
+        f"{MIN_SEEDS} seeds, standard deviation pooled over the systems of this scale in one definition. The printed "
+        "number is taken as a constant. Differences with 95 % interval; p-values, and by Holm's correction over all "
+        "judged cells.",
+        columns=columns_of(fields),
+        rows=rows_of(
+            fields,
+            judged,
+            aside=lambda cell: Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_unlike(cell) else None,
         ),
-        rows=tuple(rows),
-        notes=(*_replication_mark(findings, evaluations), *sources, *state_notes(findings, evaluations)),
-        signatures=signatures_of(findings, [(c.evaluation, c.metric) for c in cells if c.evaluation is not None]),
+        notes=(*_family_notes(judged, family_of(judged)), *_spread_notes(judged)),
+    )
+    return complete(findings, table, has_states=False, has_signatures=False)
+
+
+def _fields(findings: Findings) -> tuple[Field[JudgedCell], ...]:
+    """Return what both tables say of a cell: printed, ours, the difference, and the verdict with its reason."""
+
+    def largest(cell: JudgedCell) -> str:
+        difference = cell.verdict.largest_equivalent_difference
+        return "none" if difference is None else format_value(difference, cell.metric)
+
+    def needed(cell: JudgedCell) -> str:
+        number = cell.verdict.num_seeds_to_decide
+        return "not known" if number is None else str(number)
+
+    return (
+        label_field("metric", "definition", lambda cell: cell.metric),
+        printed_field("printed", "printed", lambda cell: cell.printed),
+        our_field("ours", "ours", lambda cell: _ours(findings, cell)),
+        our_field("difference", "difference", lambda cell: _difference(findings, cell)),
+        our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
+        label_field("reason", "reason", lambda cell: cell.verdict.reason),
+        our_field(
+            "largest_equivalent_difference",
+            "largest difference callable equivalent",
+            lambda cell: blank_cell() if is_unlike(cell) else text_cell(largest(cell), "ours"),
+        ),
+        our_field(
+            "num_seeds_to_decide",
+            "seeds that would decide",
+            lambda cell: blank_cell() if is_unlike(cell) else text_cell(needed(cell), "ours"),
+        ),
     )
 
 
-def _replication_mark(findings: Findings, evaluations: Sequence[Evaluation]) -> list[Note]:
-    text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
-    return [Note(note.mark, text) for note in mark_note(findings, evaluations)]
+def _ours(findings: Findings, cell: JudgedCell) -> Cell:
+    if cell.evaluation is None:
+        return text_cell("not run", "state")
+    return metric_cell(findings, cell.evaluation, cell.metric)
 
 
 def _difference(findings: Findings, cell: JudgedCell) -> Cell:
@@ -104,81 +142,6 @@ def _difference(findings: Findings, cell: JudgedCell) -> Cell:
     interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
     shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
     return replace(shown, provenance=provenance_of(findings, cell.evaluation, cell.metric))
-
-
-def _verdict_columns() -> tuple[Column, ...]:
-    return (
-        Column("verdict", "verdict", side="ours"),
-        Column("reason", "reason", side="label"),
-        Column("largest_equivalent_difference", "largest difference callable equivalent", side="ours"),
-        Column("num_seeds_to_decide", "seeds that would decide", side="ours"),
-    )
-
-
-def _verdict_cells(cell: JudgedCell) -> tuple[Cell, ...]:
-    verdict = cell.verdict
-    largest, needed = verdict.largest_equivalent_difference, verdict.num_seeds_to_decide
-    applies = not is_unlike(cell)
-    return (
-        text_cell(verdict.outcome.value, "ours"),
-        text_cell(verdict.reason, "label"),
-        text_cell("none" if largest is None else format_value(largest, cell.metric), "ours")
-        if applies
-        else blank_cell(),
-        text_cell("not known" if needed is None else str(needed), "ours") if applies else blank_cell(),
-    )
-
-
-def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
-    """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
-    evaluations = [cell.evaluation for cell in judged if cell.evaluation is not None]
-    family = family_of(judged)
-    return Table(
-        name="verdicts",
-        title="Verdicts",
-        caption=f"The rule, fixed beforehand: margin {MARGIN_BLEU} BLEU, two one-sided t-tests at {ALPHA}, at least "
-        f"{MIN_SEEDS} seeds, standard deviation pooled over the systems of this scale in one definition. The printed "
-        "number is taken as a constant. Differences with 95 % interval; p-values, and by Holm's correction over all "
-        "judged cells.",
-        columns=(
-            Column("cell", "printed cell", side="label"),
-            Column("metric", "definition", side="label"),
-            Column("printed", "printed"),
-            Column("ours", "ours", side="ours"),
-            Column("difference", "difference", side="ours"),
-            *_verdict_columns(),
-            Column("p_equivalent", "p equivalent (Holm)", side="ours"),
-            Column("p_outside", "p outside (Holm)", side="ours"),
-        ),
-        rows=tuple(
-            _verdict_row(findings, cell, corrected) for cell, corrected in zip(judged, family.corrected, strict=True)
-        ),
-        notes=(
-            *mark_note(findings, evaluations),
-            *precision_note(findings, evaluations),
-            *_family_notes(judged, family),
-            *_spread_notes(judged),
-        ),
-    )
-
-
-def _verdict_row(findings: Findings, cell: JudgedCell, corrected: Corrected | None) -> Row:
-    ours = text_cell("not run", "state")
-    if cell.evaluation is not None:
-        ours = metric_cell(findings, cell.evaluation, cell.metric)
-    return Row(
-        (
-            text_cell(name_of(cell), "label"),
-            text_cell(cell.metric, "label"),
-            text_cell(cell.printed),
-            ours,
-            _difference(findings, cell),
-            *_verdict_cells(cell),
-            _p_cell(cell.verdict.p_equivalent, None if corrected is None else corrected.p_equivalent),
-            _p_cell(cell.verdict.p_outside, None if corrected is None else corrected.p_outside),
-        ),
-        aside=Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_unlike(cell) else None,
-    )
 
 
 def is_unlike(cell: JudgedCell) -> bool:
@@ -199,10 +162,11 @@ def format_p(p_value: float) -> str:
     return f"{p_value:.{P_DECIMALS}f}" if p_value >= smallest else f"<{smallest:g}"
 
 
-def _p_cell(p_value: float | None, adjusted: float | None) -> Cell:
-    if p_value is None or adjusted is None:
+def _p_cell(cell: JudgedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
+    """Return a p-value of the verdict, and by Holm's correction."""
+    if cell.corrected is None:
         return blank_cell()
-    return text_cell(f"{format_p(p_value)} ({format_p(adjusted)})", "ours")
+    return text_cell(f"{format_p(getattr(cell.verdict, name))} ({format_p(getattr(cell.corrected, name))})", "ours")
 
 
 def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
@@ -210,9 +174,9 @@ def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
     if family.num_judged == 0:
         return [Note("", "Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
     changed = [
-        f"{name_of(cell)} ({cell.verdict.outcome.value} to {corrected.outcome.value})"
-        for cell, corrected in zip(judged, family.corrected, strict=True)
-        if corrected is not None and corrected.outcome is not cell.verdict.outcome
+        f"{name_of(cell)} ({cell.verdict.outcome.value} to {cell.corrected.outcome.value})"
+        for cell in judged
+        if cell.corrected is not None and cell.corrected.outcome is not cell.verdict.outcome
     ]
     reproduced, not_reproduced = Outcome.REPRODUCED.value, Outcome.NOT_REPRODUCED.value
     chance = (

@@ -143,7 +143,7 @@ class _Packer:
         for corpus in self.findings.corpora:
             self._copy(corpus_record(Path(), self.scale, "fetch", corpus), RawCorpus)
             self._copy(corpus_record(Path(), self.scale, "binarize", corpus), BinarizedCorpus)
-        for baselines in self.findings.baselines:
+        for baselines in self.findings.baseline_records:
             self._copy(baselines_record(Path(), self.scale, baselines.corpus, baselines.testset), BaselineRecords)
         self._copy(measure_record(Path(), self.scale), MeasureRecord)
         for key, train in self.findings.train_by_key.items():

@@ -15,25 +15,24 @@ import pandas as pd
 
 from aiayn.cost import SentenceLengths
 from aiayn.errors import RecordError
+from aiayn.experiment import (
+    Experiment,
+    Training,
+    all_compared,
+    expand,
+    expand_trainings,
+    repeated_runs,
+    shown_evaluations,
+)
 from aiayn.hardware import read_hardware
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, evaluation_record, measure_record, train_record
+from aiayn.printed import is_asked_for, read_cells
 from aiayn.records import ScoreRecords, TrainRecord, read_record, read_trained
-from aiayn.spec import CONFIG_FOLDER, ScaleSpec, SystemSpec, overridden, read_corpus, read_scale, read_system
+from aiayn.spec import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.runs import RunState, find_run_state
 from analysis.scores import TrainingKey, collect_scores, tidy_frame, training_key
-from paper_tables.evaluations import (
-    ARCHITECTURES,
-    VARIANTS,
-    Training,
-    expand_evaluations,
-    expand_trainings,
-    needs_perplexity,
-    read_corpora,
-    shown_evaluations,
-)
 from paper_tables.findings import Findings, read_baselines, read_measured, read_sentence_lengths, read_vocabulary_sizes
-from paper_tables.published import is_asked_for, read_cells, read_replications, read_sentences
 from paper_tables.translations import Translations, read_translations
 
 ASKED_NAME = "asked.json"
@@ -71,32 +70,30 @@ def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: 
     """
     found, folder_by_key = _read_trainings(scale, results_folders)
     asked, trainings = _read_asked(scale, results_folders, found, config_folder)
-    keys = [(training.corpus, training.system, training.seed) for training in trainings]
+    keys = [training.key for training in trainings]
     faults = [_not_asked(key, scale, folder_by_key[key]) for key in found if key not in keys]
-    system_by_name = _read_systems(asked, keys, found, config_folder)
+    experiment = expand(asked, config_folder, trainings)
+    system_by_name = _as_trained(experiment, found)
     state_by_key = {key: _state(key, found.get(key), system_by_name[key[1]]) for key in keys}
     train_by_key = {key: found[key] for key in keys if key in found and state_by_key[key].status == "finished"}
     for key in keys:
         if state_by_key[key].status == "outdated":
             faults.append(_otherwise_trained(found[key], scale, folder_by_key[key]))
-    evaluations = expand_evaluations(asked, config_folder, trainings)
-    scores, translations, text_faults = _read_evaluations(scale, evaluations, train_by_key, folder_by_key)
-    corpora = read_corpora(asked, config_folder)
+    scores, translations, text_faults = _read_evaluations(scale, experiment.evaluations, train_by_key, folder_by_key)
     vocabulary_sizes: dict[str, dict[str, int]] = {}
     lengths: dict[str, SentenceLengths] = {}
     for folder in reversed(results_folders):
-        vocabulary_sizes |= read_vocabulary_sizes(asked, corpora, folder)
-        lengths |= read_sentence_lengths(asked, corpora, folder)
+        vocabulary_sizes |= read_vocabulary_sizes(experiment, folder)
+        lengths |= read_sentence_lengths(experiment, folder)
     findings = Findings(
-        scale=asked,
-        corpora=corpora,
-        system_by_name=system_by_name,
-        evaluations=evaluations,
+        **msgspec.structs.asdict(msgspec.structs.replace(experiment, system_by_name=system_by_name)),
         scores=scores,
         train_by_key=train_by_key,
         state_by_key=state_by_key,
-        baselines=[one for folder in results_folders for one in read_baselines(asked, corpora, folder, so_far=True)],
-        vocabulary_size_by_corpus={name: vocabulary_sizes[name] for name in corpora if name in vocabulary_sizes},
+        baseline_records=[one for folder in results_folders for one in read_baselines(experiment, folder, so_far=True)],
+        vocabulary_size_by_corpus={
+            name: vocabulary_sizes[name] for name in experiment.corpora if name in vocabulary_sizes
+        },
         hardware=read_hardware(config_folder / "hardware.yaml"),
         lengths_by_corpus=lengths,
         translations=translations,
@@ -174,7 +171,7 @@ def _asked_of_trained(
     trained: dict[tuple[str, str], set[int]] = {}
     for corpus, system, seed in sorted(found):
         trained.setdefault((corpus, system), set()).add(seed)
-    repeated = [*read_replications(), *(sentences[0] for sentences in read_sentences().values())]
+    repeated = repeated_runs()
     replications = list(dict.fromkeys(run.row for run in repeated if (run.corpus, run.system) in trained))
     own_corpora = sorted({corpus for corpus, _ in trained} - {run.corpus for run in repeated})
     corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
@@ -184,7 +181,9 @@ def _asked_of_trained(
     en_de = [system for corpus, system in trained if corpus == corpus_by_pair["en-de"]]
     en_fr = [system for corpus, system in trained if corpus == corpus_by_pair["en-fr"]]
     of_table_2 = {join.system for join in read_cells() if join.table == 2}
-    variants = [system for system in en_de if not is_asked_for("en-de", system) and system not in ARCHITECTURES]
+    known = all_compared()
+    architectures = [system for system in known.architectures if system in en_de]
+    variants = [system for system in en_de if not is_asked_for("en-de", system) and system not in architectures]
 
     def seeds_of(corpora: Iterable[str], systems: Iterable[str]) -> list[int]:
         wanted = {(corpus, system) for corpus in corpora for system in systems}
@@ -192,7 +191,6 @@ def _asked_of_trained(
 
     table_2 = [system for system in en_de if system in of_table_2]
     ablations = [join.system for join in read_cells() if join.table == 3 and join.system in {*en_de} - of_table_2]
-    architectures = [system for system in ARCHITECTURES if system in en_de]
     repeated_corpora = [run.corpus for run in repeated if run.row in replications]
     repeated_systems = [run.system for run in repeated if run.row in replications]
     return msgspec.structs.replace(
@@ -204,7 +202,10 @@ def _asked_of_trained(
         en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
         ablation_systems=list(dict.fromkeys(ablations)),
         replications=replications,
-        variants=sorted(variants, key=lambda name: (VARIANTS.index(name) if name in VARIANTS else len(VARIANTS), name)),
+        variants=[
+            *(name for name in known.variants if name in variants),
+            *sorted(name for name in variants if name not in known.variants),
+        ],
         architectures=architectures,
         seeds=sorted({
             *seeds_of([corpus_by_pair["en-de"]], table_2),
@@ -219,20 +220,15 @@ def _asked_of_trained(
     )  # fmt: skip
 
 
-def _read_systems(
-    asked: ScaleSpec, keys: Iterable[TrainingKey], found: Mapping[TrainingKey, TrainRecord], config_folder: Path
-) -> dict[str, SystemSpec]:
+def _as_trained(experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]) -> dict[str, SystemSpec]:
     """Return each system as its first run was trained; one without a run as its file says."""
-    keys = sorted(keys)
-    systems = {}
-    for name in sorted({system for _, system, _ in keys}):
-        system = overridden(read_system(name, asked.scale, config_folder), asked.overrides)
-        trained = (read_trained(found[key]) for key in keys if key[1] == name and key in found)
-        first = next(filter(None, trained), None)
+    systems = dict(experiment.system_by_name)
+    for name, system in systems.items():
+        keys = sorted(one.key for one in experiment.trainings if one.system == name and one.key in found)
+        first = next(filter(None, (read_trained(found[key]) for key in keys)), None)
         if first is not None:
             training = msgspec.structs.replace(first, device=system.training.device)
-            system = msgspec.structs.replace(system, training=training)
-        systems[name] = system
+            systems[name] = msgspec.structs.replace(system, training=training)
     return systems
 
 
@@ -276,8 +272,7 @@ def _read_evaluations(
         if folder is None:
             continue
         frame = collect_scores(
-            [evaluation], train_by_key, folder, scale,
-            has_perplexity=needs_perplexity, so_far=True, is_trusted=is_trusted,
+            [evaluation], train_by_key, folder, scale, so_far=True, is_trusted=is_trusted
         )  # fmt: skip
         frames += [frame] if len(frame) else []
         if evaluation not in faults:

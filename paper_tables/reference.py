@@ -18,8 +18,7 @@ import msgspec
 from aiayn.errors import TableError
 
 # The one reader of published files; it is shared with `published`, not offered to other packages.
-from paper_tables.published import PUBLISHED_FOLDER, read_rows
-from paper_tables.published_rows import LanguagePair, printed_number
+from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, printed_number, read_rows
 
 ScoreMetric = Literal[
     "bleu_tok_moses",

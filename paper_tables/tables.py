@@ -13,8 +13,8 @@ from paper_tables.figures import INSTALL_COMMAND, has_figures
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table, compact
-from paper_tables.layout_architectures import lay_out_architectures
 from paper_tables.layout_claims import lay_out_claims
+from paper_tables.layout_compared import lay_out_architectures, lay_out_variants
 from paper_tables.layout_conclusions import lay_out_conclusions
 from paper_tables.layout_costs import lay_out_costs
 from paper_tables.layout_expectations import lay_out_expectations
@@ -29,7 +29,6 @@ from paper_tables.layout_table1 import lay_out_table1
 from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import lay_out_table3
 from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
-from paper_tables.layout_variants import lay_out_variants
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
 from paper_tables.measured_readme import README_NAME, render_readme
 from paper_tables.page import wrap_page

@@ -11,6 +11,7 @@ import msgspec
 
 from aiayn.cost import training_flops
 from aiayn.errors import UsageError
+from aiayn.experiment import expand_trainings
 from aiayn.hardware import read_hardware
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
 from aiayn.provenance import file_sha256
@@ -28,7 +29,6 @@ from aiayn.records import (
 from aiayn.runs.attempts import LOG_NAME, Ended, Started, pair_events, read_events
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
 from analysis.runs import find_run_state
-from paper_tables.evaluations import expand_trainings
 from paper_tables.where_cells import NamedCell
 from paper_tables.where_traces import Attempt, CellTrace, CheckpointTrace, FileTrace, LogLine, SeedTrace, Step
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import msgspec
 
 from aiayn.errors import UsageError
+from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared
+from aiayn.printed import find_printed, read_cells, read_replications, read_table
 from aiayn.spec import ScaleSpec
-from paper_tables.evaluations import ARCHITECTURES, COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, VARIANTS
-from paper_tables.published import find_printed, read_cells, read_replications, read_table
 
 COMPARED_LANGUAGE_PAIR = "en-de"  # the variants and architectures are dev systems of En-De, as Table 3's rows are
 METRIC_BY_COMPARED_COLUMN = {
@@ -101,7 +101,8 @@ def _replication_cells() -> list[NamedCell]:
 
 
 def _compared_cells() -> list[NamedCell]:
-    systems_by_table = {"variants": VARIANTS, "architectures": ARCHITECTURES}
+    known = all_compared()
+    systems_by_table = {"variants": known.variants, "architectures": known.architectures}
     return [
         NamedCell(
             name=f"{table}:{system}:{column}", printed_by_edition={}, language_pair=COMPARED_LANGUAGE_PAIR, corpus="",

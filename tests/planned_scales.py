@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from aiayn.experiment import read_experiment
 from aiayn.hardware import read_hardware
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.paths import train_record
@@ -12,7 +13,6 @@ from aiayn.plan.machine import Machine, choose_machine
 from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
 from aiayn.records import TrainRecord, write_record
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
-from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
 from tests.records_factory import EIGHT_P100, PROVENANCE
 
 HARDWARE = read_hardware()
@@ -29,13 +29,13 @@ MINE: ClusterSpec = msgspec.structs.replace(
 
 def asked_of(scale: ScaleSpec) -> AskedScale:
     """Return what a scale of the project's own config asks for."""
-    corpora = read_corpora(scale)
+    experiment = read_experiment(scale)
     return group_asked(
         scale,
-        corpora=corpora,
-        systems=read_systems(scale),
-        evaluations=expand_evaluations(scale),
-        num_baselines=len(expand_baselines(scale, corpora)),
+        corpora=experiment.corpora,
+        systems=experiment.system_by_name,
+        evaluations=experiment.evaluations,
+        num_baselines=len(experiment.baselines),
     )
 
 

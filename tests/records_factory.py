@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from aiayn.experiment import Experiment, expand, expand_trainings
 from aiayn.layer_cost import VARIABLES_BY_TYPE, LayerSize, layer_flops
 from aiayn.paths import (
     Evaluation,
@@ -49,7 +50,6 @@ from aiayn.spec import (
     SystemSpec,
     TrainingSpec,
 )
-from paper_tables.evaluations import expand_baselines, expand_evaluations, expand_trainings, read_corpora
 
 PROVENANCE = Provenance(
     commit="0123456789abcdef",
@@ -101,6 +101,11 @@ class Site:
     scale: ScaleSpec
     config_folder: Path
     results_folder: Path
+
+    @property
+    def experiment(self) -> Experiment:
+        """All that the scale's lists stand for."""
+        return expand(self.scale, self.config_folder)
 
 
 def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
@@ -273,15 +278,14 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
     """Write all records of a site: seed k scores k / 10 above `base_bleu`, so that means can be worked out by hand."""
     for training in expand_trainings(site.scale):
         write_training(site, training.corpus, training.system, training.seed, hardware=hardware)
-    for evaluation in expand_evaluations(site.scale, site.config_folder):
+    for evaluation in site.experiment.evaluations:
         value = base_bleu + evaluation.seed / 10
         metrics = {"bleu_tok_compound_split": value, "bleu_tok_moses": value, "bleu_sacre_13a": value - 1}
         metrics["bleu_as_given"] = value
         write_scores(site, evaluation, metrics | ({"ppl_per_subword": 1.5} if evaluation.role == "dev" else {}))
-    corpora = read_corpora(site.scale, site.config_folder)
-    for name, corpus in corpora.items():
+    for name, corpus in site.experiment.corpora.items():
         write_binarized(site, name, corpus.target_language)
-    for name, testset in expand_baselines(site.scale, corpora):
+    for name, testset in site.experiment.baselines:
         write_baselines(site, name, testset)
     write_measured(site)
 
@@ -301,9 +305,9 @@ def write_left(site: Site) -> None:
         name = (training.corpus, training.system, training.seed)
         folder = write_attempt(site, *name, update=3000, outcome="done")
         (folder / "train.log").write_text(f"a log of {folder.name}, kept below {folder.absolute()}\n", encoding="utf-8")
-    for evaluation in expand_evaluations(site.scale, site.config_folder):
+    for evaluation in site.experiment.evaluations:
         write_translations(site, evaluation)
-    for name, corpus in read_corpora(site.scale, site.config_folder).items():
+    for name, corpus in site.experiment.corpora.items():
         write_raw(site, name, corpus)
 
 

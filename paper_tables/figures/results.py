@@ -16,6 +16,7 @@ import pandas as pd
 from aiayn.cost import full_batch_flops
 from aiayn.hardware import find_utilisation
 from aiayn.paths import Evaluation
+from aiayn.printed import CellJoin, PublishedCell, find_printed, printed_number, read_cells, read_table
 from aiayn.records import TrainRecord
 from analysis.seeds import paired_differences, summarise_seeds
 from analysis.verdict import MARGIN_BLEU
@@ -35,9 +36,8 @@ from paper_tables.figures.figure import (
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.layout_table2 import METRIC_BY_PAIR, trainings_of
+from paper_tables.layout_table2 import METRIC_BY_PAIR
 from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC, SETTINGS, dev_evaluation, group_of
-from paper_tables.published import CellJoin, PublishedCell, find_printed, printed_number, read_cells, read_table
 from paper_tables.run_costs import estimate_of, model_flops_of
 
 ROW_HEIGHT = 17
@@ -208,12 +208,11 @@ def cost_frame(findings: Findings) -> pd.DataFrame:
 
 
 def _cost_of_ours(findings: Findings, join: CellJoin) -> list[tuple[object, ...]]:
-    corpus = findings.corpus_of(join.language_pair)
-    evaluation = findings.evaluation_of(corpus, join.system, join.average, join.role)
+    evaluation = findings.evaluation_for(join)
     values = findings.values_of(evaluation, METRIC_BY_PAIR[join.language_pair]) if evaluation else {}
     if evaluation is None or not values:
         return []
-    trains = trainings_of(findings, evaluation)
+    trains = findings.trainings_of(evaluation.corpus, evaluation.system)
     measured = [cost for train in trains.values() if (cost := estimate_of(findings, train)) is not None]
     counted = [flops for train in trains.values() if (flops := model_flops_of(findings, train)) is not None]
     title = NAME_BY_PAIR[join.language_pair]
@@ -424,7 +423,7 @@ def definition_frame(findings: Findings) -> pd.DataFrame:
 
 
 def _scores_of_one_output(findings: Findings, join: CellJoin) -> tuple[Evaluation, dict[str, float]] | None:
-    evaluation = findings.evaluation_of(findings.corpus_of(join.language_pair), join.system, join.average, join.role)
+    evaluation = findings.evaluation_for(join)
     if evaluation is None:
         return None
     scores = findings.scores

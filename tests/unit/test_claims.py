@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import TableError
+from aiayn.experiment import expand_trainings
+from aiayn.printed import PUBLISHED_FOLDER, read_sentences
 from aiayn.spec import CONFIG_FOLDER, read_scale
 from paper_tables.claims import (
     CONFIGS,
@@ -19,8 +21,6 @@ from paper_tables.claims import (
     parse_expectation,
     read_claims,
 )
-from paper_tables.evaluations import expand_trainings
-from paper_tables.published import PUBLISHED_FOLDER, read_sentences
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HEADER = "id,part,source,kind,statement,decided_by,evidence,expected,finding,config,note"

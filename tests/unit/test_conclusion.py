@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import TableError
+from aiayn.printed import PUBLISHED_FOLDER, read_conclusions
 from analysis.conclusion import Call, Relation, draw_conclusion
 from analysis.verdict import PooledSd, pool_sd
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.layout import Table
 from paper_tables.layout_conclusions import lay_out_conclusions, pair_conclusions
-from paper_tables.published import PUBLISHED_FOLDER, read_conclusions
 from paper_tables.render import plain_text
 from tests.records_factory import Site, make_site, write_everything, write_scores
 

@@ -22,9 +22,9 @@ from aiayn.describe import (
 )
 from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.errors import UsageError
+from aiayn.printed import read_table
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
 from aiayn.terminal import WIDTH
-from paper_tables.published import read_table
 from tests.records_factory import Site, make_site
 
 

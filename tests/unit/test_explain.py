@@ -13,6 +13,7 @@ import pytest
 
 from aiayn.__main__ import SUMMARY_BY_VERB, build_parser, main
 from aiayn.errors import UsageError
+from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.terminal import WIDTH
 from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_TESTSET_BY_ROLE
 from paper_tables.explain import (
@@ -23,7 +24,6 @@ from paper_tables.explain import (
     explain,
 )
 from paper_tables.explain_text import aligned, render_explanation
-from paper_tables.published import PUBLISHED_FOLDER
 from paper_tables.reference import SCORE_METRICS, read_causes
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.evaluations import expand_evaluations
+from aiayn.printed import read_cells
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import (
@@ -22,7 +22,6 @@ from paper_tables.layout_table1 import lay_out_table1
 from paper_tables.layout_table2 import METRIC_BY_PAIR, lay_out_table2
 from paper_tables.layout_table3 import BLEU_METRIC, lay_out_table3
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
-from paper_tables.published import read_cells
 from paper_tables.render import plain_text
 from tests.records_factory import (
     EIGHT_P100,
@@ -242,7 +241,7 @@ def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -
 def test_missing_running_and_failed_runs_are_named_as_such(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1, 2, 3])
     write_training(site, "demo_en_de", "base", 1)
-    for evaluation in expand_evaluations(site.scale, site.config_folder):
+    for evaluation in site.experiment.evaluations:
         if (evaluation.corpus, evaluation.system, evaluation.seed) == ("demo_en_de", "base", 1):
             write_scores(site, evaluation, {"bleu_tok_compound_split": 71.25})
     write_attempt(site, "demo_en_de", "base", 2, update=300, outcome="failed")
@@ -260,7 +259,7 @@ def test_missing_running_and_failed_runs_are_named_as_such(tmp_path: Path) -> No
 def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
     site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
     write_training(site, "demo_en_de", "base", 1)
-    for evaluation in expand_evaluations(site.scale, site.config_folder):
+    for evaluation in site.experiment.evaluations:
         write_scores(site, evaluation, {"bleu_sacre_13a": 71.25})
     findings = gather(site, so_far=True)
     row = row_named(lay_out_table2(findings, judge_cells(findings)), "Transformer (base")

@@ -8,6 +8,7 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.paths import Evaluation
+from aiayn.printed import read_sentences
 from aiayn.spec import CorpusSpec, ListedSource
 from paper_tables.claim_evidence import command_of, judge_claim
 from paper_tables.claims import VERDICTS, Judgement, PublishedClaim, read_claims
@@ -15,7 +16,6 @@ from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
 from paper_tables.layout_claims import lay_out_claims
-from paper_tables.published import read_sentences
 from paper_tables.render import RENDERER_BY_SUFFIX, plain_text
 from paper_tables.translations import Translations
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
@@ -222,7 +222,7 @@ def toy_findings(findings: Findings, lines: tuple[str, ...]) -> Findings:
                         dev_testset=run.testset, test_testset=run.testset)  # fmt: skip
     evaluation = Evaluation(corpus=run.corpus, system=run.system, seed=1, average=run.average, testset=run.testset,
                             role="test", language_pair="en-es")  # fmt: skip
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         findings, corpora={run.corpus: corpus}, translations={evaluation: Translations(lines, "beam:3")}
     )
 

@@ -8,23 +8,19 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError, RecordError, TableError
+from aiayn.experiment import (
+    expand_trainings,
+)
 from aiayn.paths import Evaluation, evaluation_record
+from aiayn.printed import PUBLISHED_FOLDER, evaluations_of, read_sentences
 from aiayn.records import Hypotheses, write_record
 from aiayn.spec import CONFIG_FOLDER, ListedSource, read_corpus, read_system
 from analysis.scores import read_trainings
-from paper_tables.evaluations import (
-    expand_evaluations,
-    expand_trainings,
-    read_corpora,
-    required_records,
-    used_corpora,
-)
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
 from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_toy_en_es import lay_out_toy
-from paper_tables.published import PUBLISHED_FOLDER, evaluations_of, read_sentences
 from paper_tables.render import RENDERER_BY_SUFFIX, plain_text
 from paper_tables.translations import Translations, read_translations
 from tests import records_factory
@@ -46,7 +42,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def evaluations(site: Site) -> list[Evaluation]:
     """Return the toy's evaluations, a seed each."""
-    return expand_evaluations(site.scale, site.config_folder)
+    return site.experiment.evaluations
 
 
 def write_translations(site: Site, evaluation: Evaluation, lines: tuple[str, ...], run: str | None = None) -> Path:
@@ -183,8 +179,8 @@ def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
 
 
 def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Site) -> None:
-    assert used_corpora(site.scale) == ["toy_en_es"]
-    needed = required_records(site.scale, site.results_folder, site.config_folder)
+    assert list(site.experiment.corpora) == ["toy_en_es"]
+    needed = site.experiment.records(site.results_folder)
     below = [path.relative_to(site.results_folder / "demo") for path in needed]
     folder = "toy_en_es/seed_waynestalk/seed"
     assert [str(path) for path in below if "toy_en_es" in path.parts] == [
@@ -232,7 +228,7 @@ def test_another_test_set_than_the_tutorials_is_refused(site: Site) -> None:
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("toy_eight", "toy_nine"), encoding="utf-8")
     with pytest.raises(ConfigError, match="test set is toy_nine, expected toy_eight, on which the published"):
-        read_corpora(site.scale, site.config_folder)
+        _ = site.experiment
 
 
 def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.experiment import all_compared
 from aiayn.spec import ScaleSpec
-from paper_tables.evaluations import VARIANTS
 from paper_tables.findings import gather_findings
 from paper_tables.layout import Table
-from paper_tables.layout_variants import lay_out_variants
+from paper_tables.layout_compared import lay_out_variants
 from paper_tables.render import plain_text
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_scores
 
@@ -123,7 +123,7 @@ def test_an_unfinished_training_is_named_and_leaves_no_difference(tmp_path: Path
 def test_variants_that_the_scale_does_not_name_are_named_as_missing(site: Site) -> None:
     note = next(note.text for note in table_of(site).notes if note.text.startswith("Not run at scale demo"))
     assert "pre_norm" not in note
-    assert all(name in note for name in VARIANTS if name != "pre_norm")
+    assert all(name in note for name in all_compared().variants if name != "pre_norm")
 
 
 def test_without_variants_the_table_is_empty_and_says_what_could_be_run(tmp_path: Path) -> None:

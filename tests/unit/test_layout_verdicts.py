@@ -4,15 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
+from aiayn.printed import read_cells, read_replications
 from analysis.verdict import judge
 from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import VERDICT_COLUMNS, JudgedCell, judge_cells, verdict_frame
+from paper_tables.judged import VERDICT_COLUMNS, JudgedCell, corrected, judge_cells, verdict_frame
 from paper_tables.layout import Table
 from paper_tables.layout_verdicts import format_p, lay_out_verdicts
-from paper_tables.published import read_cells, read_replications
 from paper_tables.render import plain_text
 from tests.records_factory import make_site, write_everything
 
@@ -87,7 +88,7 @@ def test_the_file_has_the_p_values_of_each_verdict_and_the_family_in_every_line(
 def cell_with(judged: list[JudgedCell], values: list[float]) -> list[JudgedCell]:
     """Return the judged cells with base's verdict on Table 2 replaced by that on these values, unpooled."""
     first = judged[0]
-    return [replace(first, verdict=judge(27.3, values, None)), *judged[1:]]
+    return corrected([replace(first, verdict=judge(27.3, values, None)), *judged[1:]])
 
 
 def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
@@ -101,9 +102,10 @@ def test_systems_of_unlike_spread_are_warned_of(tmp_path: Path) -> None:
     findings = findings_of(tmp_path, "paper")
     calm = notes_of(lay_out_verdicts(findings, judge_cells(findings)))
     assert "do not share one spread" not in calm
-    scores = findings.scores
+    scores = findings.scores.copy()
     is_wild = (scores["system"] == "big") & (scores["testset"] == "newstest2014")
     scores.loc[is_wild, "value"] = scores["seed"] * 10.0
+    findings = msgspec.structs.replace(findings, scores=scores)
     wild = notes_of(lay_out_verdicts(findings, judge_cells(findings)))
     assert "The systems do not share one spread" in wild
 

@@ -12,7 +12,6 @@ from aiayn.errors import RecordError, StateError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec import ScaleSpec
-from paper_tables.evaluations import expand_evaluations
 from paper_tables.from_logs import make_tables_from_logs
 from paper_tables.pack import Packed, pack_scale
 from paper_tables.tables import make_tables
@@ -81,7 +80,7 @@ def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path:
     for seed in (1, 2):
         train_record(site.results_folder, "demo", "demo_en_fr", "big_enfr", seed).unlink()
     train_record(site.results_folder, "demo", "demo_en_de", "big", 2).unlink()
-    evaluation = next(e for e in expand_evaluations(site.scale, site.config_folder) if e.system == "table3_c_n2")
+    evaluation = next(e for e in site.experiment.evaluations if e.system == "table3_c_n2")
     evaluation_record(site.results_folder, "demo", "score", evaluation).unlink()
     packed = pack(site, tmp_path / "measured")
     missing = tuple(
@@ -125,7 +124,7 @@ def test_the_readme_says_when_on_what_and_at_which_commit(site: Site, tmp_path: 
 
 
 def test_scores_of_other_translations_are_not_packed(site: Site, tmp_path: Path) -> None:
-    evaluation = expand_evaluations(site.scale, site.config_folder)[0]
+    evaluation = site.experiment.evaluations[0]
     text_path = evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
     text_path.write_text("another translation\n", encoding="utf-8")
     with pytest.raises(RecordError, match=rf"{text_path.name}: sha256 [0-9a-f]{{64}}, but the scores are of"):

@@ -10,6 +10,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.cost import flops_per_token
 from aiayn.errors import ConfigError, UsageError
+from aiayn.experiment import read_experiment
 from aiayn.hardware import find_utilisation
 from aiayn.paths import corpus_record
 from aiayn.plan.config import read_changed_scale
@@ -26,7 +27,6 @@ from aiayn.plan.text import render_plan
 from aiayn.records import BinarizedCorpus, Hardware, write_record
 from aiayn.runs.attempts import Ended, Started, append_event
 from aiayn.spec import CONFIG_FOLDER, read_scale
-from paper_tables.evaluations import expand_trainings, largest_asked_average, read_corpora
 from tests.golden_files import check_golden
 from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, asked_of, hours_of, plan_of, record_of
 from tests.records_factory import EIGHT_P100, PAPER_TRAINING, PROVENANCE
@@ -156,12 +156,11 @@ def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
 
 
 def test_as_many_models_are_kept_as_rule_train_keeps(paper_plan: Plan) -> None:
-    corpora = read_corpora(PAPER)
+    paper = read_experiment(PAPER)
     assert {(one.corpus, one.system): one.num_models for one in paper_plan.trainings} == {
-        (one.corpus, one.system): largest_asked_average(PAPER, corpora[one.corpus], one.system)
-        for one in expand_trainings(PAPER)
+        (one.corpus, one.system): paper.num_models(one.corpus, one.system) for one in paper.trainings
     }
-    assert sum(len(one.seeds) for one in paper_plan.trainings) == len(expand_trainings(PAPER))
+    assert sum(len(one.seeds) for one in paper_plan.trainings) == len(paper.trainings)
 
 
 def test_a_run_holds_its_models_and_full_checkpoints() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.corpus_spec import CorpusSpec
+from aiayn.experiment import read_experiment
 from aiayn.hardware import read_hardware
 from aiayn.launch.cluster_spec import read_cluster
 from aiayn.plan.machine import choose_machine
@@ -26,7 +27,6 @@ from aiayn.preflight.checks import Check
 from aiayn.preflight.mirrors import check_mirrors
 from aiayn.sources.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
 from aiayn.spec import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
-from paper_tables.evaluations import expand_evaluations, read_corpora, read_systems
 from tests.fake_cluster import FakeCluster
 
 NUM_BYTES = 1000
@@ -35,11 +35,10 @@ NUM_BYTES = 1000
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """Return the plan of the paper on 8 P100."""
-    scale, hardware = read_scale(CONFIG_FOLDER / "paper.yaml"), read_hardware()
+    paper, hardware = read_experiment(read_scale(CONFIG_FOLDER / "paper.yaml")), read_hardware()
     asked = group_asked(
-        scale, corpora=read_corpora(scale), systems=read_systems(scale), evaluations=expand_evaluations(scale),
-        num_baselines=0,
-    )  # fmt: skip
+        paper.scale, corpora=paper.corpora, systems=paper.system_by_name, evaluations=paper.evaluations, num_baselines=0
+    )
     machine = choose_machine(read_cluster("plain"), hardware, launcher="slurm", gpu="P100", num_gpus=None)
     folder = tmp_path_factory.mktemp("nothing")
     return make_plan(asked, machine, hardware, results_folder=folder, benchmarks_folder=folder)

@@ -1,19 +1,20 @@
 """What was printed is here whole, agrees with the paper's own arithmetic, and a spoilt file is refused."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from aiayn.errors import TableError
-from paper_tables.published import (
+from aiayn.printed import (
     COLUMNS_BY_TABLE,
     PUBLISHED_FOLDER,
+    PublishedCell,
     evaluations_of,
     find_printed,
     largest_average,
     printed_number,
-    printed_values,
     read_cells,
     read_replications,
     read_table,
@@ -47,6 +48,15 @@ TABLE_3_SYSTEMS = (
 def copied_folder(tmp_path: Path) -> Path:
     """A copy of the published files that a test may spoil."""
     return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
+
+
+def printed_values(cells: Iterable[PublishedCell], edition: str) -> dict[str, dict[str, str]]:
+    """Return the printed string by column by row, as one edition prints them (a `both` cell is in either)."""
+    value_by_column_by_row: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        if cell.edition in ("both", edition):
+            value_by_column_by_row.setdefault(cell.row, {})[cell.column] = cell.value
+    return value_by_column_by_row
 
 
 def spoil(path: Path, old: str, new: str) -> None:

@@ -13,7 +13,6 @@ from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.paths import Evaluation, evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
-from paper_tables.evaluations import expand_evaluations
 from paper_tables.from_logs import Made, make_tables_from_logs
 from paper_tables.tables import make_tables
 from tests.logs.factory import TrainingText
@@ -43,7 +42,7 @@ def dev_row(output: Path, system: str) -> dict[str, str]:
 
 
 def dev_evaluation(site: Site, system: str) -> Evaluation:
-    evaluations = expand_evaluations(site.scale, site.config_folder)
+    evaluations = site.experiment.evaluations
     return next(e for e in evaluations if (e.system, e.role, e.seed) == (system, "dev", 1))
 
 

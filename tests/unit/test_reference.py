@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import TableError
+from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.score import METRICS
-from paper_tables.published import PUBLISHED_FOLDER
 from paper_tables.reference import (
     SCORE_METRICS,
     placeholders_of,

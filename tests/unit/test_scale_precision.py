@@ -12,6 +12,7 @@ from aiayn.__main__ import build_parser, main
 from aiayn.describe import describe_system, render_description
 from aiayn.engine.fairseq_args import TrainingData
 from aiayn.errors import ConfigError
+from aiayn.experiment import read_experiment
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.feasibility import check_feasible, check_precision, predict_hours
 from aiayn.launch.job import TrainingRequest
@@ -20,7 +21,6 @@ from aiayn.spec import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_
 from aiayn.training_spec import PRECISIONS, Precision
 from analysis.runs import find_run_state
 from paper_tables.doctor import make_claim
-from paper_tables.evaluations import read_systems
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
@@ -59,14 +59,15 @@ def test_every_config_names_the_key_and_leaves_each_system_its_own(name: str) ->
     assert "\nprecision: null  #" in path.read_text(encoding="utf-8")
     scale = read_scale(path)
     assert scale.overrides == Overrides()
-    assert read_systems(scale) == {system: read_system(system, scale.scale) for system in read_systems(scale)}
+    systems = read_experiment(scale).system_by_name
+    assert systems == {system: read_system(system, scale.scale) for system in systems}
 
 
 def test_the_precision_of_a_config_stands_for_every_systems_own() -> None:
     scale = read_changed_scale(CONFIG_FOLDER / "demo.yaml", ["precision=bf16"])
-    own = read_systems(read_scale(CONFIG_FOLDER / "demo.yaml"))
+    own = read_experiment(read_scale(CONFIG_FOLDER / "demo.yaml")).system_by_name
     assert {one.training.precision for one in own.values()} == {"fp32"}
-    for name, system in read_systems(scale).items():
+    for name, system in read_experiment(scale).system_by_name.items():
         training = msgspec.structs.replace(own[name].training, precision="bf16")
         assert system == msgspec.structs.replace(own[name], training=training)
 

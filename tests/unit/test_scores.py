@@ -6,7 +6,7 @@ import pytest
 
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation
-from analysis.scores import SCORE_COLUMNS, collect_scores, read_trainings, tidy_frame, training_key, values_by_seed
+from analysis.scores import SCORE_COLUMNS, collect_scores, index_numbers, read_trainings, tidy_frame, training_key
 from tests.records_factory import Site, make_site, write_scores, write_training
 
 DEV = Evaluation(
@@ -28,9 +28,7 @@ def site(tmp_path: Path) -> Site:
 
 def collect(site: Site, *, so_far: bool) -> list[tuple[object, ...]]:
     trains = read_trainings([training_key(DEV)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=so_far)
-    frame = collect_scores(
-        [DEV], trains, site.results_folder, "demo", has_perplexity=lambda e: e.role == "dev", so_far=so_far
-    )
+    frame = collect_scores([DEV], trains, site.results_folder, "demo", so_far=so_far)
     assert tuple(frame.columns) == SCORE_COLUMNS
     return list(frame.itertuples(index=False, name=None))
 
@@ -88,6 +86,6 @@ def test_one_number_twice_is_refused() -> None:
 
 def test_values_come_by_seed_in_rising_order() -> None:
     frame = tidy_frame([LINE | {"seed": seed, "value": seed / 10} for seed in (3, 1)] + [LINE | {"metric": "other"}])
-    found = values_by_seed(frame, corpus="x", system="x", average="x", testset="x", metric="x")
-    assert found == {1: 0.1, 3: 0.3}
-    assert list(found) == [1, 3]
+    found = index_numbers(frame)["x", "x", "x", "x", "x"]
+    assert list(found.value_by_seed.items()) == [(1, 0.1), (3, 0.3)]
+    assert found.signatures == ("x",)

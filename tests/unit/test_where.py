@@ -12,7 +12,6 @@ from aiayn.paths import average_record, corpus_record, evaluation_record, train_
 from aiayn.provenance import Provenance, file_sha256
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, ScoreRecords, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import LOG_NAME
-from paper_tables.evaluations import expand_evaluations
 from paper_tables.where import last_update_line, trace_cell
 from paper_tables.where_cells import find_cell, read_named_cells
 from paper_tables.where_text import render_list, render_trace
@@ -52,7 +51,7 @@ def site(tmp_path: Path) -> Site:
     (folder / LOG_NAME).write_text(LOG, encoding="utf-8")
     evaluation = next(
         one
-        for one in expand_evaluations(site.scale, site.config_folder)
+        for one in site.experiment.evaluations
         if (one.corpus, one.system, one.seed, one.role) == ("demo_en_de", "base", 1, "test")
     )
     translations = site.results_folder / "base.txt"

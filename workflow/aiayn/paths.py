@@ -23,6 +23,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
     role: str
     language_pair: str
 
+    @property
+    def has_perplexity(self) -> bool:
+        """Whether Table 3 asks for its perplexity: of evaluations on dev, which are of unaveraged models."""
+        return self.role == "dev"
+
 
 def num_averaged(average: str) -> int:
     """Return how many checkpoints an average is of: 20 for `last20`; 0 if the name is no average's."""

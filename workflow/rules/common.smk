@@ -8,10 +8,10 @@ from os.path import relpath
 
 from aiayn import paths
 from aiayn.errors import AiaynError
+from aiayn.experiment import read_experiment
 from aiayn.launch.cluster_spec import read_cluster
 from aiayn.spec import CONFIG_FOLDER, convert_scale, read_system, spec_digest
 from aiayn.stages import STAGE_VERSIONS
-from paper_tables.evaluations import read_corpora, read_systems, required_records, used_corpora
 from snakemake.exceptions import WorkflowError
 
 RESULTS = Path("results")
@@ -19,11 +19,11 @@ RESULTS = Path("results")
 INPUTS = Path(relpath(CONFIG_FOLDER))
 try:  # all of the config is read here, once, and a fault in it ends with its message alone
     SCALE = convert_scale(config, origin="the config given to snakemake")
-    CORPORA, SYSTEMS = read_corpora(SCALE), read_systems(SCALE)
-    RECORDS = [str(path) for path in required_records(SCALE, RESULTS)]
+    EXPERIMENT = read_experiment(SCALE)
     read_cluster(SCALE.cluster)  # `train` reads it again, but hours later
 except AiaynError as error:
     raise WorkflowError(str(error)) from None
+CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
 
 

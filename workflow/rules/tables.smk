@@ -18,7 +18,7 @@ rule tables:
     """Render the paper's tables and figures with ours beside them."""
     localrule: True
     input:
-        RECORDS,
+        [str(path) for path in EXPERIMENT.records(RESULTS)],
     output:
         report=report(
             STAGE / "report.html",

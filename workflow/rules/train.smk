@@ -4,8 +4,6 @@ reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<s
 writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in the runs folder
 """
 
-from paper_tables.evaluations import largest_asked_average
-
 
 rule train:
     """
@@ -21,7 +19,7 @@ rule train:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
         # The most checkpoints that the tables average.
-        num_models=lambda wildcards: largest_asked_average(SCALE, CORPORA[wildcards.corpus], wildcards.system),
+        num_models=lambda wildcards: EXPERIMENT.num_models(wildcards.corpus, wildcards.system),
         overrides=override_flags,  # in the digest already
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],

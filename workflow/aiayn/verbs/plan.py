@@ -16,6 +16,7 @@ import math
 from pathlib import Path
 
 from aiayn.errors import UsageError
+from aiayn.experiment import read_experiment
 from aiayn.hardware import read_hardware
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
@@ -23,7 +24,6 @@ from aiayn.plan.machine import PRICE_FLAG, choose_machine
 from aiayn.plan.plan import AskedScale, group_asked, make_plan
 from aiayn.plan.text import render_plan
 from aiayn.terminal import json_text
-from paper_tables.evaluations import expand_baselines, expand_evaluations, read_corpora, read_systems
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
@@ -81,13 +81,13 @@ def read_asked(args: argparse.Namespace) -> tuple[AskedScale, ClusterSpec]:
         ConfigError: if a file of it is wrong.
     """
     scale = read_changed_scale(args.configfile, args.config)
-    corpora = read_corpora(scale)
+    experiment = read_experiment(scale)
     asked = group_asked(
         scale,
-        corpora=corpora,
-        systems=read_systems(scale),
-        evaluations=expand_evaluations(scale),
-        num_baselines=len(expand_baselines(scale, corpora)),
+        corpora=experiment.corpora,
+        systems=experiment.system_by_name,
+        evaluations=experiment.evaluations,
+        num_baselines=len(experiment.baselines),
     )
     return asked, read_cluster(args.cluster or scale.cluster)
 

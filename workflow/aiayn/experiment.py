@@ -1,0 +1,259 @@
+"""Expands a scale's lists of names once, into all that is trained, evaluated and recorded for its tables.
+
+The rules ask here what to make, the plan what it costs, and the tables what to read, so that they cannot disagree. What
+the scale overrides stands in its systems already. Imports no pandas, for the Snakefile's sake.
+"""
+
+import functools
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, num_averaged, train_record
+from aiayn.printed import CellJoin, RepeatedRun, evaluations_of, is_asked_for, read_replications, read_sentences, run_of
+from aiayn.spec import (
+    CONFIG_FOLDER,
+    CorpusSpec,
+    ScaleSpec,
+    SystemSpec,
+    overridden,
+    read_corpus,
+    read_scale,
+    read_system,
+)
+
+BASELINE_ROLE = "test"
+REFERENCE_SYSTEM = "base"  # what variants and architectures are compared with
+COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
+ALL_COMPARED = CONFIG_FOLDER / "variants.yaml"  # the scale that names every variant and architecture
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One (corpus, system, seed)."""
+
+    corpus: str
+    system: str
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Corpus, system, seed."""
+        return (self.corpus, self.system, self.seed)
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A scale with all that its lists of names stand for; corpora and systems are those that some training needs.
+
+    The systems are as the scale trains them. `baselines` are (corpus, test set).
+    """
+
+    scale: ScaleSpec
+    corpora: dict[str, CorpusSpec]
+    system_by_name: dict[str, SystemSpec]
+    trainings: list[Training]
+    evaluations: list[Evaluation]
+    baselines: list[tuple[str, str]]
+
+    def corpus_of(self, language_pair: str) -> str:
+        """Return the corpus that the paper's systems of a language pair are trained on at this scale."""
+        return {"en-de": self.scale.en_de_corpus, "en-fr": self.scale.en_fr_corpus}[language_pair]
+
+    def seeds_of(self, corpus: str, system: str) -> list[int]:
+        """Return the seeds that the scale asks of a system; none if it is not run."""
+        return sorted(one.seed for one in self.trainings if (one.corpus, one.system) == (corpus, system))
+
+    def evaluation_of(self, corpus: str, system: str, average: str, role: str) -> Evaluation | None:
+        """Return one seed's evaluation, or None if the scale does not ask for it."""
+        wanted = (corpus, system, average, role)
+        found = (e for e in self.evaluations if (e.corpus, e.system, e.average, e.role) == wanted)
+        return next(found, None)
+
+    def evaluation_for(self, join: CellJoin) -> Evaluation | None:
+        """Return one seed's evaluation that answers a printed cell, or None if the scale does not run it."""
+        return self.evaluation_of(self.corpus_of(join.language_pair), join.system, join.average, join.role)
+
+    def num_models(self, corpus: str, system: str) -> int:
+        """Return how many of its last checkpoints a training keeps, the most that are averaged: of big 20."""
+        pairs = _asked_pairs(self.scale, self.corpora[corpus], system)
+        return max(num_averaged(average) for average, _ in pairs)
+
+    def records(self, results_folder: Path) -> list[Path]:
+        """Return every record that the tables are made of, each once: the inputs of rule tables."""
+        scale = self.scale.scale
+        of_evaluations = {
+            "score": self.evaluations,
+            "perplexity": [one for one in self.evaluations if one.has_perplexity],
+            "decode": shown_evaluations(self.evaluations),
+        }
+        return [
+            *(train_record(results_folder, scale, *training.key) for training in self.trainings),
+            *(evaluation_record(results_folder, scale, verb, e) for verb, some in of_evaluations.items() for e in some),
+            *(baselines_record(results_folder, scale, corpus, testset) for corpus, testset in self.baselines),
+            measure_record(results_folder, scale),
+        ]
+
+
+def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Experiment:
+    """Expand a scale, and check that each training writes as many checkpoints as are averaged.
+
+    Raises:
+        ConfigError: as `expand`, or if a training writes fewer.
+        TableError: as `expand`.
+    """
+    experiment = expand(scale, config_folder)
+    for system, corpus in sorted({(one.system, one.corpus) for one in experiment.trainings}):
+        _check_checkpoints(scale, experiment.system_by_name[system], experiment.num_models(corpus, system))
+    return experiment
+
+
+def expand(
+    scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER, trainings: Iterable[Training] | None = None
+) -> Experiment:
+    """Expand a scale into its trainings, or these alone, and all that follows from them.
+
+    Raises:
+        ConfigError: if a system or corpus is unreadable, a corpus is of another language pair or test set than its
+            place asks for, or a replication is not published.
+        TableError: if no table asks for a system.
+    """
+    trainings = list(expand_trainings(scale) if trainings is None else trainings)
+    corpora = _read_corpora(scale, config_folder)
+    evaluations = [
+        Evaluation(
+            corpus=one.corpus, system=one.system, seed=one.seed, average=average, role=role,
+            testset=corpora[one.corpus].testset_of(role), language_pair=corpora[one.corpus].language_pair,
+        )
+        for one in trainings
+        for average, role in _asked_pairs(scale, corpora[one.corpus], one.system)
+    ]  # fmt: skip
+    own = (scale.en_de_corpus, scale.en_fr_corpus)  # replications have no baselines
+    return Experiment(
+        scale=scale,
+        corpora=corpora,
+        system_by_name={
+            name: overridden(read_system(name, scale.scale, config_folder), scale.overrides)
+            for name in sorted({training.system for training in trainings})
+        },
+        trainings=trainings,
+        evaluations=evaluations,
+        baselines=[
+            (name, corpus.testset_of(BASELINE_ROLE))
+            for name, corpus in corpora.items()
+            if scale.has_baselines and name in own
+        ],
+    )
+
+
+def expand_trainings(scale: ScaleSpec) -> list[Training]:
+    """Return every training of a scale, once.
+
+    Table 2's and replications have `seeds`, ablations `ablation_seeds`; variants, architectures and the base that they
+    are compared with have `variant_seeds`.
+    """
+    wanted = [(scale.en_de_corpus, scale.en_de_systems, scale.seeds)]
+    wanted += [(scale.en_fr_corpus, scale.en_fr_systems, scale.seeds)]
+    wanted += [(scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds)]
+    wanted += [(replication.corpus, [replication.system], scale.seeds) for replication in chosen_replications(scale)]
+    wanted += [(scale.en_de_corpus, _compared_systems(scale), scale.variant_seeds)]
+    trainings = [
+        Training(corpus=corpus, system=system, seed=seed)
+        for corpus, systems, seeds in wanted
+        for system in systems
+        for seed in seeds
+    ]
+    return list(dict.fromkeys(trainings))
+
+
+def chosen_replications(scale: ScaleSpec) -> list[RepeatedRun]:
+    """Return the runs of others that the scale names under `replications`, in its order.
+
+    Raises:
+        ConfigError: if it names one that is not published.
+    """
+    replication_by_row = {one.row: one for one in repeated_runs()}
+    for name in scale.replications:
+        if name not in replication_by_row:
+            raise ConfigError(
+                f"scale {scale.scale}: replications has {name!r}; expected rows of published/replications.csv or "
+                f"published/sentences.csv: {', '.join(sorted(replication_by_row))}"
+            )
+    return [replication_by_row[name] for name in scale.replications]
+
+
+def repeated_runs() -> list[RepeatedRun]:
+    """Return all runs of others that a scale may name under `replications`."""
+    return [run_of(one) for one in (*read_replications(), *(lines[0] for lines in read_sentences().values()))]
+
+
+@functools.cache  # the tables ask several times; the file does not change under them
+def all_compared() -> ScaleSpec:
+    """Return the scale whose `variants` and `architectures` are all that there are, in the order of their tables."""
+    return read_scale(ALL_COMPARED)
+
+
+def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations whose translations stand in a table, sentence by sentence: those of sentences.csv."""
+    shown = {(run.corpus, run.system, run.average, run.role) for run, *_ in read_sentences().values()}
+    return [one for one in evaluations if (one.corpus, one.system, one.average, one.role) in shown]
+
+
+def _compared_systems(scale: ScaleSpec) -> list[str]:
+    """Return the scale's variants and architectures, base before them; none if it names neither."""
+    named = [*scale.variants, *scale.architectures]
+    return list(dict.fromkeys([REFERENCE_SYSTEM, *named])) if named else []
+
+
+def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec]:
+    """Return the corpora that some training of the scale needs; each is as its place in the scale asks."""
+    place_by_corpus: dict[str, list[tuple[str, RepeatedRun | None]]] = {}
+    if scale.en_de_systems or scale.ablation_systems or _compared_systems(scale):
+        place_by_corpus[scale.en_de_corpus] = [("en-de", None)]
+    if scale.en_fr_systems:
+        place_by_corpus.setdefault(scale.en_fr_corpus, []).append(("en-fr", None))
+    for run in chosen_replications(scale):
+        place_by_corpus.setdefault(run.corpus, []).append((run.language_pair, run))
+    corpora = {name: read_corpus(name, config_folder) for name in place_by_corpus}
+    for name, places in place_by_corpus.items():
+        for language_pair, replication in places:
+            if corpora[name].language_pair != language_pair:
+                raise ConfigError(
+                    f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected {language_pair}; "
+                    f"name another corpus, or correct {config_folder / 'corpora' / name}.yaml"
+                )
+            found = corpora[name].testset_of(replication.role) if replication else ""
+            if replication and found != replication.testset:
+                raise ConfigError(
+                    f"corpus {name}: {replication.role} test set is {found}, expected {replication.testset}, "
+                    f"on which the published number of {replication.row} was measured; correct the corpus file"
+                )
+    return corpora
+
+
+def _asked_pairs(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tuple[str, str]]:
+    """Return the (average, role) pairs that the tables ask of a system, the fewest averaged checkpoints first.
+
+    Raises:
+        TableError: if neither a printed number nor the tables of variants and architectures ask for it.
+    """
+    if corpus.name != scale.en_de_corpus or system not in _compared_systems(scale):
+        return evaluations_of(corpus.language_pair, system)
+    printed = evaluations_of(corpus.language_pair, system) if is_asked_for(corpus.language_pair, system) else []
+    asked = {*printed, (COMPARED_AVERAGE, COMPARED_ROLE)}
+    return sorted(asked, key=lambda pair: (num_averaged(pair[0]), pair[1]))
+
+
+def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) -> None:
+    """Refuse a training that ends before as many checkpoints are written as its average takes (section 6.1)."""
+    interval = system.training.save_interval_updates
+    if interval is None:  # by epochs: how many there will be hangs on the data
+        return
+    updates = system.training.updates
+    num_written = (updates - 1) // interval + 1  # the last one at the last update, the others so many before it
+    if num_written < num_wanted:
+        raise ConfigError(
+            f"scale {scale.scale}: {system.name} writes {num_written} checkpoint(s) in {updates} updates, one every "
+            f"{interval}, expected {num_wanted}, which are averaged; raise `updates`, or take {system.name} out of "
+            "the lists of systems"
+        )
