@@ -22,9 +22,13 @@ configfile: str(Path(workflow.basedir) / "workflow" / "config" / "paper.yaml")
 include: "workflow/rules/common.smk"
 include: "workflow/rules/prepare.smk"  # fetch, clean, segment, binarize
 include: "workflow/rules/train.smk"  # train
-include: "workflow/rules/measure.smk"  # measure
 include: "workflow/rules/evaluate.smk"  # average, decode, perplexity, score, baselines
 include: "workflow/rules/tables.smk"  # tables
+
+
+if SCALE.has_claims:
+
+    include: "workflow/rules/claims.smk"  # measure
 
 
 rule all:

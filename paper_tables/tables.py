@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from aiayn.experiment import shown_evaluations
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec
 from analysis.scores import summarise_frame
@@ -13,7 +14,6 @@ from paper_tables.figures import INSTALL_COMMAND, has_figures
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table, compact
-from paper_tables.layout_claims import lay_out_claims
 from paper_tables.layout_compared import lay_out_architectures, lay_out_variants
 from paper_tables.layout_conclusions import lay_out_conclusions
 from paper_tables.layout_costs import lay_out_costs
@@ -28,7 +28,6 @@ from paper_tables.layout_reference import lay_out_reference
 from paper_tables.layout_table1 import lay_out_table1
 from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import lay_out_table3
-from paper_tables.layout_toy_en_es import TOY_NAME, lay_out_toy
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
 from paper_tables.measured_readme import README_NAME, render_readme
 from paper_tables.page import wrap_page
@@ -51,7 +50,7 @@ WRITTEN_TABLES = (
     "architectures",
     "parameters",
     "replications",
-    TOY_NAME,
+    "toy_en_es",
     "baselines",
     "expectations",
     "claims",
@@ -154,15 +153,33 @@ def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
         lay_out_expectations(findings),
         lay_out_baselines(findings),
         lay_out_replications(findings, judged),
-        *lay_out_toy(findings),
+        *_repeated_sentences(findings),
         lay_out_verdicts(findings, judged),
-        lay_out_claims(findings, judged),
+        *_claims(findings, judged),
         lay_out_runs(findings),
         lay_out_table1(findings.measured.layers if findings.measured else None),
         lay_out_table4(),
         lay_out_reference(findings),
     ]
     return [compact(table) for table in tables]
+
+
+def _repeated_sentences(findings: Findings) -> list[Table]:
+    """Return the table of the tutorial's sentences, if the scale repeats it."""
+    if not shown_evaluations(findings.evaluations):
+        return []
+    from paper_tables.claims.toy_en_es import lay_out_toy
+
+    return lay_out_toy(findings)
+
+
+def _claims(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
+    """Return the table of what others say, if the scale asks for it."""
+    if not findings.scale.has_claims:
+        return []
+    from paper_tables.claims.layout import lay_out_claims
+
+    return [lay_out_claims(findings, judged)]
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:

@@ -128,7 +128,7 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
         "en_de_corpus": corpus_by_pair["en-de"], "en_fr_corpus": corpus_by_pair["en-fr"],
         "en_de_systems": ["base", "big"], "en_fr_systems": ["base", "big_enfr"], "ablation_systems": ["table3_c_n2"],
         "replications": [], "variants": [], "architectures": [], "variant_seeds": [1], "seeds": [1, 2],
-        "ablation_seeds": [1], "has_baselines": True, "cluster": "local",
+        "ablation_seeds": [1], "has_baselines": True, "has_claims": True, "cluster": "local",
     }  # fmt: skip
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 

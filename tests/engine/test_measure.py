@@ -22,7 +22,7 @@ from aiayn.engine.measured_layers import FORMS, Stack, companion_effect, layer_g
 from aiayn.engine.norms import BatchNorm, LayerNorm
 from aiayn.engine.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
 from aiayn.records import Measurement, MeasureRecord, read_record
-from paper_tables.claims import read_claims
+from paper_tables.claims.published import read_claims
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from aiayn.errors import TableError
 from aiayn.experiment import expand_trainings
 from aiayn.printed import PUBLISHED_FOLDER, read_sentences
 from aiayn.spec import CONFIG_FOLDER, read_scale
-from paper_tables.claims import (
+from paper_tables.claims.published import (
     CONFIGS,
     CONTRADICTED,
     NOT_SETTLED,

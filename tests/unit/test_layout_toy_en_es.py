@@ -16,11 +16,11 @@ from aiayn.printed import PUBLISHED_FOLDER, evaluations_of, read_sentences
 from aiayn.records import Hypotheses, write_record
 from aiayn.spec import CONFIG_FOLDER, ListedSource, read_corpus, read_system
 from analysis.scores import read_trainings
+from paper_tables.claims.toy_en_es import lay_out_toy
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
 from paper_tables.layout_table2 import lay_out_table2
-from paper_tables.layout_toy_en_es import lay_out_toy
 from paper_tables.render import RENDERER_BY_SUFFIX, plain_text
 from paper_tables.translations import Translations, read_translations
 from tests import records_factory
@@ -132,7 +132,7 @@ def test_what_the_author_reported_counts_before_his_program(site: Site, monkeypa
     published = read_sentences()
     first, *others = published["toy_en_es"]
     known = {"toy_en_es": [msgspec.structs.replace(first, reported="hola"), *others]}
-    monkeypatch.setattr("paper_tables.layout_toy_en_es.read_sentences", lambda: known)
+    monkeypatch.setattr("paper_tables.claims.toy_en_es.read_sentences", lambda: known)
     row = by_sentence(toy(site))["hello world"]
     assert (row["reported"], row["program_output"]) == ("hola", "hola mundo")
     assert (row["same_as_authors"], row["same_as_reference"]) == ("1 of 2 [\u2020]", "1 of 2 [\u2020]")

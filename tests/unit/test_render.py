@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from paper_tables.claims.toy_en_es import TOY_NAME
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.latex import escape_latex
 from paper_tables.layout import Column, Note, Row, Table, best_parts, compact, text_cell
-from paper_tables.layout_toy_en_es import TOY_NAME
 from paper_tables.render import (
     RENDERER_BY_SUFFIX,
     plain_text,

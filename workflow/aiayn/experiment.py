@@ -91,7 +91,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             *(train_record(results_folder, scale, *training.key) for training in self.trainings),
             *(evaluation_record(results_folder, scale, verb, e) for verb, some in of_evaluations.items() for e in some),
             *(baselines_record(results_folder, scale, corpus, testset) for corpus, testset in self.baselines),
-            measure_record(results_folder, scale),
+            *([measure_record(results_folder, scale)] if self.scale.has_claims else []),
         ]
 
 

@@ -77,6 +77,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     `variant_seeds` those of `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence
     and convolution against attention), all on the En-De corpus. `updates` and `precision`, if not null, stand for every
     system's own (`overrides`): a shorter look at the same systems, or one at the speed of a GPU's tensor cores.
+    With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -94,6 +95,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     variant_seeds: list[int]
     has_baselines: bool
     cluster: str
+    has_claims: bool = False
     updates: int | None = None
     precision: Precision | None = None
     mirror: str | None = None

@@ -229,7 +229,7 @@ def count_jobs(asked: AskedScale) -> dict[str, int]:
         "perplexity": sum(one.role == "dev" for one in evaluations),
         "score": len(evaluations),
         "baselines": asked.num_baselines,
-        "measure": 1,
+        "measure": int(asked.scale.has_claims),
         "tables": 1,
     }
     return {rule: number for rule, number in num_jobs.items() if number}

@@ -17,7 +17,7 @@ from aiayn.printed import PublishedCell, printed_number, read_sentences, read_ta
 from aiayn.spec import ListedSource
 from analysis.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
 from analysis.verdict import Outcome
-from paper_tables.claims import (
+from paper_tables.claims.published import (
     CONTRADICTED,
     NOT_SETTLED,
     NOT_TESTABLE,

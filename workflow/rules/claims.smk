@@ -1,4 +1,4 @@
-"""What readers claim of attention and layers, and Table 1, measured without a training.
+"""What readers claim of attention and layers, and Table 1, measured without a training; included by `has_claims`.
 
 reads: nothing
 writes: results/<scale>/measure/record.json
