@@ -13,27 +13,18 @@ import pandas as pd
 
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation, evaluation_record, train_record
+from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record, read_train_record
 from analysis.seeds import summarise_seeds
 
 SCORE_COLUMNS = (
-    "corpus",
-    "system",
-    "seed",
-    "average",
-    "testset",
-    "metric",
-    "value",
-    "signature",
-    "hypotheses_sha256",
-    "run",
+    "corpus", "system", "seed", "average", "testset", "metric", "value", "signature", "hypotheses_sha256", "run",
     "commit",
-)
+)  # fmt: skip
 SUMMARY_COLUMNS = ("corpus", "system", "average", "testset", "metric", "num_seeds", "mean", "sd", "ci_low", "ci_high")
-PERPLEXITY_METRIC = "ppl_per_subword"
 TrainingKey = tuple[str, str, int]  # corpus, system, seed
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
-_Line = dict[str, str | int | float]
+_Line = tuple[str | int | float, ...]
 
 
 def training_key(evaluation: Evaluation) -> TrainingKey:
@@ -86,14 +77,14 @@ def collect_scores(
         if train is None and so_far:
             continue
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
-        scores = _read_of_run(score_path, ScoreRecords, train, so_far=so_far)
+        scores = read_of_run(score_path, ScoreRecords, train, so_far=so_far)
         if scores is not None and is_trusted(evaluation, scores):
-            lines += _score_lines(evaluation, scores, score_path)
+            lines += _lines(evaluation, scores, score_path)
         if evaluation.has_perplexity:
             path = evaluation_record(results_folder, scale, "perplexity", evaluation)
-            perplexity = _read_of_run(path, PerplexityRecord, train, so_far=so_far)
+            perplexity = read_of_run(path, PerplexityRecord, train, so_far=so_far)
             if perplexity is not None:
-                lines.append(_perplexity_line(evaluation, perplexity, path))
+                lines += _lines(evaluation, perplexity, path)
     return tidy_frame(lines)
 
 
@@ -141,59 +132,40 @@ def index_numbers(scores: pd.DataFrame) -> dict[NumberKey, Number]:
     return numbers
 
 
-def _read_of_run(
+def read_of_run(
     path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
 ) -> _AnyRecord | None:
-    """Return the record if it is of this training's run; without `so_far`, anything else is an error."""
-    if so_far and not path.exists():
+    """Return the record if it is of this training's run; `so_far` None if it is missing or of another run.
+
+    Raises:
+        RecordError: without `so_far`, if it is missing or of another run; if it is torn.
+    """
+    if so_far and (train is None or not path.exists()):
         return None
     record = read_record(path, record_type)
     run = getattr(record, "run", "")
-    if train is None or run != train.run:
-        if so_far:
-            return None
-        expected = "no training record" if train is None else f"the training record is of {train.run!r}"
-        raise RecordError(f"{path}: is of run {run!r}, but {expected}; rerun `snakemake`")
-    return record
+    if train is not None and run == train.run:
+        return record
+    if so_far:
+        return None
+    expected = "no training record" if train is None else f"the training record is of {train.run!r}"
+    raise RecordError(f"{path}: is of run {run!r}, but {expected}; rerun `snakemake`")
 
 
-def _line(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path) -> _Line:
+def _lines(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path) -> list[_Line]:
+    """Return a line for each number of a record, columns SCORE_COLUMNS."""
     if record.testset != evaluation.testset:
         expected = evaluation.testset
         raise RecordError(f"{path}: is of test set {record.testset!r}, expected {expected!r}; rerun `snakemake`")
     made = record.provenance
-    return {
-        "corpus": evaluation.corpus,
-        "system": evaluation.system,
-        "seed": evaluation.seed,
-        "average": evaluation.average,
-        "testset": evaluation.testset,
-        "run": record.run,
-        "commit": f"{made.commit}+dirty" if made.is_dirty else made.commit,
-    }
-
-
-def _score_lines(evaluation: Evaluation, record: ScoreRecords, path: Path) -> list[_Line]:
-    shared = _line(evaluation, record, path)
+    commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
+    key = (evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average, evaluation.testset)
+    if isinstance(record, PerplexityRecord):
+        return [(*key, PERPLEXITY_METRIC, record.value, record.signature, "", record.run, commit)]
     return [
-        shared
-        | {
-            "metric": score.metric,
-            "value": score.value,
-            "signature": score.signature,
-            "hypotheses_sha256": score.hypotheses_sha256,
-        }
+        (*key, score.metric, score.value, score.signature, score.hypotheses_sha256, record.run, commit)
         for score in record.scores
     ]
-
-
-def _perplexity_line(evaluation: Evaluation, record: PerplexityRecord, path: Path) -> _Line:
-    return _line(evaluation, record, path) | {
-        "metric": PERPLEXITY_METRIC,
-        "value": record.value,
-        "signature": record.signature,
-        "hypotheses_sha256": "",
-    }
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:

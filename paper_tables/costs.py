@@ -9,21 +9,29 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from aiayn.errors import TableError
-from aiayn.printed import PUBLISHED_FOLDER, find_printed, read_cells, read_rows, read_table
+from aiayn.printed import (
+    METRIC_BY_PAIR,
+    PAPER_CORPUS_BY_LANGUAGE_PAIR,
+    PUBLISHED_FOLDER,
+    Text,
+    find_printed,
+    read_cells,
+    read_rows,
+    read_table,
+)
 from aiayn.spec import read_system
 from analysis.doctor.causes import PLACE_BY_CHECK
-from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
 from analysis.doctor.types import Answer, Diagnosis, Missing
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
 from paper_tables.reference import WHOLE_SCORE, read_gaps
 
-PAPER_CORPORA = {"wmt14_en_de": "en-de", "wmt14_en_fr": "en-fr"}
+PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
 OTHER_CORPORA = ("iwslt14_de_en",)  # on which differences were measured that the paper's corpora have no cost of
 DEMO_CORPUS = "demo_en_de"
 NOISE = 0.3  # two runs of one recipe lie this far apart (cause 12 of causes.csv)
@@ -49,7 +57,6 @@ NOT_PLANTED = ("unknown_words", "untranslated", "lower_case")  # found by a chec
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
 LIKELIHOODS = ("measured", "likely", "possible", "unknown", "unlikely", "raises")
 _FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,18 +65,18 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     `what` and the size are those of `Finding`; `rank` is that of causes.csv ('': it has none).
     """
 
-    what: _Text
+    what: Text
     rank: str
     at_least: str
     at_most: str
-    corpora: _Text
+    corpora: Text
     systems: Literal["base", "big", ""]
     direction: Literal["lowers", "raises"]
-    cost_low: _Text
-    cost_high: _Text
+    cost_low: Text
+    cost_high: Text
     certainty: Literal["confirmed", "measured", "suspected"]
-    evidence: _Text
-    source: _Text
+    evidence: Text
+    source: Text
 
     def speaks_of(self, finding: Finding, corpus: str, system: str) -> bool:
         """Tell whether this is a cost of such a finding."""
@@ -274,7 +281,7 @@ def _definition_cost(metric: str, corpus: str) -> list[_Known]:
     """Return by how much a definition reads below that of the printed number, by published gaps on newstest2014."""
     pair = PAPER_CORPORA.get(corpus)
     metric = _FAIRSEQ_GAP.get(metric, metric)
-    if pair is None or metric == PRINTED_METRIC_BY_LANGUAGE_PAIR[pair]:
+    if pair is None or metric == METRIC_BY_PAIR[pair]:
         return []
     gaps = [
         gap for gap in read_gaps()

@@ -14,7 +14,16 @@ from typing import Literal
 import msgspec
 
 from aiayn.errors import UsageError
-from aiayn.printed import PUBLISHED_FOLDER, CellJoin, find_printed, largest_average, read_cells, read_table
+from aiayn.printed import (
+    PAPER_CORPUS_BY_LANGUAGE_PAIR,
+    PAPER_TESTSET_BY_ROLE,
+    PUBLISHED_FOLDER,
+    CellJoin,
+    find_printed,
+    largest_average,
+    read_cells,
+    read_table,
+)
 from paper_tables.reference import (
     SCORE_METRICS,
     PublishedCause,
@@ -26,9 +35,6 @@ from paper_tables.reference import (
     read_reference_replications,
 )
 
-# As in `judged`; repeated here, so that an answer waits for no pandas.
-TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
-CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
 PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}  # the same lines, but for 266
 SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: two runs of one recipe lie this far apart
 NUM_NEAREST_REPLICATIONS = 5
@@ -183,17 +189,17 @@ def _asked_joins(metric: str | None, testset: str, language_pair: str, system: s
     """Return the joins of the printed BLEUs that the question is about, one an edition."""
     if metric is not None:
         _check_known("--metric", metric, SCORE_METRICS)
-    _check_known("--language-pair", language_pair, tuple(CORPUS_BY_LANGUAGE_PAIR))
+    _check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
     if language_pair != "en-de" and "compound_split" in (metric or ""):
         raise UsageError(f"--metric {metric}: defined for German only; {language_pair} has bleu_tok_moses")
     joins = [
         join for join in read_cells(folder) if join.language_pair == language_pair and join.metric.startswith("bleu")
     ]
-    printed_testsets = {TESTSET_BY_ROLE[join.role] for join in joins}
+    printed_testsets = {PAPER_TESTSET_BY_ROLE[join.role] for join in joins}
     aliases = [name for name, printed in PRINTED_TESTSET_BY_TESTSET.items() if printed in printed_testsets]
     _check_known("--testset", testset, (*sorted(printed_testsets), *aliases))
     printed_testset = PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
-    on_testset = [join for join in joins if TESTSET_BY_ROLE[join.role] == printed_testset]
+    on_testset = [join for join in joins if PAPER_TESTSET_BY_ROLE[join.role] == printed_testset]
     names = list(dict.fromkeys(name for join in on_testset for name in (join.row, join.system)))
     where = f" (BLEU printed for {language_pair} on {printed_testset})"
     _check_known("--system", system, names, where)
@@ -311,7 +317,7 @@ def _nearest(question: Question, replications: Collection[ReferenceReplication])
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
     """Return the cause with its command as it can be pasted, but for files."""
     command = cause.command.format(
-        corpus=CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
+        corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
         language_pair=question.language_pair,
         last=largest_average(question.language_pair, join.system),
         system=join.system,

@@ -31,9 +31,8 @@ class Findings(Experiment, frozen=True, kw_only=True, dict=True):
     train_by_key: dict[TrainingKey, TrainRecord]
     state_by_key: dict[TrainingKey, RunState]
     baseline_records: list[BaselineRecords]
-    vocabulary_size_by_corpus: dict[str, dict[str, int]]  # each by language
+    binarized_by_corpus: dict[str, BinarizedCorpus]  # those of the data-bins that there are
     hardware: HardwareSpec
-    lengths_by_corpus: dict[str, SentenceLengths]  # of training sentences
     translations: dict[Evaluation, Translations]  # of those shown sentence by sentence
     measured: MeasureRecord | None  # without a training, for Table 1 and the table of claims
 
@@ -44,6 +43,21 @@ class Findings(Experiment, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def _scored(self) -> set[tuple[str, ...]]:
         return {key[:-1] for key in self._number_by_key}
+
+    def vocabulary_sizes_of(self, corpus: str) -> dict[str, int]:
+        """Return vocabulary sizes by language; none of a corpus that is not binarized."""
+        record = self.binarized_by_corpus.get(corpus)
+        return record.vocabulary_size_by_language if record else {}
+
+    def lengths_of(self, corpus: str) -> SentenceLengths | None:
+        """Return the mean lengths of the sentences that were trained on; None if not binarized, or empty."""
+        record = self.binarized_by_corpus.get(corpus)
+        num_pairs = record.num_pairs_by_split.get(TRAIN_SPLIT, 0) if record else 0
+        if record is None or not num_pairs:
+            return None
+        num_tokens = record.num_tokens_by_split_by_language[TRAIN_SPLIT]
+        source, target = (num_tokens[language] for language in (record.source_language, record.target_language))
+        return SentenceLengths(source / num_pairs, target / num_pairs)
 
     def values_of(self, evaluation: Evaluation, metric: str) -> dict[int, float]:
         """Return the values by seed of an evaluation, whichever its own seed."""
@@ -98,9 +112,8 @@ def gather_findings(
         train_by_key=train_by_key,
         state_by_key=state_by_key,
         baseline_records=read_baselines(experiment, results_folder, so_far=so_far),
-        vocabulary_size_by_corpus=read_vocabulary_sizes(experiment, results_folder),
+        binarized_by_corpus=read_binarized(experiment, results_folder),
         hardware=read_hardware(),
-        lengths_by_corpus=read_sentence_lengths(experiment, results_folder),
         translations=read_translations(shown_evaluations(experiment.evaluations), *place, so_far=so_far),
         measured=read_measured(measure_record(results_folder, scale.scale)),
     )
@@ -132,26 +145,8 @@ def read_measured(path: Path) -> MeasureRecord | None:
     return read_record(path, MeasureRecord) if path.exists() else None
 
 
-def read_vocabulary_sizes(experiment: Experiment, results_folder: Path) -> dict[str, dict[str, int]]:
-    """Return vocabulary sizes, without which a count of parameters says little; a corpus not binarized has none."""
-    records = _read_binarized(experiment, results_folder)
-    return {name: record.vocabulary_size_by_language for name, record in records.items()}
-
-
-def read_sentence_lengths(experiment: Experiment, results_folder: Path) -> dict[str, SentenceLengths]:
-    """Return the mean lengths of the sentences that were trained on; a corpus not binarized, or empty, has none."""
-    lengths_by_corpus = {}
-    for name, record in _read_binarized(experiment, results_folder).items():
-        num_pairs = record.num_pairs_by_split.get(TRAIN_SPLIT, 0)
-        if num_pairs:
-            num_tokens = record.num_tokens_by_split_by_language[TRAIN_SPLIT]
-            source, target = (num_tokens[language] for language in (record.source_language, record.target_language))
-            lengths_by_corpus[name] = SentenceLengths(source / num_pairs, target / num_pairs)
-    return lengths_by_corpus
-
-
-def _read_binarized(experiment: Experiment, results_folder: Path) -> dict[str, BinarizedCorpus]:
-    """Return the records of the data-bins that there are."""
+def read_binarized(experiment: Experiment, results_folder: Path) -> dict[str, BinarizedCorpus]:
+    """Return the records of the data-bins that there are, by corpus."""
     paths = {
         name: corpus_record(results_folder, experiment.scale.scale, "binarize", name) for name in experiment.corpora
     }

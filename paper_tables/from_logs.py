@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from aiayn.hardware import read_hardware
-from aiayn.printed import read_cells
+from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
 from analysis.findings import Finding
@@ -30,13 +30,13 @@ from analysis.logs.rows import PaperRow
 from analysis.logs.rules import broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.judged import JudgedCell, judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.layout_log_list import lay_out_logs, told_of_file
 from paper_tables.layout_logs import lay_out_logged_table2, lay_out_logged_table3
 from paper_tables.recorded import Recorded, RecordFault, gather_recorded
-from paper_tables.report import DrawnFigure, Origin, card, card_words, render_log_report
+from paper_tables.render import Popovers
+from paper_tables.report import DrawnFigure, Origin, card, card_words, render_page
 from paper_tables.tables import (
     FIGURES_FOLDER,
     REPORT_NAME,
@@ -329,4 +329,4 @@ def _render_page(
     banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
     glance = '<dl class="glance">\n' + "".join(card(*one) for one in cards) + "</dl>\n"
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
-    return render_log_report(title, f'<p class="lead">{lead}</p>\n{banners}', glance, tables, figures, origin)
+    return render_page(title, f'<p class="lead">{lead}</p>\n{banners}', glance, tables, figures, origin, Popovers())

@@ -9,6 +9,9 @@ import pandas as pd
 from aiayn.experiment import chosen_replications
 from aiayn.paths import Evaluation
 from aiayn.printed import (
+    PAPER_CORPUS_BY_LANGUAGE_PAIR,
+    PAPER_SCALE,
+    PAPER_TESTSET_BY_ROLE,
     CellJoin,
     PublishedReplication,
     find_printed,
@@ -20,47 +23,18 @@ from aiayn.printed import (
 )
 from analysis.family import Corrected, Family, judge_family
 from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
-from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_SCALE, PAPER_TESTSET_BY_ROLE
 from paper_tables.findings import Findings
 
 NOT_RUN = "This system is not run at scale {scale}"
 COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
+
 VERDICT_COLUMNS = (
-    "table",
-    "row",
-    "column",
-    "edition",
-    "printed",
-    "corpus",
-    "system",
-    "average",
-    "testset",
-    "metric",
-    "num_seeds",
-    "mean",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "outcome",
-    "reason",
-    "largest_equivalent_difference",
-    "num_seeds_to_decide",
-    "sd",
-    "degrees_of_freedom",
-    "num_systems",
-    "smallest_sd",
-    "largest_sd",
-    "bartlett_p",
-    "p_difference",
-    "p_equivalent",
-    "p_outside",
-    "p_equivalent_holm",
-    "p_outside_holm",
-    "outcome_holm",
-    "num_judged",
-    "chance_wrongly_reproduced",
-    "chance_wrongly_not_reproduced",
-)
+    "table", "row", "column", "edition", "printed", "corpus", "system", "average", "testset", "metric", "num_seeds",
+    "mean", "difference", "ci_low", "ci_high", "outcome", "reason", "largest_equivalent_difference",
+    "num_seeds_to_decide", "sd", "degrees_of_freedom", "num_systems", "smallest_sd", "largest_sd", "bartlett_p",
+    "p_difference", "p_equivalent", "p_outside", "p_equivalent_holm", "p_outside_holm", "outcome_holm", "num_judged",
+    "chance_wrongly_reproduced", "chance_wrongly_not_reproduced",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ Rules are booktabs', groups of rows stand apart, a label of a group spans its ro
 import re
 from itertools import groupby
 
-from paper_tables.layout import DASH, PLUS_MINUS, CellKind, Column, Part, Row, Table, best_parts
+from paper_tables.layout import DASH, GREEK, PLUS_MINUS, POWER_OF_TEN, CellKind, Column, Part, Row, Table, best_parts
 
 PREAMBLE = r"\usepackage{booktabs,graphicx,multirow,url}"
 LATEX_BY_CHARACTER = {
@@ -31,9 +31,7 @@ LATEX_BY_CHARACTER = {
     "\u2021": r"\ddag{}",
     "\u00a7": r"\S{}",
 }
-GREEK = ("eps",)
 SHORT = 8  # letters of a heading that stay in one line
-_POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)(_(?P<index>[a-z]+))?$")
 _SPREAD = re.compile(rf" (?:{PLUS_MINUS} (?P<half_width>\S+) )?\((?P<seeds>n=[^)]*)\)$")
 _PATH_UNSAFE = re.compile(r"[^\x20-\x7e]")
@@ -169,7 +167,7 @@ def _part(part: Part, kind: CellKind, *, is_best: bool) -> str:
     number = escape_latex(part.text[: spread.start()] if spread else part.text)
     if kind in ("printed", "ours"):
         power = r"{\\boldmath$\1\\cdot10^{\2}$}" if is_best else r"$\1\\cdot10^{\2}$"
-        number, num_powers = _POWER_OF_TEN.subn(power, number)
+        number, num_powers = POWER_OF_TEN.subn(power, number)
         number = rf"\textbf{{{number}}}" if is_best and not num_powers else number
     if spread is None:
         return number + marks

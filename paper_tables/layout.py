@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from aiayn.paths import Evaluation
-from aiayn.printed import PublishedCell
+from aiayn.printed import PAPER_SCALE, PublishedCell
 from analysis.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
-from paper_tables.conditions import PAPER_SCALE
 
 PLUS_MINUS = "\u00b1"
 DASH = "\u2013"
 MARK_BY_SCALE = {"demo": "\u2020", "multi30k": "\u2021", PAPER_SCALE: "\u00a7"}  # dagger, double dagger, section
+GREEK = ("eps",)  # letters of headings, as eps_ls
+POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as format_value writes one
 DECIMALS_BY_METRIC = {"num_parameters": 3, "training_flops": 2}  # significant digits; others: decimals
 BLEU_DECIMALS = 2
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}

@@ -10,6 +10,7 @@ import msgspec
 
 from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared
 from aiayn.paths import Evaluation
+from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import TrainRecord
 from analysis.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
 from analysis.validations import common_target, read_validations, updates_to_reach
@@ -42,7 +43,7 @@ from paper_tables.layout_ours import (
     metric_cell,
     training_cell,
 )
-from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
+from paper_tables.layout_table3 import BLEU_METRIC
 
 DIFFERENCE_WORDS = (
     "A difference is to base, seed by seed over the seeds that both have, with the 95 % t-interval of these paired "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from aiayn.experiment import BASELINE_ROLE
 from aiayn.paths import Evaluation
-from aiayn.printed import COLUMNS_BY_TABLE, evaluations_of, read_table
+from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, evaluations_of, read_table
 from aiayn.records import BaselineRecords, ScoreRecord, TrainRecord
 from analysis.runs import RunState
 from paper_tables.findings import Findings
@@ -33,7 +33,6 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.layout_ours import commit_words, complete, hardware_words, mark_of, metric_cell, provenance_of
-from paper_tables.layout_table2 import METRIC_BY_PAIR
 
 BASELINE_SYSTEM = "base"
 CAPTION_OF_TABLE_4 = (

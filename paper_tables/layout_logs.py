@@ -9,11 +9,10 @@ from dataclasses import replace
 
 from aiayn.cost import training_flops
 from aiayn.hardware import HardwareSpec
-from aiayn.printed import COLUMNS_BY_TABLE, read_cells, read_table
+from aiayn.printed import COLUMNS_BY_TABLE, PAPER_SCALE, PERPLEXITY_METRIC, read_cells, read_table
 from analysis.logs.averages import AveragedLine
-from analysis.logs.judged import PERPLEXITY_METRIC, LoggedTraining
+from analysis.logs.judged import LoggedTraining
 from analysis.logs.symbols import Symbol
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from aiayn.paths import Evaluation
+from aiayn.printed import PAPER_PRECISION
 from aiayn.provenance import Provenance
 from aiayn.records import Hardware, TrainRecord
-from paper_tables.conditions import PAPER_PRECISION
 from paper_tables.findings import Findings
 from paper_tables.judged import is_unlike_paper
 from paper_tables.layout import (

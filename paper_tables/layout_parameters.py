@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiayn.cost import LEARNED_POSITION_ROWS, num_parameters
-from aiayn.printed import printed_number, read_table
+from aiayn.printed import PAPER_SCALE, printed_number, read_table
 from aiayn.spec import CONFIG_FOLDER, SystemSpec, read_system
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import Column, Field, Note, Table, columns_of, label_field, our_field, rows_of, text_cell
 
 VOCABULARY_SIZES = (37_000, 40_960)  # section 5.1's "about 37000"; tensor2tensor v1.0.4's wmt_ende_bpe32k

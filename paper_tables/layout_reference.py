@@ -1,8 +1,7 @@
 """Lays out what others got for base and big, each in its own definition, with ours beside it where it is the same."""
 
 from aiayn.paths import Evaluation
-from aiayn.printed import evaluations_of, read_cells
-from paper_tables.conditions import PAPER_TESTSET_BY_ROLE
+from aiayn.printed import PAPER_TESTSET_BY_ROLE, evaluations_of, read_cells
 from paper_tables.findings import Findings
 from paper_tables.layout import (
     Cell,

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from aiayn.paths import Evaluation
-from aiayn.printed import CellJoin, read_cells, read_table
-from paper_tables.conditions import PAPER_PRECISION
+from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, CellJoin, read_cells, read_table
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu, is_unlike_paper
 from paper_tables.layout import (
@@ -33,7 +32,6 @@ MODEL_FLOPS_NOTE = (
     "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`. Footnote 5's "
     "estimate is another quantity: what the GPUs could have done in the time. `costs` has the ratio of the two."
 )
-METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
 OUR_ROWS = ("base", "big")
 
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from aiayn.paths import Evaluation
-from aiayn.printed import COLUMNS_BY_TABLE, read_cells, read_table
+from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_table
 from aiayn.spec import TrainingSpec
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
@@ -23,8 +23,7 @@ from paper_tables.layout import (
 from paper_tables.layout_ours import complete, mark_of, metric_cell, training_cell
 from paper_tables.layout_table2 import difference_cell
 
-BLEU_METRIC = "bleu_tok_compound_split"  # cells.csv; a test compares
-PERPLEXITY_METRIC = "ppl_per_subword"
+BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 SETTINGS = tuple(column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting")
 
 
@@ -118,7 +117,7 @@ def _notes(findings: Findings, evaluations: list[Evaluation]) -> list[Note]:
     """Return what a count of parameters depends on, and positions that are no sinusoids."""
     notes = []
     for corpus in dict.fromkeys(evaluation.corpus for evaluation in evaluations):
-        sizes = findings.vocabulary_size_by_corpus.get(corpus)
+        sizes = findings.vocabulary_sizes_of(corpus)
         if sizes:
             words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
             notes.append(

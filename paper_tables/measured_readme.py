@@ -6,9 +6,9 @@ All of it follows from records, nothing from the time or the checkout that rende
 from collections.abc import Iterable, Sequence
 
 from aiayn.paths import RECORD_NAME, corpus_record
+from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec import CorpusSpec, ParallelSource, SegmentedSource
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.recorded import ASKED_NAME, Recorded
 from paper_tables.render import render_markdown

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 import pandas as pd
 
-from aiayn.cost import SentenceLengths
 from aiayn.errors import RecordError
 from aiayn.experiment import (
     Experiment,
@@ -28,11 +27,11 @@ from aiayn.hardware import read_hardware
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, evaluation_record, measure_record, train_record
 from aiayn.printed import is_asked_for, read_cells
-from aiayn.records import ScoreRecords, TrainRecord, read_record, read_trained
+from aiayn.records import BinarizedCorpus, ScoreRecords, TrainRecord, read_record, read_trained
 from aiayn.spec import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.runs import RunState, find_run_state
 from analysis.scores import TrainingKey, collect_scores, tidy_frame, training_key
-from paper_tables.findings import Findings, read_baselines, read_measured, read_sentence_lengths, read_vocabulary_sizes
+from paper_tables.findings import Findings, read_baselines, read_binarized, read_measured
 from paper_tables.translations import Translations, read_translations
 
 ASKED_NAME = "asked.json"
@@ -80,22 +79,17 @@ def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: 
         if state_by_key[key].status == "outdated":
             faults.append(_otherwise_trained(found[key], scale, folder_by_key[key]))
     scores, translations, text_faults = _read_evaluations(scale, experiment.evaluations, train_by_key, folder_by_key)
-    vocabulary_sizes: dict[str, dict[str, int]] = {}
-    lengths: dict[str, SentenceLengths] = {}
+    binarized: dict[str, BinarizedCorpus] = {}
     for folder in reversed(results_folders):
-        vocabulary_sizes |= read_vocabulary_sizes(experiment, folder)
-        lengths |= read_sentence_lengths(experiment, folder)
+        binarized |= read_binarized(experiment, folder)
     findings = Findings(
         **msgspec.structs.asdict(msgspec.structs.replace(experiment, system_by_name=system_by_name)),
         scores=scores,
         train_by_key=train_by_key,
         state_by_key=state_by_key,
         baseline_records=[one for folder in results_folders for one in read_baselines(experiment, folder, so_far=True)],
-        vocabulary_size_by_corpus={
-            name: vocabulary_sizes[name] for name in experiment.corpora if name in vocabulary_sizes
-        },
+        binarized_by_corpus=binarized,
         hardware=read_hardware(config_folder / "hardware.yaml"),
-        lengths_by_corpus=lengths,
         translations=translations,
         measured=next(filter(None, (read_measured(measure_record(folder, scale)) for folder in results_folders)), None),
     )

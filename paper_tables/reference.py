@@ -11,14 +11,14 @@ import re
 import string
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from aiayn.errors import TableError
 
 # The one reader of published files; it is shared with `published`, not offered to other packages.
-from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, printed_number, read_rows
+from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, Text, printed_number, read_rows
 
 ScoreMetric = Literal[
     "bleu_tok_moses",
@@ -45,7 +45,6 @@ PLACEHOLDERS = ("corpus", "language_pair", "last", "system", "testset")  # that 
 WHOLE_SCORE = "all"  # a cost without upper bound: the cause may cost every point
 MAX_BLEU = Decimal(100)
 UNVERIFIED = "unverified"
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 def counted_alike(metric: str) -> frozenset[str]:
@@ -60,18 +59,18 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     made from it; its `note` says why.
     """
 
-    who: _Text
+    who: Text
     language_pair: LanguagePair
     testset: Testset
     definition_from: Definition
-    printed_from: _Text
+    printed_from: Text
     definition_to: ScoreMetric
     value_from: str
     value_to: str
-    low: _Text
-    high: _Text
+    low: Text
+    high: Text
     counts: Literal["yes", "no"]
-    source: _Text
+    source: Text
     note: str
 
     @property
@@ -83,20 +82,20 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What others got for one of the paper's systems; empty `training_data` means WMT14, other blanks: not stated."""
 
-    name: _Text
-    who: _Text
+    name: Text
+    who: Text
     system: SystemName
     language_pair: LanguagePair
     testset: Testset
-    value: _Text
+    value: Text
     metric: Definition
-    definition: _Text
+    definition: Text
     training_data: str
     steps: str
     batch: str
     hardware: str
     note: str
-    source: _Text
+    source: Text
 
     @property
     def conditions(self) -> str:
@@ -117,17 +116,17 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     Empty `language_pair`, `systems` and `metrics` mean: any. `command` is one of this project's, or empty.
     """
 
-    rank: _Text
-    cause: _Text
+    rank: Text
+    cause: Text
     direction: Literal["lowers", "raises"]
-    cost_low: _Text
-    cost_high: _Text
+    cost_low: Text
+    cost_high: Text
     language_pair: Literal["en-de", "en-fr", ""]
     systems: Literal["base", "big", ""]
     metrics: str
-    evidence: _Text
-    source: _Text
-    check: _Text
+    evidence: Text
+    source: Text
+    check: Text
     command: str
 
     @property

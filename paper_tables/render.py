@@ -12,7 +12,9 @@ from itertools import groupby
 
 from paper_tables.latex import render_latex
 from paper_tables.layout import (
+    GREEK,
     PLUS_MINUS,
+    POWER_OF_TEN,
     Cell,
     CellKind,
     CellProvenance,
@@ -27,11 +29,9 @@ from paper_tables.layout import (
 SPANNED = "(spanned)"
 MAX_NOTES = 3  # more of them are folded on a page of several tables
 Places = set[tuple[int, int, int]]  # row, column, part of a cell
-_POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")
 _BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and number of seeds get a line of their own
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
 _EXPONENT = re.compile(r"\^([0-9]+)")
-GREEK = ("eps",)
 NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
 
 
@@ -262,7 +262,7 @@ def _html_row(table: Table, row_index: int, best: Places, popovers: Popovers | N
 def _html_part(part: Part, kind: CellKind) -> str:
     marks = "".join(_html_mark(mark) for mark in part.marks)
     if kind in NUMBER_KINDS:
-        text = _POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", html.escape(part.text))
+        text = POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", html.escape(part.text))
         number, *spread = _BEFORE_SPREAD.split(text, maxsplit=1)
         return number + marks + "".join(f"<small>{words}</small>" for words in spread)
     text = html.escape(part.text)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from aiayn.printed import PAPER_SCALE
 from analysis.verdict import MARGIN_BLEU, Outcome
-from paper_tables.conditions import PAPER_SCALE
-from paper_tables.figures import INSTALL_COMMAND
+from paper_tables.figures import INDEX_NAME, INSTALL_COMMAND
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
@@ -24,7 +24,6 @@ from paper_tables.layout_ours import provenance_of
 from paper_tables.page import wrap_page
 from paper_tables.render import Popovers, render_html_part
 
-INDEX_NAME = "figures.tsv"
 MIN_SORTABLE = 8  # rows; fewer are seen at once
 MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
 MAX_NAMED = 6  # trainings that are named in the first look; the table of runs has all
@@ -105,30 +104,19 @@ def render_report(
         "comes from: run, commit, seed, hardware, signature."
     )
     opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
-    return _page(title, opening, glance, tables, figures, popovers, origin)
+    return render_page(title, opening, glance, tables, figures, origin, popovers)
 
 
-def render_log_report(
+def render_page(
     title: str,
     opening: str,
     glance: str,
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
     origin: Origin,
-) -> str:
-    """Return the page of logs: `opening` and `glance` are HTML."""
-    return _page(title, opening, glance, tables, figures, Popovers(), origin)
-
-
-def _page(
-    title: str,
-    opening: str,
-    glance: str,
-    tables: Sequence[Table],
-    figures: Sequence[DrawnFigure] | None,
     popovers: Popovers,
-    origin: Origin,
 ) -> str:
+    """Return a page in chapters: `opening` and `glance` are HTML, `popovers` what buttons in these open."""
     sections, links = [], []
     figures = figures if figures is None else _within_limit(figures)
     for chapter, chapter_figures, chapter_tables in _chapters(figures or (), tables):

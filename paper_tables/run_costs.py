@@ -20,17 +20,17 @@ def gpu_of(findings: Findings, train: TrainRecord) -> GpuSpec | None:
 
 def source_tokens_of(findings: Findings, train: TrainRecord) -> float | None:
     """Return the source tokens that go with the target tokens of the record, at the mean lengths of the corpus."""
-    lengths = findings.lengths_by_corpus.get(train.corpus)
+    lengths = findings.lengths_of(train.corpus)
     return None if lengths is None else train.tokens * lengths.source / lengths.target
 
 
 def model_flops_of(findings: Findings, train: TrainRecord) -> float | None:
     """Return the operations that the model needed for all tokens, forward and backward (`aiayn.cost.model_flops`)."""
-    lengths, training = findings.lengths_by_corpus.get(train.corpus), read_trained(train)
+    lengths, training = findings.lengths_of(train.corpus), read_trained(train)
     source_tokens = source_tokens_of(findings, train)
     if lengths is None or training is None or source_tokens is None:
         return None
-    size = findings.vocabulary_size_by_corpus[train.corpus][findings.corpora[train.corpus].target_language]
+    size = findings.vocabulary_sizes_of(train.corpus)[findings.corpora[train.corpus].target_language]
     return model_flops(training, size, source_tokens=source_tokens, target_tokens=train.tokens, lengths=lengths)
 
 

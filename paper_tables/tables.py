@@ -39,23 +39,7 @@ SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among the
 REPORT_NAME = "report.html"
 FIGURES_FOLDER = "figures"
 ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
-WRITTEN_TABLES = (
-    "table1",
-    "table2",
-    "table3",
-    "table4",
-    "costs",
-    "conclusions",
-    "variants",
-    "architectures",
-    "parameters",
-    "replications",
-    "toy_en_es",
-    "baselines",
-    "expectations",
-    "claims",
-    "reference_replications",
-)  # the others are in the report only
+ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 ALWAYS_OF_RECORDS = ("table2", "table3", "conclusions")  # also where no number of ours is in them yet
 logger = logging.getLogger(__name__)
 
@@ -73,7 +57,7 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
     folder = folder / SO_FAR_FOLDER if so_far else folder
     write_frames(findings, judged, folder)
     for table in tables:
-        if table.name in WRITTEN_TABLES:
+        if table.name not in ONLY_ON_THE_PAGE:
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
@@ -93,7 +77,7 @@ def make_recorded_tables(recorded: Recorded, folder: Path) -> list[Table]:
     tables = [
         table
         for table in lay_out_tables(findings, judged)
-        if table.name in ALWAYS_OF_RECORDS or (table.name in WRITTEN_TABLES and table.signatures)
+        if table.name in ALWAYS_OF_RECORDS or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
     ]
     write_frames(findings, judged, folder)
     for table in tables:

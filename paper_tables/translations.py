@@ -8,8 +8,8 @@ from pathlib import Path
 from aiayn.errors import RecordError
 from aiayn.packed import find_packed, open_unpacked
 from aiayn.paths import Evaluation, evaluation_record
-from aiayn.records import Hypotheses, TrainRecord, read_record
-from analysis.scores import TrainingKey, training_key
+from aiayn.records import Hypotheses, TrainRecord
+from analysis.scores import TrainingKey, read_of_run, training_key
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,9 @@ def read_translations(
     translations = {}
     for evaluation in evaluations:
         path = evaluation_record(results_folder, scale, "decode", evaluation)
-        train = train_by_key.get(training_key(evaluation))
-        if so_far and (train is None or not path.exists()):
+        record = read_of_run(path, Hypotheses, train_by_key.get(training_key(evaluation)), so_far=so_far)
+        if record is None:
             continue
-        record = read_record(path, Hypotheses)
-        if train is None or record.run != train.run:
-            if so_far:
-                continue
-            expected = "no training record" if train is None else f"the training record is of {train.run!r}"
-            raise RecordError(f"{path}: is of run {record.run!r}, but {expected}; rerun `snakemake`")
         translations[evaluation] = Translations(_read_text(path.with_suffix(".txt"), record), record.signature)
     return translations
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from aiayn.printed import PAPER_SCALE
 from aiayn.terminal import table, titled
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.layout import format_value
 from paper_tables.where_cells import NamedCell
 from paper_tables.where_traces import Attempt, CellTrace, SeedTrace, Step

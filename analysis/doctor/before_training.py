@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from aiayn.paths import num_averaged
+from aiayn.printed import METRIC_BY_PAIR
 from aiayn.spec import TrainingSpec, read_system
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_training import (
@@ -22,7 +23,6 @@ from analysis.doctor.check_training import (
     PAPER_TOKENS_PER_UPDATE,
     SYMBOL_CHECKS,
 )
-from analysis.doctor.diagnose import PRINTED_METRIC_BY_LANGUAGE_PAIR
 from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand, PastedBleu
 from analysis.doctor.rates import TOLERANCE
 from analysis.doctor.types import Claim
@@ -131,13 +131,13 @@ def corpus_of(trial: Trial) -> Corpus:
         if re.search(r"iwslt|multi30k|wmt.?(15|18|19|2\d)|opus|ted(?![a-z])", name):
             return Corpus("other", text, True)
         if re.search(r"wmt.?(20)?1[467]", name) and pair:
-            is_papers = pair in PRINTED_METRIC_BY_LANGUAGE_PAIR and not (pair == "en-fr" and "wmt17" in name)
+            is_papers = pair in METRIC_BY_PAIR and not (pair == "en-fr" and "wmt17" in name)
             return Corpus(f"wmt14_{pair.replace('-', '_')}" if is_papers else "other", f"{text} ({pair})", True)
     architecture = "" if trial.training is None else str(trial.training.arguments.get("arch") or "")
     if "iwslt" in architecture:
         return Corpus("other", architecture, True)
     pair = languages or next((pair for text in texts if (pair := _pair_of(text.lower()))), "")
-    if pair and pair not in PRINTED_METRIC_BY_LANGUAGE_PAIR:
+    if pair and pair not in METRIC_BY_PAIR:
         return Corpus("other", pair, True)
     return Corpus(f"wmt14_{(pair or 'en-de').replace('-', '_')}", texts[0] if texts else "", False)
 
@@ -423,7 +423,7 @@ def _evaluation_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
     if settings.leaves_pieces:
         fix = "--remove-bpe (SentencePiece: --remove-bpe sentencepiece)"
         yield _finding(settings, "pieces", "pieces", "left in", "joined", fix, rank="")
-    printed = PRINTED_METRIC_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair)
+    printed = METRIC_BY_PAIR.get(claim.corpus.language_pair)
     if settings.metric and printed and settings.metric != printed:
         what = f"definition {settings.metric}"
         fix = "`aiayn score`: every definition"

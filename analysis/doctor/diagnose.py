@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.causes import CAUSES, PLACE_BY_CHECK
 from analysis.doctor.check_data import check_alignment, check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
@@ -20,8 +21,6 @@ from analysis.doctor.check_training import (
 from analysis.doctor.plain import as_text
 from analysis.doctor.types import Answer, Case, Diagnosis, Scorer
 from analysis.findings import Finding
-
-PRINTED_METRIC_BY_LANGUAGE_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
 
 _SYMBOL_CHECKS: dict[str, Callable[[Case], Answer]] = {
     name: functools.partial(check_symbols, check=name) for name in SYMBOL_CHECKS
@@ -72,7 +71,7 @@ def _remembering(scorer: Scorer) -> Scorer:
 
 def _scores(case: Case) -> dict[str, float]:
     """Return the BLEU of each role's first translation in the definition of the printed numbers, where one can be."""
-    metric = PRINTED_METRIC_BY_LANGUAGE_PAIR.get(case.claim.corpus.language_pair)
+    metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair)
     scores: dict[str, float] = {}
     for one in case.translations:
         value: float | None = next((score.value for score in one.reported if score.metric == metric), None)

@@ -2,13 +2,13 @@
 
 import msgspec
 
+from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.runs.attempts import Event, Started, summarise_attempts
 from analysis.findings import Finding
 from analysis.logs.rows import Match, PaperRow
 from analysis.logs.symbols import Symbols, is_ours
 from analysis.logs.types import Argument, GenerationLog, LogFile, TrainingLog, Validation
 
-PERPLEXITY_METRIC = "ppl_per_subword"
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
     "namespace": "fairseq 0.10",

@@ -14,7 +14,7 @@ import msgspec
 
 from aiayn.errors import TableError
 from aiayn.paths import Evaluation
-from aiayn.printed import PUBLISHED_FOLDER, read_rows
+from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.records import Measurement
 
 Verdict = Literal["settled", "contradicted", "not settled", "not testable here"]
@@ -28,7 +28,6 @@ CONFIGS = ("demo", "variants", "claims", "multi30k", "paper")  # workflow/config
 Kind = Literal["claim", "contradiction", "system", "figure", "mistake", "reference", "method", "task"]
 DecidedBy = Literal["test", "measurement", "comparison", "printed", "reproduction", "sentences", "nothing"]
 COMPARED_METRICS = ("ppl_per_subword", "bleu_tok_compound_split", "bleu_sacre_13a", "wall_seconds", "num_parameters")
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 _NAME = r"[a-z0-9_.]+"
@@ -63,9 +62,9 @@ class PublishedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     id: Annotated[str, msgspec.Meta(pattern=r"^(V-[0-9]{2}|X-[0-9])$")]
     part: Annotated[str, msgspec.Meta(pattern=r"^[a-z]?$")]
-    source: _Text
+    source: Text
     kind: Kind
-    statement: _Text
+    statement: Text
     decided_by: DecidedBy
     evidence: str
     expected: str

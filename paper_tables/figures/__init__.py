@@ -7,6 +7,7 @@ this folder imports it, and `has_figures` tells whether it is installed.
 
 import importlib
 
+INDEX_NAME = "figures.tsv"  # what was drawn in a folder, and why not
 INSTALL_COMMAND = "pip install -e '.[figures]'"
 # Figures 3 and 4 of the paper: the sentences, and the word of each whose attention they follow.
 PAPER_SENTENCES = {

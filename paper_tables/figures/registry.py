@@ -10,16 +10,16 @@ from pathlib import Path
 import altair as alt
 import pandas as pd
 
+from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.provenance import replace_on_success
 from aiayn.spec import TrainingSpec
-from paper_tables.figures import attention, curves, paper, results
+from paper_tables.figures import INDEX_NAME, attention, curves, paper, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
 from paper_tables.latex import escape_latex
-from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC
+from paper_tables.layout_table3 import BLEU_METRIC
 
-INDEX_NAME = "figures.tsv"
 INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
 FORMATS: tuple[Format, ...] = ("svg", "pdf")
 NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes the weights from a trained model."
@@ -50,7 +50,7 @@ class Material:
         """The number of symbols that base chooses from, None before the corpus is binarized."""
         corpus = self.findings.scale.en_de_corpus
         language = self.findings.corpora[corpus].target_language if corpus in self.findings.corpora else ""
-        return self.findings.vocabulary_size_by_corpus.get(corpus, {}).get(language)
+        return self.findings.vocabulary_sizes_of(corpus).get(language)
 
 
 @dataclass(frozen=True, kw_only=True)

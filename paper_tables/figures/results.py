@@ -16,11 +16,20 @@ import pandas as pd
 from aiayn.cost import full_batch_flops
 from aiayn.hardware import find_utilisation
 from aiayn.paths import Evaluation
-from aiayn.printed import CellJoin, PublishedCell, find_printed, printed_number, read_cells, read_table
+from aiayn.printed import (
+    METRIC_BY_PAIR,
+    PAPER_SCALE,
+    PERPLEXITY_METRIC,
+    CellJoin,
+    PublishedCell,
+    find_printed,
+    printed_number,
+    read_cells,
+    read_table,
+)
 from aiayn.records import TrainRecord
 from analysis.seeds import paired_differences, summarise_seeds
 from analysis.verdict import MARGIN_BLEU
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.figures.figure import (
     FAINT,
     INK,
@@ -36,8 +45,7 @@ from paper_tables.figures.figure import (
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.layout_table2 import METRIC_BY_PAIR
-from paper_tables.layout_table3 import BLEU_METRIC, PERPLEXITY_METRIC, SETTINGS, dev_evaluation, group_of
+from paper_tables.layout_table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
 from paper_tables.run_costs import estimate_of, model_flops_of
 
 ROW_HEIGHT = 17
@@ -426,17 +434,13 @@ def _scores_of_one_output(findings: Findings, join: CellJoin) -> tuple[Evaluatio
     evaluation = findings.evaluation_for(join)
     if evaluation is None:
         return None
-    scores = findings.scores
-    wanted = (evaluation.corpus, evaluation.system, evaluation.average, evaluation.testset)
-    keys = zip(scores["corpus"], scores["system"], scores["average"], scores["testset"], strict=True)
-    is_wanted = [key == wanted and is_bleu(metric) for key, metric in zip(keys, scores["metric"], strict=True)]
-    of_system = scores[is_wanted]
-    if of_system.empty:
+    values = {metric: findings.values_of(evaluation, metric) for metric in findings.scores["metric"].unique()}
+    seeds = {seed for metric, by_seed in values.items() if is_bleu(metric) for seed in by_seed}
+    if not seeds:
         return None
-    seed = of_system["seed"].min()
-    one = of_system[of_system["seed"] == seed]
-    found = dict(zip(one["metric"].astype(str), one["value"].astype(float), strict=True))
-    return msgspec.structs.replace(evaluation, seed=int(seed)), found
+    seed = min(seeds)
+    found = {metric: by_seed[seed] for metric, by_seed in values.items() if is_bleu(metric) and seed in by_seed}
+    return msgspec.structs.replace(evaluation, seed=seed), found
 
 
 def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
@@ -528,7 +532,7 @@ def _systems_trained(findings: Findings) -> list[tuple[str, str]]:
 
 def _operations_of(findings: Findings, corpus: str, system: str) -> tuple[str, float, list[TrainRecord]] | None:
     """Return a system's label, the operations of one training with every batch full, and its finished trainings."""
-    size = findings.vocabulary_size_by_corpus.get(corpus, {}).get(findings.corpora[corpus].target_language)
+    size = findings.vocabulary_sizes_of(corpus).get(findings.corpora[corpus].target_language)
     if size is None:
         return None
     trains = [train for key, train in findings.train_by_key.items() if key[:2] == (corpus, system)]

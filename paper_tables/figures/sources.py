@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from aiayn.errors import RecordError
+from aiayn.printed import PAPER_SCALE
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from analysis.logs.averages import AveragedLine
@@ -12,7 +13,6 @@ from analysis.logs.curves import CurvePoint, read_curves
 from analysis.logs.folder import entries_by_name
 from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile, TrainingLog
-from paper_tables.conditions import PAPER_SCALE
 from paper_tables.figures.curves import Curve
 from paper_tables.findings import Findings
 

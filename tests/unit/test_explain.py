@@ -13,9 +13,8 @@ import pytest
 
 from aiayn.__main__ import SUMMARY_BY_VERB, build_parser, main
 from aiayn.errors import UsageError
-from aiayn.printed import PUBLISHED_FOLDER
+from aiayn.printed import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_TESTSET_BY_ROLE, PUBLISHED_FOLDER
 from aiayn.terminal import WIDTH
-from paper_tables.conditions import PAPER_CORPUS_BY_LANGUAGE_PAIR, PAPER_TESTSET_BY_ROLE
 from paper_tables.explain import (
     CORPUS_BY_LANGUAGE_PAIR,
     SEED_NOISE,

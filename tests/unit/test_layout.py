@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.printed import read_cells
+from aiayn.printed import METRIC_BY_PAIR, read_cells
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import (
@@ -19,7 +19,7 @@ from paper_tables.layout import (
 from paper_tables.layout_costs import lay_out_costs
 from paper_tables.layout_further import lay_out_baselines, lay_out_runs, lay_out_table4
 from paper_tables.layout_table1 import lay_out_table1
-from paper_tables.layout_table2 import METRIC_BY_PAIR, lay_out_table2
+from paper_tables.layout_table2 import lay_out_table2
 from paper_tables.layout_table3 import BLEU_METRIC, lay_out_table3
 from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
 from paper_tables.render import plain_text

@@ -18,7 +18,11 @@ DEV = Evaluation(
     role="dev",
     language_pair="en-de",
 )
-LINE: dict[str, str | int | float] = dict.fromkeys(SCORE_COLUMNS, "x") | {"seed": 1, "value": 1.0}
+
+
+def line(seed: int, value: float, metric: str = "x") -> tuple[str | int | float, ...]:
+    """Return a line of scores.tsv."""
+    return ("x", "x", seed, "x", "x", metric, value, "x", "x", "x", "x")
 
 
 @pytest.fixture
@@ -81,11 +85,11 @@ def test_a_training_record_of_another_seed_is_refused(site: Site) -> None:
 
 def test_one_number_twice_is_refused() -> None:
     with pytest.raises(ScoreError, match="scored twice"):
-        tidy_frame([LINE, LINE | {"value": 2.0}])
+        tidy_frame([line(1, 1.0), line(1, 2.0)])
 
 
 def test_values_come_by_seed_in_rising_order() -> None:
-    frame = tidy_frame([LINE | {"seed": seed, "value": seed / 10} for seed in (3, 1)] + [LINE | {"metric": "other"}])
+    frame = tidy_frame([line(3, 0.3), line(1, 0.1), line(1, 1.0, "other")])
     found = index_numbers(frame)["x", "x", "x", "x", "x"]
     assert list(found.value_by_seed.items()) == [(1, 0.1), (3, 0.3)]
     assert found.signatures == ("x",)

@@ -120,6 +120,10 @@ def expand(
     """
     trainings = list(expand_trainings(scale) if trainings is None else trainings)
     corpora = _read_corpora(scale, config_folder)
+    system_by_name = {
+        name: overridden(read_system(name, scale.scale, config_folder), scale.overrides)
+        for name in sorted({training.system for training in trainings})
+    }
     evaluations = [
         Evaluation(
             corpus=one.corpus, system=one.system, seed=one.seed, average=average, role=role,
@@ -132,10 +136,7 @@ def expand(
     return Experiment(
         scale=scale,
         corpora=corpora,
-        system_by_name={
-            name: overridden(read_system(name, scale.scale, config_folder), scale.overrides)
-            for name in sorted({training.system for training in trainings})
-        },
+        system_by_name=system_by_name,
         trainings=trainings,
         evaluations=evaluations,
         baselines=[

@@ -25,6 +25,14 @@ from aiayn.errors import TableError
 from aiayn.paths import num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
+# Under which conditions the paper's numbers were printed.
+PAPER_SCALE = "paper"
+PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
+PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
+# A P100 has nothing else (section 5.2), and the paper counts the cost in single precision (section 6.1, footnote 5).
+PAPER_PRECISION = "fp32"
+METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
+PERPLEXITY_METRIC = "ppl_per_subword"
 VALUE_BY_SUFFIX = {"": 1.0, "K": 1000.0}  # Table 3 prints train steps as 100K and 300K
 
 Edition = Literal["neurips2017", "arxiv", "both"]
@@ -40,7 +48,7 @@ Metric = Literal[
     "training_flops",
     "steps",
 ]
-_Name = Annotated[str, msgspec.Meta(min_length=1)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -96,9 +104,9 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """One printed cell. One that covers several columns or rows stands at the first and names them all in `span`."""
 
     table: int
-    row: _Name
-    column: _Name
-    value: _Name
+    row: Text
+    column: Text
+    value: Text
     page: _Count
     edition: Edition
     span: str
@@ -121,11 +129,11 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Which evaluation of ours answers a printed cell; a printed 1 is worth `printed_unit` in the metric's unit."""
 
     table: int
-    row: _Name
-    column: _Name
+    row: Text
+    column: Text
     edition: Edition
     language_pair: LanguagePair
-    system: _Name
+    system: Text
     average: Average
     role: Role
     metric: Metric
@@ -135,52 +143,52 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class RepeatedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What others ran and our config repeats: a row that a scale may name under `replications`, and its evaluation."""
 
-    row: _Name
-    corpus: _Name
+    row: Text
+    corpus: Text
     language_pair: Literal["en-de", "en-fr", "en-es"]
-    system: _Name
+    system: Text
     average: Average
     role: Role
-    testset: _Name
+    testset: Text
 
 
 class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):
     """A number that others printed at another scale, where it stands, and the conditions that our config repeats."""
 
     metric: Metric
-    value: _Name
-    printed_line: _Name
-    source_repository: _Name
+    value: Text
+    printed_line: Text
+    source_repository: Text
     source_commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
-    source_path: _Name
-    paper: _Name
+    source_path: Text
+    paper: Text
     num_seeds: _Count
-    conditions: _Name
+    conditions: Text
 
 
 class PublishedSentence(RepeatedRun, frozen=True, kw_only=True):
     """A sentence that others translated: what they `reported` ('' if not to be had), what their program puts out."""
 
-    sentence: _Name
+    sentence: Text
     reported: str
-    program_output: _Name
-    program_run: _Name
-    source_repository: _Name
+    program_output: Text
+    program_run: Text
+    source_repository: Text
     source_commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
-    source_path: _Name
-    article: _Name
+    source_path: Text
+    article: Text
 
 
 class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A direction that the paper prints and any scale can be asked for: `system`'s dev metric against another's."""
 
-    name: _Name
-    statement: _Name
-    system: _Name
-    reference: _Name
+    name: Text
+    statement: Text
+    system: Text
+    reference: Text
     metric: Metric
     relation: Literal["above", "below"]
-    source: _Name
+    source: Text
 
 
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,14 +197,14 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     `sentence` is the paper's own, shortened; `statement` says it of the two rows.
     """
 
-    name: _Name
-    section: _Name
-    sentence: _Name
-    statement: _Name
+    name: Text
+    section: Text
+    sentence: Text
+    statement: Text
     table: int
-    row: _Name
-    reference: _Name
-    column: _Name
+    row: Text
+    reference: Text
+    column: Text
     edition: Edition
     relation: Literal["above", "below", "equivalent"]
 

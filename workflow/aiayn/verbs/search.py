@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from aiayn.errors import RecordError
 from aiayn.paths import corpus_record
+from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success
 from aiayn.records import CheckpointRecord, RawCorpus, ScoreRecord, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
@@ -25,7 +26,6 @@ from aiayn.spec import CorpusSpec, DecodingSpec, read_corpus
 from aiayn.text.detokenise import detokenise
 from aiayn.text.lines import read_lines
 from aiayn.verbs.flags import add_average_arguments, add_device_arguments
-from paper_tables.layout_table2 import METRIC_BY_PAIR
 
 if TYPE_CHECKING:
     from torch import Tensor
