@@ -255,6 +255,7 @@ def _parsed_row(place: str, header: list[str], values: list[str], row_type: type
         raise TableError(f"{place}: {error}, in {value_by_field}; published/README.md says what is allowed") from error
 
 
+@functools.cache  # asked for each row; the files do not change under a command
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
     """Every printed cell of Table `number`, in print order.
 
@@ -274,6 +275,7 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
     return [cell for _, cell in placed_cells]
 
 
+@functools.cache
 def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
     """Every join of a printed cell to an evaluation, in print order.
 
