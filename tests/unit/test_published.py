@@ -1,5 +1,6 @@
 """What was printed is here whole, agrees with the paper's own arithmetic, and a spoilt file is refused."""
 
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -212,8 +213,8 @@ def test_a_printed_number_keeps_its_power_of_ten_and_its_thousands() -> None:
 
 @pytest.mark.parametrize("value", ["", "-", "nan", "27,3", "27.3 ", "about 27", "-1", "1e", "O(1)"])
 def test_words_are_no_printed_number(value: str) -> None:
-    with pytest.raises(TableError, match="is not a number as printed"):
-        printed_number(value)
+    with pytest.raises(TableError, match=rf"table9.csv:3: {re.escape(repr(value))}"):
+        printed_number(value, "table9.csv:3")
 
 
 def test_every_measured_cell_of_a_transformer_is_joined_and_every_join_was_printed() -> None:
@@ -272,7 +273,7 @@ def test_the_largest_average_says_how_many_checkpoints_to_keep() -> None:
 
 @pytest.mark.parametrize(("language_pair", "system"), [("en-fr", "big"), ("en-de", "bas"), ("en-cs", "base")])
 def test_a_system_that_no_printed_number_asks_for_is_refused(language_pair: str, system: str) -> None:
-    with pytest.raises(TableError, match=f"'{system}' in '{language_pair}': no printed number asks for it"):
+    with pytest.raises(TableError, match=f"'{system}'.*'{language_pair}'"):
         evaluations_of(language_pair, system)
 
 
@@ -296,91 +297,77 @@ def test_the_replication_of_multi30k_is_the_printed_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("name", "line", "old", "new", "value"),
     [
-        ("row,column,value", "row,columm,value", r"table2\.csv:1: header is .*columm"),
-        ("23.75,8,both", "23.75,8,arXiv", r"table2\.csv:3: Invalid enum value 'arXiv'"),
-        ("23.75,8,both", "23.75,eight,both", r"table2\.csv:3: Expected `int`"),
-        ("23.75,8,both", "23.75,0,both", r"table2\.csv:3: Expected `int` >= 1"),
-        ("23.75,8,both", "about 24,8,both", r"table2\.csv:3: 'about 24' is not a number as printed"),
-        ("23.75,8,both", "23,75,8,both", r"table2\.csv:3: 9 fields; expected 8"),
-        ("2,bytenet,bleu_en_de", "3,bytenet,bleu_en_de", r"table2\.csv:3: table is 3; expected 2"),
-        ("2,bytenet,bleu_en_de", "2,bytenet,bleu_en_cs", r"table2\.csv:3: column is 'bleu_en_cs'"),
-        ("2,bytenet,bleu_en_de", "2,,bleu_en_de", r"table2\.csv:3: Expected `str` of length >= 1"),
-        ("2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"table2\.csv:18: moe, bleu_en_de .* already at .*table2\.csv:3"),
-        ("41.8,8,arxiv", "41.8,8,both", r"table2\.csv:42: big, bleu_en_fr of edition neurips2017 stands already"),
-        ("3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_fr flops_en_de", "expected it to begin with"),
-        ("3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_de flops", "column is 'flops'"),
-        ("3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,base bigger", "span names row 'bigger'"),
-        ("ByteNet,8,both", '"ByteNet,8,both', "not a readable UTF-8 CSV file"),
+        ("table2", 1, "row,column,value", "row,columm,value", "columm"),
+        ("table2", 3, "23.75,8,both", "23.75,8,arXiv", "arXiv"),
+        ("table2", 3, "23.75,8,both", "23.75,eight,both", "eight"),
+        ("table2", 3, "23.75,8,both", "23.75,0,both", "'page': '0'"),
+        ("table2", 3, "23.75,8,both", "about 24,8,both", "about 24"),
+        ("table2", 3, "23.75,8,both", "23,75,8,both", "9 fields"),
+        ("table2", 3, "2,bytenet,bleu_en_de", "3,bytenet,bleu_en_de", "is 3"),
+        ("table2", 3, "2,bytenet,bleu_en_de", "2,bytenet,bleu_en_cs", "bleu_en_cs"),
+        ("table2", 3, "2,bytenet,bleu_en_de", "2,,bleu_en_de", "'row': ''"),
+        ("table2", 18, "2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"moe, bleu_en_de .*table2\.csv:3"),
+        ("table2", 42, "41.8,8,arxiv", "41.8,8,both", "big, bleu_en_fr .*neurips2017"),
+        (
+            "table2",
+            38,
+            "3.3e18,8,both,flops_en_de flops_en_fr",
+            "3.3e18,8,both,flops_en_fr flops_en_de",
+            "flops_en_fr f",
+        ),
+        ("table2", 38, "3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_de flops", "'flops'"),
+        ("table2", 38, "3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,base bigger", "bigger"),
+        ("cells", 2, "2,base,bleu_en_de,both,en-de", "2,base,bleu_en_de,both,de-en", "de-en"),
+        ("cells", 2, "base,last5,test,bleu_tok_compound_split,1", "base,last6,test,bleu_tok_compound_split,1", "last6"),
+        ("cells", 2, "base,last5,test,bleu_tok_compound_split,1", "base,last5,test,bleu,1", "'bleu'"),
+        ("cells", 2, "2,base,bleu_en_de,both", "2,base,bleu_en_de,arxiv", "arxiv.*base.*bleu_en_de"),
+        ("cells", 3, "2,base,bleu_en_de,both", "2,base,bleu_en_fr,both", r"cells\.csv:2"),
+        ("cells", 2, "2,base,bleu_en_de,both", "5,base,bleu_en_de,both", "5"),
+        ("cells", 2, "2,base,bleu_en_de,both", "2,base,model,both", "Transformer"),
+        ("replications", 2, "bleu_as_given,41.02", "bleu_as_given,1.02", "1.02"),
+        ("replications", 2, "bleu_as_given,41.02", "bleu_as_given,high", "high"),
+        ("replications", 2, "dc368d0af8d6", "dc368d0a", "dc368d0a"),
     ],
 )
-def test_a_spoilt_table_is_refused_with_file_and_line(copied_folder: Path, old: str, new: str, message: str) -> None:
-    spoil(copied_folder / "table2.csv", old, new)
-    with pytest.raises(TableError, match=message):
-        read_table(2, copied_folder)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("2,base,bleu_en_de,both,en-de", "2,base,bleu_en_de,both,de-en", r"cells\.csv:2: Invalid enum value 'de-en'"),
-        ("base,last5,test,bleu_tok_compound_split,1", "base,last6,test,bleu_tok_compound_split,1", "'last6'"),
-        ("base,last5,test,bleu_tok_compound_split,1", "base,last5,test,bleu,1", "Invalid enum value 'bleu'"),
-        ("2,base,bleu_en_de,both", "2,base,bleu_en_de,arxiv", "edition arxiv, prints nothing at row base"),
-        ("2,base,bleu_en_de,both", "2,base,bleu_en_fr,both", r"cells\.csv:3: this printed cell is joined already"),
-        ("2,base,bleu_en_de,both", "5,base,bleu_en_de,both", "table is 5"),
-        ("2,base,bleu_en_de,both", "2,base,model,both", "is not a number as printed"),
-    ],
-)
-def test_a_spoilt_join_is_refused_with_file_and_line(copied_folder: Path, old: str, new: str, message: str) -> None:
-    spoil(copied_folder / "cells.csv", old, new)
-    with pytest.raises(TableError, match=message):
-        read_cells(copied_folder)
+def test_a_spoilt_file_is_refused_with_line_and_value(
+    copied_folder: Path, name: str, line: int, old: str, new: str, value: str
+) -> None:
+    spoil(copied_folder / f"{name}.csv", old, new)
+    read = {"table2": lambda folder: read_table(2, folder), "cells": read_cells, "replications": read_replications}
+    with pytest.raises(TableError, match=rf"{name}\.csv:{line}: .*{value}"):
+        read[name](copied_folder)
 
 
 def test_a_join_is_refused_when_its_printed_cell_goes(copied_folder: Path) -> None:
     spoil(copied_folder / "table3.csv", "3,table3_c_n2,ppl_dev,6.11,9,both,,\n", "")
-    with pytest.raises(TableError, match="prints nothing at row table3_c_n2, column ppl_dev"):
+    with pytest.raises(TableError, match=r"cells\.csv:\d+: .*table3_c_n2.*ppl_dev"):
         read_cells(copied_folder)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("bleu_as_given,41.02", "bleu_as_given,1.02", "1.02 is not in its printed line"),
-        ("bleu_as_given,41.02", "bleu_as_given,high", "is not a number as printed"),
-        ("dc368d0af8d6", "dc368d0a", r"replications\.csv:2: Expected `str` matching regex"),
-    ],
-)
-def test_a_spoilt_replication_is_refused(copied_folder: Path, old: str, new: str, message: str) -> None:
-    spoil(copied_folder / "replications.csv", old, new)
-    with pytest.raises(TableError, match=message):
-        read_replications(copied_folder)
 
 
 def test_a_replication_that_stands_twice_is_refused(copied_folder: Path) -> None:
     path = copied_folder / "replications.csv"
     header, line = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(header + line + line, encoding="utf-8", newline="\n")
-    with pytest.raises(TableError, match=r"replications\.csv:3: row 'revisit_tiny' stands already at .*csv:2"):
+    with pytest.raises(TableError, match=r"replications\.csv:3: .*revisit_tiny.*replications\.csv:2"):
         read_replications(copied_folder)
 
 
-def test_a_missing_an_empty_and_a_misencoded_file_are_refused(copied_folder: Path) -> None:
+@pytest.mark.parametrize("rest", [b"", b'1,"x,layer_type\n', b"1,x,layer_type,\xff,6,both,,\n"])
+def test_a_file_without_rows_or_that_is_no_csv_is_refused(copied_folder: Path, rest: bytes) -> None:
     path = copied_folder / "table1.csv"
-    header = path.read_text(encoding="utf-8").split("\n")[0]
-    path.write_text(header + "\n", encoding="utf-8", newline="\n")
-    with pytest.raises(TableError, match="holds a header and no rows"):
+    path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n" + rest)
+    with pytest.raises(TableError, match=str(path)):
         read_table(1, copied_folder)
-    path.write_bytes(header.encode() + b"\n1,x,layer_type,\xff,6,both,,\n")
-    with pytest.raises(TableError, match="not a readable UTF-8 CSV file"):
-        read_table(1, copied_folder)
-    path.unlink()
-    with pytest.raises(TableError, match="restore it from the repository"):
+
+
+def test_a_missing_file_is_refused(copied_folder: Path) -> None:
+    (copied_folder / "table1.csv").unlink()
+    with pytest.raises(TableError, match=r"table1\.csv"):
         read_table(1, copied_folder)
 
 
 def test_a_table_that_the_paper_does_not_print_is_refused() -> None:
-    with pytest.raises(TableError, match="Tables 1 to 4"):
+    with pytest.raises(TableError, match="Table 5"):
         read_table(5)
