@@ -3,6 +3,7 @@
 import ast
 import csv
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -103,46 +104,46 @@ def test_one_reader_reads_the_file_as_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "value"),
     [
-        ("V-01,,a blog,claim,it is so,measurement,x,,,,", r"expected is ''; a line decided by measurement has one"),
-        ("V-01,,a blog,claim,it is so,nothing,,,,,", r"V-01 is decided by nothing, without a note"),
-        ("V-01,,a blog,claim,it is so,nothing,x,,,,why", r"evidence 'x' of a nothing; expected the form ''"),
-        ("V-01,,a blog,claim,it is so,test,tests/a.py,,holds,,", r"evidence 'tests/a.py' of a test"),
-        ("V-01,,a blog,claim,it is so,test,tests/unit/test_a.py::test_b,,,,", r"finding is ''; a line decided by test"),
-        ("V-01,,a blog,claim,it is so,test,tests/unit/test_a.py::test_b,,maybe,,", r"claims.csv:2: .*'maybe'"),
-        ("V-01,,a blog,claim,it is so,comparison,a b ppl,> 0,,demo,", r"evidence 'a b ppl' of a comparison"),
-        ("V-01,,a blog,claim,it is so,comparison,a b wall_seconds,> 0,,,", r"config is ''"),
-        ("V-01,,a blog,claim,it is so,printed,table2:big,> 0,,,", r"evidence 'table2:big' of a printed"),
-        ("V-01,,a blog,claim,it is so,measurement,x,about 1,,,", r"claims.csv:2: expected is 'about 1'; write '> x'"),
-        ("V-1,,a blog,claim,it is so,measurement,x,> 0,,,", r"claims.csv:2: .*matching regex"),
-        ("V-01,,a blog,rumour,it is so,measurement,x,> 0,,,", r"claims.csv:2: .*'rumour'"),
+        ("V-01,,a blog,claim,it is so,measurement,x,,,,", r"expected.*''.*measurement"),
+        ("V-01,,a blog,claim,it is so,nothing,,,,,", "V-01.*note"),
+        ("V-01,,a blog,claim,it is so,nothing,x,,,,why", "'x'.*nothing"),
+        ("V-01,,a blog,claim,it is so,test,tests/a.py,,holds,,", "'tests/a.py'"),
+        ("V-01,,a blog,claim,it is so,test,tests/unit/test_a.py::test_b,,,,", "finding.*''"),
+        ("V-01,,a blog,claim,it is so,test,tests/unit/test_a.py::test_b,,maybe,,", "'maybe'"),
+        ("V-01,,a blog,claim,it is so,comparison,a b ppl,> 0,,demo,", "'a b ppl'"),
+        ("V-01,,a blog,claim,it is so,comparison,a b wall_seconds,> 0,,,", "config.*''"),
+        ("V-01,,a blog,claim,it is so,printed,table2:big,> 0,,,", "'table2:big'"),
+        ("V-01,,a blog,claim,it is so,measurement,x,about 1,,,", "'about 1'"),
+        ("V-1,,a blog,claim,it is so,measurement,x,> 0,,,", "V-1"),
+        ("V-01,,a blog,rumour,it is so,measurement,x,> 0,,,", "'rumour'"),
     ],
 )
-def test_a_wrong_line_is_refused_with_its_place(line: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=message):
+def test_a_wrong_line_is_refused_with_its_place_and_value(line: str, value: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=rf"claims\.csv:2: .*{value}"):
         read_claims(claims_of(tmp_path, line))
 
 
 @pytest.mark.parametrize(
-    ("second", "message"),
+    ("second", "parts"),
     [
-        (CLAIM, r"the parts of V-01 are \['', ''\]"),
-        (CLAIM.replace("V-01,,", "V-01,b,"), r"the parts of V-01 are \['', 'b'\]"),
+        (CLAIM, r"\['', ''\]"),
+        (CLAIM.replace("V-01,,", "V-01,b,"), r"\['', 'b'\]"),
     ],
 )
-def test_a_claim_that_stands_twice_is_refused(second: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=message):
+def test_a_claim_that_stands_twice_is_refused(second: str, parts: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=rf"claims\.csv:3: .*V-01.*{parts}"):
         read_claims(claims_of(tmp_path, CLAIM, second))
 
 
 def test_claims_out_of_order_are_refused(tmp_path: Path) -> None:
     first, second = CLAIM, CLAIM.replace("V-01", "V-02")
     assert [claim.name for claim in read_claims(claims_of(tmp_path, first, second))] == ["V-01", "V-02"]
-    with pytest.raises(TableError, match="out of order"):
+    with pytest.raises(TableError, match=r"claims\.csv: .*id"):
         read_claims(claims_of(tmp_path, second, first))
     parts = (first.replace("V-01,,", "V-01,a,"), second, first.replace("V-01,,", "V-01,b,"))
-    with pytest.raises(TableError, match=r"claims.csv:4: V-01 stands further up"):
+    with pytest.raises(TableError, match=r"claims\.csv:4: V-01"):
         read_claims(claims_of(tmp_path, *parts))
 
 
@@ -161,8 +162,8 @@ def test_an_expectation_is_read_as_written(text: str, expected: Expectation) -> 
 
 @pytest.mark.parametrize("text", ["", "0", ">0", "1 to -1", ">= 0", "nan", "0 to 1e-6"])
 def test_another_expectation_is_refused(text: str) -> None:
-    with pytest.raises(TableError, match="write '> x'"):
-        parse_expectation(text)
+    with pytest.raises(TableError, match=rf"claims.csv:9: .*{re.escape(repr(text))}"):
+        parse_expectation(text, "claims.csv:9")
 
 
 @pytest.mark.parametrize(

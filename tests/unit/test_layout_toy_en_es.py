@@ -198,7 +198,7 @@ def test_translations_are_read_as_they_were_written(site: Site) -> None:
 def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site) -> None:
     write_all(site)
     write_translations(site, evaluations(site)[0], LINES_BY_SEED[1], run="another-run")
-    with pytest.raises(RecordError, match=r"toy_eight\.json: is of run 'another-run', but the training record is of"):
+    with pytest.raises(RecordError, match=r"toy_eight\.json: .*another-run"):
         read_all(site)
     assert by_sentence(toy(site))["hello world"]["seed1"] == "not scored [\u2020]"
 
@@ -207,12 +207,10 @@ def test_translations_that_changed_since_their_record_are_refused(site: Site) ->
     write_all(site)
     path = evaluation_record(site.results_folder, "demo", "decode", evaluations(site)[0]).with_suffix(".txt")
     path.write_text("adios mundo\n")
-    with pytest.raises(
-        RecordError, match=r"toy_eight\.txt: sha256 [0-9a-f]{64}, its record says .*rerun `aiayn decode`"
-    ):
+    with pytest.raises(RecordError, match=r"toy_eight\.txt: .*[0-9a-f]{64}.*[0-9a-f]{64}"):
         read_all(site)
     path.unlink()
-    with pytest.raises(RecordError, match=r"toy_eight\.txt: no such file, its record says"):
+    with pytest.raises(RecordError, match=r"toy_eight\.txt: .*[0-9a-f]{64}"):
         read_all(site)
 
 
@@ -220,14 +218,14 @@ def test_a_corpus_with_other_test_sentences_is_refused(site: Site) -> None:
     write_all(site)
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("en: i love cat", "en: i love you all"), encoding="utf-8")
-    with pytest.raises(TableError, match=r"toy_eight: .*'i love you all'.*expected the sentences of row toy_en_es"):
+    with pytest.raises(TableError, match=r"toy_en_es.*toy_eight.*'i love you all'"):
         toy(site)
 
 
 def test_another_test_set_than_the_tutorials_is_refused(site: Site) -> None:
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("toy_eight", "toy_nine"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="test set is toy_nine, expected toy_eight, on which the published"):
+    with pytest.raises(ConfigError, match="toy_en_es: .*toy_nine.*toy_eight"):
         _ = site.experiment
 
 
@@ -244,10 +242,10 @@ def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
     ("old", "new", "message"),
     [
         ("toy_eight,good morning", "toy_nine,good morning", r"sentences\.csv:4: .*toy_nine.*; expected .*toy_eight"),
-        ("toy_eight,good morning", "toy_eight,hello world", r"sentences\.csv:4: 'hello world' stands twice in row"),
-        ("good morning,,buenos dias", "good morning,,", r"sentences\.csv:4: Expected `str` of length >= 1"),
+        ("toy_eight,good morning", "toy_eight,hello world", r"sentences\.csv:4: 'hello world'"),
+        ("good morning,,buenos dias", "good morning,,", r"sentences\.csv:4: .*'program_output': ''"),
         ("last1,test,toy_eight,good morning", "last2,test,toy_eight,good morning",
-         r"sentences\.csv:4: Invalid enum value 'last2'"),
+         r"sentences\.csv:4: .*'last2'"),
     ],
 )  # fmt: skip
 def test_a_spoilt_file_of_sentences_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

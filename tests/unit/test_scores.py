@@ -56,14 +56,14 @@ def test_a_score_of_an_earlier_run_is_refused_and_left_out_so_far(site: Site) ->
     write_training(site, "demo_en_de", "base", 1)
     write_scores(site, DEV, {"bleu_sacre_13a": 71.5, "ppl_per_subword": 1.25}, run="demo_en_de-base-seed1-ffffffff")
     assert collect(site, so_far=True) == []
-    with pytest.raises(RecordError, match=r"demo_dev.json: is of run '.*-ffffffff', but .* rerun `snakemake`"):
+    with pytest.raises(RecordError, match=r"demo_dev\.json: .*-ffffffff"):
         collect(site, so_far=False)
 
 
 def test_a_score_without_its_training_is_left_out_so_far(site: Site) -> None:
     write_scores(site, DEV, {"bleu_sacre_13a": 71.5})
     assert collect(site, so_far=True) == []
-    with pytest.raises(RecordError, match=r"seed1.json: no such record"):
+    with pytest.raises(RecordError, match=r"seed1\.json"):
         collect(site, so_far=False)
 
 
@@ -71,7 +71,7 @@ def test_a_missing_perplexity_is_an_error_but_not_so_far(site: Site) -> None:
     write_training(site, "demo_en_de", "base", 1)
     write_scores(site, DEV, {"bleu_sacre_13a": 71.5})
     assert len(collect(site, so_far=True)) == 1
-    with pytest.raises(RecordError, match=r"perplexity.*demo_dev.json: no such record"):
+    with pytest.raises(RecordError, match=r"perplexity.*demo_dev\.json"):
         collect(site, so_far=False)
 
 
@@ -79,12 +79,12 @@ def test_a_training_record_of_another_seed_is_refused(site: Site) -> None:
     write_training(site, "demo_en_de", "base", 1)
     folder = site.results_folder / "demo" / "train" / "demo_en_de" / "base"
     (folder / "seed1.json").rename(folder / "seed2.json")
-    with pytest.raises(RecordError, match=r"seed2.json: is of \('demo_en_de', 'base', 1\), expected"):
+    with pytest.raises(RecordError, match=r"seed2\.json: .*'base', 1\)"):
         read_trainings([("demo_en_de", "base", 2)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=True)
 
 
 def test_one_number_twice_is_refused() -> None:
-    with pytest.raises(ScoreError, match="scored twice"):
+    with pytest.raises(ScoreError, match="x, x, 1, x, x, x"):
         tidy_frame([line(1, 1.0), line(1, 2.0)])
 
 
