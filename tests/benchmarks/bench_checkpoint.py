@@ -23,7 +23,6 @@ from statistics import median
 from typing import Any
 
 import torch
-from aiayn.parameters import num_parameters
 
 from aiayn.cost import num_parameters
 from aiayn.engine.average import _checked_models, average_tensors

@@ -225,7 +225,7 @@ def test_a_corpus_with_other_test_sentences_is_refused(site: Site) -> None:
 def test_another_test_set_than_the_tutorials_is_refused(site: Site) -> None:
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("toy_eight", "toy_nine"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="toy_en_es: .*toy_nine.*toy_eight"):
+    with pytest.raises(ConfigError, match=r"toy_en_es: .*toy_nine.*toy_eight"):
         _ = site.experiment
 
 

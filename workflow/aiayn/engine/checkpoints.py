@@ -201,7 +201,7 @@ class StateCopier:
         for tensor in tensors:
             storage = copies[tensor.untyped_storage().data_ptr()]
             copied = torch.empty(0, dtype=tensor.dtype)
-            copied.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())  # type: ignore[call-overload]
+            copied.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
             copy_by_id[id(tensor)] = copied
         return copy.deepcopy(state, copy_by_id)
 
@@ -209,7 +209,7 @@ class StateCopier:
         is_cuda, num_bytes = storage.device.type == "cuda", storage.nbytes()
         if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
             self._buffers[index : index + 1] = [torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)]
-        source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
+        source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         return self._buffers[index].copy_(source, non_blocking=is_cuda).untyped_storage()
 
 
