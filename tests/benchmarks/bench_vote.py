@@ -9,7 +9,7 @@ import socket
 import time
 
 from aiayn.engine.ranks import Rank, StopVote, joined_ranks
-from aiayn.launch.job import StopFlag
+from aiayn.engine.request import StopFlag
 from tests.benchmarks.table import tell
 
 NUM_RANKS = 8

@@ -13,7 +13,8 @@ from unittest import mock
 
 import msgspec
 
-from aiayn.launch.job import TrainingJob, TrainingRequest
+from aiayn.engine.request import TrainingRequest
+from aiayn.launch.job import TrainingJob
 
 LONGEST_WAIT_SECONDS = 60.0
 

@@ -16,12 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import aiayn.engine.beam_search as beam_search
 import aiayn.engine.decoder_steps as decoder_steps
 from aiayn.engine import compat
-from aiayn.engine.beam_search import LENGTH_PENALTY_FORMS, SEARCH_STOPS, Found, make_options, search_batch
+from aiayn.engine.beam_search import Found, search_batch
 from aiayn.engine.decode import Translator
 from aiayn.engine.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.errors import CheckpointError, ConfigError
 from aiayn.records import BinarizedCorpus
+from aiayn.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS, make_options
 from aiayn.spec import DecodingSpec
 from tests.engine.models import make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import search_by_generator, unequal

@@ -18,9 +18,9 @@ import torch
 import aiayn.engine.train
 from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
 from aiayn.engine.node_check import check_node
+from aiayn.engine.request import TrainingRequest
 from aiayn.engine.task import SharedBatches
 from aiayn.errors import RunError
-from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
 from aiayn.runs.jobs import noted_errors

@@ -20,8 +20,9 @@ import aiayn
 from aiayn.engine.device import require_precision, require_promised_gpus
 from aiayn.engine.fairseq_args import train_flags
 from aiayn.engine.ranks import Rank, rank_flags
+from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest, require_own_code
+from aiayn.launch.job import TrainingJob, require_own_code
 from aiayn.records import TrainRecord
 from aiayn.runs.jobs import noted_errors
 from tests.engine.tiny_spec import TRAINING

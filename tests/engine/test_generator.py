@@ -11,7 +11,6 @@ import torch
 from fairseq.search import BeamSearch, Sampling
 from fairseq.sequence_generator import SequenceGenerator
 
-from aiayn.engine.beam_search import LENGTH_PENALTY_FORMS, SEARCH_STOPS
 from aiayn.engine.generator import (
     EndingsFirst,
     GnmtPenalty,
@@ -20,6 +19,7 @@ from aiayn.engine.generator import (
 )
 from aiayn.engine.task import AiaynTranslationConfig, AiaynTranslationTask
 from aiayn.errors import ConfigError
+from aiayn.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS
 from tests.engine.table_model import (
     END,
     WORDS,

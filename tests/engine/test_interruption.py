@@ -17,8 +17,8 @@ import pytest
 import aiayn.launch.driver
 import aiayn.spec
 from aiayn.__main__ import main
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import RunError
-from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import CODE_FOLDER_NAME, DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events

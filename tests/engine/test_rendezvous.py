@@ -22,9 +22,9 @@ import aiayn.runs.life
 from aiayn.engine.rank_notes import BusyRunError, error_noted, rank_lock
 from aiayn.engine.ranks import Rank, RankGroup, Start, joined_ranks
 from aiayn.engine.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
+from aiayn.engine.request import StopFlag
 from aiayn.engine.train import train_rank
 from aiayn.errors import LaunchError
-from aiayn.launch.job import StopFlag
 from aiayn.runs import attempts
 from aiayn.runs.jobs import forget_noted_errors, noted_errors
 from aiayn.runs.life import is_locked

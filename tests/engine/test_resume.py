@@ -13,8 +13,8 @@ import pytest
 import aiayn.engine.train
 from aiayn.engine import task as engine_task
 from aiayn.engine.fairseq_args import train_flags
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import RunError
-from aiayn.launch.job import TrainingRequest
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.runs.attempts import DONE_NAME
 from tests.engine.hooked_job import Fault, KillAtEnd, KillInSave, Signal, hooked

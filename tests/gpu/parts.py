@@ -26,7 +26,7 @@ import torch
 from aiayn.engine import plugin  # before anything else of fairseq, of which it imports what is needed alone
 from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
 from aiayn.engine.fairseq_args import training_data
-from aiayn.launch.job import StopFlag, TrainingRequest
+from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec import read_corpus, read_system
 from tests.benchmarks import bench_step

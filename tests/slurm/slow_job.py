@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from aiayn.launch.job import StopFlag, TrainingJob, TrainingRequest
+from aiayn.engine.request import StopFlag, TrainingRequest
+from aiayn.launch.job import TrainingJob
 from tests.slurm.no_locks import no_locks
 
 

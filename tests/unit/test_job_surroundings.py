@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import RunError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
-from aiayn.launch.job import TrainingRequest, continue_later
+from aiayn.launch.job import continue_later
 from aiayn.launch.prologue import PROLOGUE_EXIT_CODE, prologue_failure, prologue_lines
 from aiayn.launch.submit import sbatch_text
 from aiayn.runs.attempts import end_attempt

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 import aiayn.runs.life
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
-from aiayn.launch.job import TrainingRequest
 from aiayn.runs.attempts import RANK_LOCK_NAME
 from aiayn.runs.life import is_being_trained, is_locked
 from tests.run_folders import beating

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from aiayn.launch.slurm_queue import QueuedJob
+from aiayn.runs.queue import QueuedJob
 from aiayn.runs.status import Evidence, judge_state
 from tests.run_folders import at, ended, started, submitted
 

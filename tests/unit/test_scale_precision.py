@@ -11,11 +11,11 @@ import aiayn.plan.machine
 from aiayn.__main__ import build_parser, main
 from aiayn.describe import describe_system, render_description
 from aiayn.engine.fairseq_args import TrainingData
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.feasibility import check_feasible, check_precision, predict_hours
-from aiayn.launch.job import TrainingRequest
 from aiayn.plan.config import named_overrides, read_changed_scale
 from aiayn.spec import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
 from aiayn.training_spec import PRECISIONS, Precision

@@ -18,11 +18,11 @@ import pytest
 import aiayn.launch.slurm_driver
 import aiayn.runs.attempts
 from aiayn.clock import STEP_SECONDS, Clock
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.code_snapshot import RunCode
 from aiayn.launch.driver import drive
-from aiayn.launch.job import TrainingRequest
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     DONE_NAME,

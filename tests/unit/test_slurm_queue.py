@@ -7,7 +7,8 @@ import pytest
 
 import aiayn.launch.slurm_queue
 from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import QueuedJob, SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
+from aiayn.launch.slurm_queue import SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
+from aiayn.runs.queue import QueuedJob
 from tests.fake_slurm import FakeSlurm, install
 
 

@@ -13,6 +13,7 @@ import aiayn.launch.driver
 import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
+from aiayn.launch import slurm_queue
 from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
     DONE_NAME,
@@ -72,7 +73,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def status_of(folder: Path) -> RunStatus:
-    (status,) = read_statuses([folder])
+    (status,) = read_statuses([folder], slurm_queue)
     return status
 
 
@@ -115,7 +116,7 @@ def fill(runs: Path, slurm: FakeSlurm) -> None:
 
 def test_the_table_of_all_states_is_golden(runs: Path, slurm: FakeSlurm) -> None:
     fill(runs, slurm)
-    text = render_statuses(read_statuses(list_run_folders(runs)), runs)
+    text = render_statuses(read_statuses(list_run_folders(runs), slurm_queue), runs)
     assert [line for line in text.split("\n") if len(line) > WIDTH] == []
     assert slurm.num_asked == 1
     check_golden("status/table.txt", text)
@@ -132,7 +133,7 @@ def test_the_long_form_is_golden(runs: Path, slurm: FakeSlurm) -> None:
 def test_a_silent_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: FakeSlurm) -> None:
     fill(runs, slurm)
     slurm.fall_silent()
-    states = {status.run: status.state for status in read_statuses(list_run_folders(runs))}
+    states = {status.run: status.state for status in read_statuses(list_run_folders(runs), slurm_queue)}
     assert states["wmt14_en_de-base-seed1-0a1b2c3d"] == states["wmt14_en_de-table3_d_els0-seed1-0a1b2c3d"] == "unknown"
     assert states["wmt14_en_de-big-seed1-0a1b2c3d"] == "failed"
     assert states["demo_en_de-base-seed1-0a1b2c3d"] == "done"
@@ -205,13 +206,13 @@ def test_the_run_that_the_table_takes_as_an_example_can_be_asked_for(runs: Path)
     for seed in (1, 10):
         make_run(runs, f"demo_en_de-base-seed{seed}-0a1b2c3d", events=[started(1, 0), ended(1, 1, "stopped")])
     first, tenth = (
-        render_statuses(read_statuses(folders), runs).rstrip("\n").rpartition(", as ")[2]
+        render_statuses(read_statuses(folders, slurm_queue), runs).rstrip("\n").rpartition(", as ")[2]
         for folders in (list_run_folders(runs), list_run_folders(runs)[1:])
     )
     assert (first, tenth) == ("demo_en_de-base-seed1-0a1b2c3d", "demo_en_de-base-seed10")
     for folder in list_run_folders(runs)[1:]:
         folder.rename(runs / "x")
-    assert render_statuses(read_statuses(list_run_folders(runs)[1:]), runs).endswith(", as x\n")
+    assert render_statuses(read_statuses(list_run_folders(runs)[1:], slurm_queue), runs).endswith(", as x\n")
 
 
 def test_a_local_run_lives_as_long_as_rank_0_holds_its_lock(runs: Path) -> None:
@@ -270,7 +271,7 @@ def test_a_torn_record_and_an_empty_folder_are_told_of_beside_the_others(runs: P
     make_run(runs, "demo_en_de-base-seed3-0a1b2c3d", events=[started(1, 0), ended(1, 1, "stopped")])
     (runs / "a file").touch()
     (runs / "code" / "0123").mkdir(parents=True)
-    first, second, third = read_statuses(list_run_folders(runs))
+    first, second, third = read_statuses(list_run_folders(runs), slurm_queue)
     assert (first.state, second.state, third.state) == ("damaged", "damaged", "stopped")
     assert "done.json: not a TrainRecord" in first.reason
     assert "no attempt and no job in it" in second.reason
@@ -282,7 +283,7 @@ def test_a_hundred_runs_with_long_logs_take_less_than_two_seconds_of_a_core(runs
     for number in range(100):
         make_run(runs, f"demo_en_de-base-seed{number}-0a1b2c3d", events=[started(1, 0)], log=log)
     begin = time.process_time()
-    statuses = read_statuses(list_run_folders(runs))
+    statuses = read_statuses(list_run_folders(runs), slurm_queue)
     assert time.process_time() - begin < 2
     assert [status.updates for status in statuses] == [100_000] * 100
 

@@ -16,9 +16,9 @@ import pytest
 
 import aiayn.launch.driver
 from aiayn.engine.fairseq_args import TrainingData
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.driver import drive
-from aiayn.launch.job import TrainingRequest
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     DONE_NAME,

@@ -9,9 +9,9 @@ import pytest
 import aiayn
 import aiayn.verbs.train
 from aiayn.__main__ import main
+from aiayn.engine.request import TrainingRequest
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.launch.job import TrainingRequest
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.runs.jobs import SubmittedJob, append_job

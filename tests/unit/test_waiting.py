@@ -2,7 +2,8 @@
 
 import pytest
 
-from aiayn.launch.slurm_queue import QueuedJob, waiting_advice
+from aiayn.launch.slurm_queue import waiting_advice
+from aiayn.runs.queue import QueuedJob
 
 
 def waiting(reason: str, job: str = "7", state: str = "PENDING") -> QueuedJob:

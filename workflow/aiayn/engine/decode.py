@@ -9,11 +9,12 @@ import msgspec
 import torch
 from tqdm import tqdm
 
-from aiayn.engine.beam_search import Found, SearchOptions, make_options, search_batch
+from aiayn.engine.beam_search import Found, search_batch
 from aiayn.engine.decoder_steps import steps_of
 from aiayn.engine.fairseq_args import MAX_POSITIONS
 from aiayn.engine.model import load_model
 from aiayn.errors import CheckpointError
+from aiayn.search_options import SearchOptions, make_options
 from aiayn.spec import DecodingSpec
 
 # Of source and of longest target together; times the beam size they bound the memory of a batch.

@@ -4,9 +4,9 @@ import platform
 
 import torch
 
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.hardware import CPU, CPU_PRECISIONS, FIRST_CAPABILITY, precision_refusal
-from aiayn.launch.job import TrainingRequest
 from aiayn.training_spec import PRECISIONS
 
 

@@ -12,7 +12,7 @@ import msgspec
 import torch
 
 from aiayn.engine.ranks import Rank, RankGroup
-from aiayn.launch.job import TrainingRequest
+from aiayn.engine.request import TrainingRequest
 from aiayn.records import Energy, total_energy
 
 GATHER_SECONDS = 30.0

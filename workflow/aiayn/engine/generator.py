@@ -27,7 +27,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from aiayn.engine.beam_search import check_flag, check_search, gnmt_penalty
+from aiayn.search_options import check_flag, check_search, gnmt_penalty
 
 
 class GnmtPenalty:

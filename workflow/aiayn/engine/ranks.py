@@ -19,8 +19,8 @@ import torch.distributed
 from torch.distributed import PrefixStore, ProcessGroup  # type: ignore[attr-defined]
 
 from aiayn.engine.rendezvous import PeerLossError, is_peer_loss, join
+from aiayn.engine.request import StopFlag
 from aiayn.errors import LaunchError
-from aiayn.launch.job import StopFlag
 
 # For rank 0's broadcast: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
 # gigabytes, from a file system that may be slow; twice, if the newest is torn.

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from aiayn.engine.request import num_restarts
 from aiayn.errors import LaunchError
-from aiayn.launch.job import num_restarts
 
 NUM_PORTS_TRIED = 8
 # Minutes, for imports from a cold parallel file system by all ranks of a node at once, and for nodes that boot late. A

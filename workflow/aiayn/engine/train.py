@@ -26,10 +26,10 @@ from aiayn.engine.node_check import check_node
 from aiayn.engine.rank_notes import error_noted, rank_lock
 from aiayn.engine.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
 from aiayn.engine.rendezvous import is_peer_loss
+from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.engine.task import AiaynTranslationTask, forget_validations
 from aiayn.engine.training_record import hash_inputs, make_record
 from aiayn.errors import LaunchError
-from aiayn.launch.job import StopFlag, TrainingRequest
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
 from aiayn.runs import attempts

@@ -15,9 +15,9 @@ from aiayn.engine.checkpoints import (
     update_of,
 )
 from aiayn.engine.packing import FIRST_CAPABILITY, has_packed_form
+from aiayn.engine.request import TrainingRequest
 from aiayn.engine.task import AiaynTranslationTask
 from aiayn.errors import CheckpointError, LaunchError
-from aiayn.launch.job import TrainingRequest
 from aiayn.machine import cpu_name
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy

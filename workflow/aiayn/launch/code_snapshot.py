@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.launch.job import TrainingJob, TrainingRequest
+from aiayn.engine.request import TrainingRequest
+from aiayn.launch.job import TrainingJob
 from aiayn.provenance import partial_path_of, remove_abandoned, replace_on_success
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, noted_errors, read_jobs

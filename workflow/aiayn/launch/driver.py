@@ -20,12 +20,13 @@ from typing import IO, Any
 import msgspec
 
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.ends import Tries, describe_place, judge_local_end, judge_slurm_end
 from aiayn.launch.interruption import Interruption
-from aiayn.launch.job import TrainingRequest, note_job
+from aiayn.launch.job import note_job
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from aiayn.cost import num_parameters
 from aiayn.engine.fairseq_args import TrainingData, refuse_untrainable, training_data
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.hardware import CPU, CPU_PRECISIONS, precision_refusal, read_hardware
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.job import TrainingRequest
 from aiayn.plan.machine import Machine, machine_here
 from aiayn.plan.prediction import Speed, predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space

@@ -1,4 +1,4 @@
-"""What runs where a training runs: the request that travels there, its process, and the signals that end it early.
+"""What runs where a training runs: its process, and how it goes on in another job.
 
 Read by submitit in every rank's process, from the copy of the code that was taken when the job was submitted. Torch is
 imported here, in the job, alone.
@@ -9,73 +9,16 @@ import os
 import platform
 import signal
 from pathlib import Path
-from types import FrameType
-
-import msgspec
 
 import aiayn
-from aiayn.engine.fairseq_args import TrainingData
+from aiayn.engine.request import StopFlag, TrainingRequest, num_restarts
 from aiayn.errors import LaunchError
-from aiayn.launch.interruption import NotedSignal
 from aiayn.launch.slurm_queue import requeue_job
 from aiayn.provenance import utc_now
-from aiayn.runs.attempts import CHECKPOINTS_NAME, newest_update
+from aiayn.runs.attempts import newest_update
 from aiayn.runs.jobs import SubmittedJob, append_job, note_error
-from aiayn.spec import TrainingSpec
 
 logger = logging.getLogger(__name__)
-
-
-class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a job needs to train a run.
-
-    What decides its tensors is in `training`, `seed` and the data-bin. On Slurm `num_earlier_jobs` of this training
-    ran before this one, and with `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`, and
-    it is to run the code in `code_folder`, if that is told.
-    """
-
-    run: str
-    run_folder: str
-    corpus: str
-    system: str
-    seed: int
-    training: TrainingSpec
-    data: TrainingData
-    binarized_path: str
-    num_models: int
-    num_ranks: int
-    threads_per_rank: int
-    commit: str
-    command: str
-    num_earlier_jobs: int = 0
-    max_num_jobs: int | None = None
-    gpus_per_node: int = 0
-    code_folder: str | None = None
-
-    @property
-    def folder(self) -> Path:
-        """The run's own folder."""
-        return Path(self.run_folder)
-
-    @property
-    def checkpoint_folder(self) -> Path:
-        """The folder of its checkpoints."""
-        return self.folder / CHECKPOINTS_NAME
-
-
-class StopFlag(NotedSignal):
-    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop looks at it after each update.
-
-    USR2 is Slurm's word that the time is nearly up, after which another job is to go on; the others are a wish to end,
-    and are not taken back by a USR2. `agreed` is what the ranks have agreed to stop by.
-    """
-
-    numbers = (*NotedSignal.numbers, signal.SIGUSR2)
-    agreed: signal.Signals | None = None
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.signal_number is None or number != signal.SIGUSR2:
-            self.signal_number = signal.Signals(number)
 
 
 class TrainingJob:
@@ -167,11 +110,6 @@ def _is_in_driver() -> bool:
     import submitit
 
     return bool(submitit.JobEnvironment().name() == "debug")
-
-
-def num_restarts() -> int:
-    """Return how often Slurm has started this job again; 0 outside Slurm."""
-    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
 
 
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:

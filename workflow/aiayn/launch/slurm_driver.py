@@ -12,19 +12,21 @@ from pathlib import Path
 import msgspec
 
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import RunCode, choose_code
 from aiayn.launch.ends import JobEnd, has_begun
 from aiayn.launch.interruption import Interruption
-from aiayn.launch.job import TrainingRequest, note_job
+from aiayn.launch.job import note_job
 from aiayn.launch.progress import ProgressLine
-from aiayn.launch.slurm_queue import QueuedJob, SlurmError, ask_queue, has_slurm, release_job, waiting_advice
+from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm, release_job, waiting_advice
 from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
 from aiayn.runs import attempts
 from aiayn.runs.jobs import forget_noted_errors, read_jobs
 from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating, is_held
 from aiayn.runs.log import read_log_tail
+from aiayn.runs.queue import QueuedJob
 
 logger = logging.getLogger(__name__)
 GRACE_SECONDS = 15.0  # for a controller that has just restarted, a heartbeat, and a file system that lags

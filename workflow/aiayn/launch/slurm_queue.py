@@ -10,28 +10,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
-
-import msgspec
 
 from aiayn.errors import LaunchError
+from aiayn.runs.queue import LOST_RESERVATION, QueuedJob
 
-# A job in any of these is over. One in any other is Slurm's to run on or to start again, or has processes that still
-# end: a state of which nothing is known here must not look like a death.
-ENDED_STATES = frozenset(
-    {
-        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
-        *("REVOKED", "TIMEOUT"),
-    }
-)
-LOST_RESERVATION = "RESV_DEL_HOLD"
-_HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", LOST_RESERVATION)
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
 # What no later question would be answered otherwise; squeue says `invalid` of a credential, too, which may pass.
 _USAGE_ERROR = re.compile(r"(unrecognized|unknown|invalid|ambiguous) (option|job state|job format)", re.IGNORECASE)
-_LAUNCH_FAILED = "launch_failed_requeued_held"
 _CLUSTER_FILE = "in the cluster's file"
 # The first that fits counts. A limit per job never passes; one of many jobs together does, if they are others' too.
 _ADVICE_BY_REASON = {
@@ -63,46 +50,6 @@ class SlurmError(LaunchError):
         self.reason = reason
         self.has_answered = has_answered
         self.is_final = _USAGE_ERROR.search(reason) is not None  # asking again would not help
-
-
-class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as squeue shows it; one that ended is shown for some minutes more (MinJobAge), with its end as `state`.
-
-    `reason` is why it waits, or `None` in Slurm's own word; `node` is empty while it waits; `time_left` is as Slurm
-    prints it (`1-02:03:04`, `UNLIMITED`); `script` is the path of the file that was submitted.
-    """
-
-    job: str
-    state: str
-    reason: str
-    node: str
-    time_left: str
-    name: str = ""
-    script: str = ""
-
-    def trains_in(self, run_folder: Path) -> bool:
-        """Return whether it is the job of this folder's run: another copy of the project has runs of the same names.
-
-        submitit leaves the job's script below the run's folder.
-        """
-        folders = (run_folder.absolute() / "submitit", run_folder.resolve() / "submitit")
-        return self.name == run_folder.name and (not self.script.startswith("/") or Path(self.script).parent in folders)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it runs, or will without anybody's doing anything (or once somebody releases it)."""
-        return self.state.partition(" ")[0] not in ENDED_STATES  # `CANCELLED by 1000`
-
-    @property
-    def is_held_by_slurm(self) -> bool:
-        """Whether Slurm itself holds it, no person: it could not be launched, as after a controller lost its state."""
-        return self.state == "PENDING" and _LAUNCH_FAILED in self.reason.replace(" ", "_").lower()
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether it waits for a person to release it, or to give it another reservation."""
-        is_pending_held = self.state == "PENDING" and "held" in self.reason.lower()
-        return is_pending_held or self.state in _HELD_STATES
 
 
 def has_slurm() -> bool:

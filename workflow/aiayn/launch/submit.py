@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.job import TrainingJob, TrainingRequest
+from aiayn.launch.job import TrainingJob
 from aiayn.launch.prologue import prologue_lines
 from aiayn.machine import gpu_names
 from aiayn.runs.jobs import LAUNCHERS

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from aiayn.errors import RunError, StateError
-from aiayn.launch.slurm_queue import cancel_jobs, find_jobs
 from aiayn.runs.attempts import RANK_LOCK_NAME, is_done, newest_update
 from aiayn.runs.jobs import read_jobs
 from aiayn.runs.life import BEATS_SECONDS, is_beating, is_held, rank_process
+from aiayn.runs.queue import JobQueue
 from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
 
 POLL_SECONDS = 0.5
@@ -22,7 +22,7 @@ SECONDS_TO_FREE_A_LOCK = 5.0  # which a shared file system may take after its ow
 DEFAULT_TIMEOUT_SECONDS = 180.0  # Slurm waits 30 s after TERM by default, then kills
 
 
-def cancel_run(run_folder: Path, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> str:
+def cancel_run(run_folder: Path, queue: JobQueue, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> str:
     """End a run, wait until it is gone, and return what was saved and how to go on.
 
     Raises:
@@ -30,17 +30,17 @@ def cancel_run(run_folder: Path, *, timeout_seconds: float = DEFAULT_TIMEOUT_SEC
         LaunchError: if scancel fails.
         RunError: if it has not ended in time.
     """
-    (status,) = read_statuses([run_folder])
+    (status,) = read_statuses([run_folder], queue)
     if status.state == "unknown":
-        _refuse_unknown(run_folder, status)
+        _refuse_unknown(run_folder, status, queue)
     if not status.is_alive:
         reason = f", {status.reason}" if status.reason else ""
         raise StateError(f"{status.run}: nothing to end, it neither runs nor waits; it is {status.state}{reason}")
     if status.launcher == "slurm":
-        is_in_queue = _has_own_jobs(run_folder, status)
+        is_in_queue = _has_own_jobs(run_folder, status, queue)
         if is_in_queue:
-            cancel_jobs(status.run)
-            _wait(lambda: _is_gone_from_slurm(status.run), status.run, timeout_seconds, QUEUE_POLL_SECONDS)
+            queue.cancel_jobs(status.run)
+            _wait(lambda: _is_gone_from(queue, status.run), status.run, timeout_seconds, QUEUE_POLL_SECONDS)
         if _outlives_the_queue(run_folder):
             _terminate_until_gone(run_folder, status, timeout_seconds)
         elif not is_in_queue:
@@ -52,9 +52,9 @@ def cancel_run(run_folder: Path, *, timeout_seconds: float = DEFAULT_TIMEOUT_SEC
     return _outcome(run_folder, status)
 
 
-def _refuse_unknown(run_folder: Path, status: RunStatus) -> NoReturn:
+def _refuse_unknown(run_folder: Path, status: RunStatus, queue: JobQueue) -> NoReturn:
     """Say how a run can be ended whose lock is not seen from here, if it lives; nobody knows of any other."""
-    known_queue = status.launcher != "slurm" or find_jobs(status.run) is not None
+    known_queue = status.launcher != "slurm" or queue.find_jobs(status.run) is not None
     if not known_queue or not any(attempt.outcome == "" for attempt in status.attempts):
         raise StateError(f"{status.run}: {status.reason}; nothing was done, repeat it when that is known")
     if is_beating(run_folder, BEATS_SECONDS):
@@ -75,13 +75,13 @@ def _how_to_end(run_folder: Path, status: RunStatus) -> str:
     return f"it is on {host}, this is {here}; run `aiayn cancel {status.run}` there{by_hand}: it saves and ends"
 
 
-def _has_own_jobs(run_folder: Path, status: RunStatus) -> bool:
+def _has_own_jobs(run_folder: Path, status: RunStatus, queue: JobQueue) -> bool:
     """Return whether squeue knows of a living job of this run.
 
     Raises:
         StateError: if it does not answer, or if a job of another copy of the project has the same name.
     """
-    jobs = find_jobs(status.run)
+    jobs = queue.find_jobs(status.run)
     if jobs is None:
         raise StateError(f"{status.run}: squeue does not answer; nothing was done, repeat it when it does")
     alive = [job for job in jobs if job.is_alive]
@@ -95,8 +95,8 @@ def _has_own_jobs(run_folder: Path, status: RunStatus) -> bool:
     return bool(own)
 
 
-def _is_gone_from_slurm(run: str) -> bool:
-    jobs = find_jobs(run)
+def _is_gone_from(queue: JobQueue, run: str) -> bool:
+    jobs = queue.find_jobs(run)
     return jobs is not None and not any(job.is_alive for job in jobs)
 
 

@@ -11,7 +11,6 @@ from typing import Literal
 import msgspec
 
 from aiayn.errors import AiaynError, RecordError
-from aiayn.launch.slurm_queue import QueuedJob, find_jobs
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
@@ -34,6 +33,7 @@ from aiayn.runs.jobs import SubmittedJob, noted_errors, output_path, read_jobs, 
 from aiayn.runs.life import is_held, last_beat
 from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
+from aiayn.runs.queue import JobQueue, QueuedJob
 
 KEPT_LOG_LINES = 15
 State = Literal["queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"]
@@ -120,8 +120,8 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
     return runs_folder / match_run(run, names, place=str(runs_folder), unknown="is no run")
 
 
-def read_statuses(run_folders: list[Path]) -> list[RunStatus]:
-    """Return how each run stands; Slurm is asked once, and only if it has a run's newest job."""
+def read_statuses(run_folders: list[Path], queue: JobQueue) -> list[RunStatus]:
+    """Return how each run stands; the queue is asked once, and only if it has a run's newest job."""
     jobs_by_folder: dict[Path, list[SubmittedJob] | AiaynError | OSError] = {}
     for folder in run_folders:
         try:
@@ -129,8 +129,8 @@ def read_statuses(run_folders: list[Path]) -> list[RunStatus]:
         except (AiaynError, OSError) as error:
             jobs_by_folder[folder] = error
     needs_queue = any(isinstance(jobs, list) and is_slurm_run(jobs) for jobs in jobs_by_folder.values())
-    queue = find_jobs() if needs_queue else None
-    return [_read_status(folder, jobs, queue) for folder, jobs in jobs_by_folder.items()]
+    queued = queue.find_jobs() if needs_queue else None
+    return [_read_status(folder, jobs, queued) for folder, jobs in jobs_by_folder.items()]
 
 
 def _read_status(

@@ -21,8 +21,8 @@ from typing import Literal
 import msgspec
 
 from aiayn.errors import LaunchError, RecordError, StateError
-from aiayn.launch.slurm_queue import QueuedJob, cancel_jobs, find_jobs
 from aiayn.provenance import replace_on_success, utc_now
+from aiayn.runs.queue import JobQueue, QueuedJob
 from aiayn.runs.status import RunStatus
 
 SNAKEMAKE_FOLDER = ".snakemake"
@@ -175,7 +175,7 @@ def _namespace() -> str:
         return ""
 
 
-def find_leftovers(folder: Path) -> Leftovers:
+def find_leftovers(folder: Path, queue: JobQueue) -> Leftovers:
     """Look at what is in a working directory, in Slurm's queue and among this machine's processes; change nothing.
 
     Raises:
@@ -187,8 +187,8 @@ def find_leftovers(folder: Path) -> Leftovers:
     snakemake_folder = folder.resolve() / SNAKEMAKE_FOLDER
     marks = read_marks(snakemake_folder)
     names_by_log = _slurm_names_by_log(snakemake_folder)
-    queue = find_jobs() if any(names_by_log.values()) else []
-    alive = None if queue is None else [job for job in queue if job.is_alive]
+    queued = queue.find_jobs() if any(names_by_log.values()) else []
+    alive = None if queued is None else [job for job in queued if job.is_alive]
     drivers = []
     for path, mark in marks.items():
         names = [name for log in mark.logs for name in names_by_log.pop(Path(log).name, [])]
@@ -288,7 +288,7 @@ def refusals(found: Leftovers) -> list[str]:
     return reasons
 
 
-def clean_up(found: Leftovers, *, is_dry_run: bool) -> list[str]:
+def clean_up(found: Leftovers, queue: JobQueue, *, is_dry_run: bool) -> list[str]:
     """Cancel the Slurm jobs of dead drivers and wait for their end; remove the locks if nothing speaks against it.
 
     Returns what was done, or would be, a line each; what was found is looked at again before the locks go.
@@ -300,10 +300,10 @@ def clean_up(found: Leftovers, *, is_dry_run: bool) -> list[str]:
     for driver in found.dead_drivers:
         if driver.jobs:
             for name in [] if is_dry_run else sorted({job.name for job in driver.jobs}):
-                _cancel_and_wait(name)
+                _cancel_and_wait(name, queue)
             numbers = " ".join(job.job for job in driver.jobs)
             done.append(f"{'would cancel' if is_dry_run else 'cancelled'} Slurm jobs {numbers}")
-    found = found if is_dry_run else find_leftovers(found.snakemake_folder.parent)
+    found = found if is_dry_run else find_leftovers(found.snakemake_folder.parent, queue)
     if refusals(found):
         return done
     locks_folder = found.snakemake_folder / LOCKS_FOLDER
@@ -318,11 +318,11 @@ def clean_up(found: Leftovers, *, is_dry_run: bool) -> list[str]:
     return done
 
 
-def _cancel_and_wait(name: str) -> None:
-    cancel_jobs(name)
+def _cancel_and_wait(name: str, queue: JobQueue) -> None:
+    queue.cancel_jobs(name)
     deadline = time.monotonic() + SECONDS_UNTIL_CANCELLED
     while time.monotonic() < deadline:
-        jobs = find_jobs(name)
+        jobs = queue.find_jobs(name)
         if jobs is not None and not any(job.is_alive for job in jobs):
             return
         time.sleep(POLL_SECONDS)

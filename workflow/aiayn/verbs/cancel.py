@@ -8,6 +8,7 @@ Exit code 0: the run has ended. 1: nothing of it is running here. 3: it could no
 
 import argparse
 
+from aiayn.launch import slurm_queue
 from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS, cancel_run
 from aiayn.runs.status import find_run_folder
 from aiayn.verbs.flags import add_run_arguments
@@ -26,4 +27,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """End the run, and say what was saved."""
-    print(cancel_run(find_run_folder(args.runs_folder, args.run), timeout_seconds=args.timeout_seconds))
+    run_folder = find_run_folder(args.runs_folder, args.run)
+    print(cancel_run(run_folder, slurm_queue, timeout_seconds=args.timeout_seconds))

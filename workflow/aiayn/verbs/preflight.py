@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 from aiayn.engine.fairseq_args import TrainingData
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import AiaynError, UsageError
 from aiayn.hardware import HardwareSpec, read_hardware
 from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.job import TrainingRequest
 from aiayn.launch.submit import sbatch_text
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import Machine, choose_machine, default_gpu

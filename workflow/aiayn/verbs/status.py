@@ -7,6 +7,7 @@ damaged (its files cannot be read).
 
 import argparse
 
+from aiayn.launch import slurm_queue
 from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
 from aiayn.runs.status_text import render_status, render_statuses
 from aiayn.terminal import json_text
@@ -25,10 +26,10 @@ def run(args: argparse.Namespace) -> None:
     """Print how runs stand."""
     answer: RunStatus | list[RunStatus]
     if args.run is None:
-        answer = statuses = read_statuses(list_run_folders(args.runs_folder))
+        answer = statuses = read_statuses(list_run_folders(args.runs_folder), slurm_queue)
         text = render_statuses(statuses, args.runs_folder)
     else:
-        (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)])
+        (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)], slurm_queue)
         answer, text = status, render_status(status)
     if args.json:
         text = json_text(answer)

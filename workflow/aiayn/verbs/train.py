@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.engine.request import TrainingRequest
 from aiayn.errors import UsageError
 from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.code_snapshot import foresee_code
 from aiayn.launch.driver import drive
 from aiayn.launch.feasibility import check_feasible, check_precision, make_request
-from aiayn.launch.job import TrainingRequest
 from aiayn.launch.submit import sbatch_text
 from aiayn.paths import corpus_record
 from aiayn.plan.config import add_override_arguments, named_overrides, positive

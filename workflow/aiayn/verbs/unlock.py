@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from aiayn.errors import StateError
+from aiayn.launch import slurm_queue
 from aiayn.runs.status import list_run_folders, read_statuses
 from aiayn.runs.unlock import clean_up, find_leftovers, refusals, render_leftovers
 from aiayn.verbs.flags import add_runs_folder_argument
@@ -29,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what there is; clean up."""
     runs_folder = args.directory / args.runs_folder
-    statuses = read_statuses(list_run_folders(runs_folder)) if runs_folder.is_dir() else []
-    found = find_leftovers(args.directory)
+    statuses = read_statuses(list_run_folders(runs_folder), slurm_queue) if runs_folder.is_dir() else []
+    found = find_leftovers(args.directory, slurm_queue)
     print(render_leftovers(found, statuses), end="")
-    for line in clean_up(found, is_dry_run=args.dry_run):
+    for line in clean_up(found, slurm_queue, is_dry_run=args.dry_run):
         print(line)
-    reasons = refusals(found if args.dry_run else find_leftovers(args.directory))
+    reasons = refusals(found if args.dry_run else find_leftovers(args.directory, slurm_queue))
     if reasons:
         raise StateError("\n  ".join(["left as it is:", *reasons]))
