@@ -24,7 +24,7 @@ from aiayn.printed import (
     read_rows,
     read_table,
 )
-from aiayn.spec import read_system
+from aiayn.spec.system import read_system
 from analysis.doctor.causes import PLACE_BY_CHECK
 from analysis.doctor.types import Answer, Diagnosis, Missing
 from analysis.findings import Cost, Finding

@@ -9,12 +9,20 @@ import pandas as pd
 from aiayn.cost import SentenceLengths
 from aiayn.errors import TableError
 from aiayn.experiment import Experiment, read_experiment, shown_evaluations
-from aiayn.hardware import HardwareSpec, read_hardware
 from aiayn.paths import Evaluation, baselines_record, corpus_record, measure_record
 from aiayn.records import BaselineRecords, BinarizedCorpus, MeasureRecord, TrainRecord, read_record
-from aiayn.spec import CONFIG_FOLDER, ScaleSpec
-from analysis.runs import RunState, find_run_state
-from analysis.scores import Number, NumberKey, TrainingKey, collect_scores, index_numbers, number_key, read_trainings
+from aiayn.spec.hardware import HardwareSpec, read_hardware
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from analysis.scoring.runs import RunState, find_run_state
+from analysis.scoring.scores import (
+    Number,
+    NumberKey,
+    TrainingKey,
+    collect_scores,
+    index_numbers,
+    number_key,
+    read_trainings,
+)
 from paper_tables.translations import Translations, read_translations
 
 TRAIN_SPLIT = "train"  # of a data-bin

@@ -21,8 +21,8 @@ from aiayn.printed import (
     read_table,
     run_of,
 )
-from analysis.family import Corrected, Family, judge_family
-from analysis.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
+from analysis.scoring.family import Corrected, Family, judge_family
+from analysis.scoring.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
 from paper_tables.findings import Findings
 
 NOT_RUN = "This system is not run at scale {scale}"

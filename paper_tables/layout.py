@@ -15,7 +15,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_SCALE, PublishedCell
-from analysis.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
+from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
 
 PLUS_MINUS = "\u00b1"
 DASH = "\u2013"

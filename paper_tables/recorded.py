@@ -23,14 +23,14 @@ from aiayn.experiment import (
     repeated_runs,
     shown_evaluations,
 )
-from aiayn.hardware import read_hardware
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, evaluation_record, measure_record, train_record
 from aiayn.printed import is_asked_for, read_cells
 from aiayn.records import BinarizedCorpus, ScoreRecords, TrainRecord, read_record, read_trained
-from aiayn.spec import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
-from analysis.runs import RunState, find_run_state
-from analysis.scores import TrainingKey, collect_scores, tidy_frame, training_key
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
+from analysis.scoring.runs import RunState, find_run_state
+from analysis.scoring.scores import TrainingKey, collect_scores, tidy_frame, training_key
 from paper_tables.findings import Findings, read_baselines, read_binarized, read_measured
 from paper_tables.translations import Translations, read_translations
 

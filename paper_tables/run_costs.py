@@ -5,8 +5,8 @@ trained as, its tokens, and the mean lengths of its corpus's training sentences;
 """
 
 from aiayn.cost import model_flops, training_flops
-from aiayn.hardware import GpuSpec
 from aiayn.records import TrainRecord, read_trained
+from aiayn.spec.hardware import GpuSpec
 from paper_tables.findings import Findings
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6

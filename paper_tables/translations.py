@@ -9,7 +9,7 @@ from aiayn.errors import RecordError
 from aiayn.packed import find_packed, open_unpacked
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.records import Hypotheses, TrainRecord
-from analysis.scores import TrainingKey, read_of_run, training_key
+from analysis.scoring.scores import TrainingKey, read_of_run, training_key
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aiayn.text.binarize import EncodingWork, SideOfChunk
-from aiayn.text.chunks import Chunk
-from aiayn.text.encoder import Encoder
+from aiayn.data.text.binarize import EncodingWork, SideOfChunk
+from aiayn.data.text.chunks import Chunk
+from aiayn.data.text.encoder import Encoder
 
 
 def encoded_side(encoder: Encoder, lines: Sequence[str]) -> SideOfChunk:

@@ -6,8 +6,8 @@ from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel
 
-from aiayn.engine.fairseq_args import model_flags
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
+from aiayn.train.fairseq_args import model_flags
 
 
 def count_fairseq_parameters(training: TrainingSpec, *, source_symbols: int, target_symbols: int, joint: bool) -> int:

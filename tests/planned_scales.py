@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from aiayn.experiment import read_experiment
-from aiayn.hardware import read_hardware
-from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine, choose_machine
 from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
 from aiayn.records import TrainRecord, write_record
-from aiayn.spec import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
 from tests.records_factory import EIGHT_P100, PROVENANCE
 
 HARDWARE = read_hardware()

@@ -39,7 +39,7 @@ from aiayn.records import (
     write_record,
 )
 from aiayn.runs.attempts import Ended, Event, Started, append_event
-from aiayn.spec import (
+from aiayn.spec.system import (
     CONFIG_FOLDER,
     CleanSpec,
     CorpusSpec,

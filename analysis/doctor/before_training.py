@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from aiayn.paths import num_averaged
 from aiayn.printed import METRIC_BY_PAIR
-from aiayn.spec import TrainingSpec, read_system
+from aiayn.spec.system import TrainingSpec, read_system
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_training import (
     LARGER_RANK,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aiayn.spec import ShippedSource
+from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
 from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from aiayn.system_output import Form, Share, form_of, joined
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
 from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
+from analysis.scoring.system_output import Form, Share, form_of, joined
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from aiayn.errors import RecordError
 from aiayn.records import CheckpointRecord, Hypotheses, Record, ScoreRecords, read_record
-from aiayn.spec import CorpusSpec
-from aiayn.system_output import read_output
+from aiayn.spec.system import CorpusSpec
 from analysis.doctor.rates import read_rates
 from analysis.doctor.types import Averaged, Reported, Search, Trained, Translation
 from analysis.logs.reader import read_log
 from analysis.logs.symbols import symbols_of_arguments
 from analysis.logs.types import TrainingLog
+from analysis.scoring.system_output import read_output
 
 _SEARCH_FIELD = re.compile(r"(beam|lenpen|alpha|stop|maxlen):([^|]+)")
 _MAX_LENGTH = re.compile(r"([\d.]+)x\+(\d+)")
@@ -21,7 +21,7 @@ _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
-    """Return the lines of a text, whatever it is packed in (see `aiayn.system_output`).
+    """Return the lines of a text, whatever it is packed in (see `analysis.scoring.system_output`).
 
     Raises:
         ScoreError: if it is empty, torn, binary or no UTF-8.

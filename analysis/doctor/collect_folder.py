@@ -13,7 +13,6 @@ from pathlib import Path
 from aiayn.errors import RecordError, UsageError
 from aiayn.paths import num_averaged
 from aiayn.records import CheckpointRecord, Hypotheses, ScoreRecords
-from aiayn.system_output import generated_sentences, read_output, read_text
 from analysis.doctor.collect import (
     read_if_record,
     read_lines,
@@ -28,6 +27,7 @@ from analysis.logs.evaluations import average_of, metric_of_generation
 from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
+from analysis.scoring.system_output import generated_sentences, read_output, read_text
 
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)

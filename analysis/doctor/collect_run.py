@@ -17,10 +17,10 @@ from aiayn.records import (
     TrainRecord,
     read_record,
 )
-from aiayn.system_output import joined
 from analysis.doctor.collect import read_lines, read_trained, role_of, translation_of_records
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Case, Claim, Scorer, Translation
+from analysis.scoring.system_output import joined
 
 
 def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:

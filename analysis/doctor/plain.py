@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from aiayn.spec import CorpusSpec
-from aiayn.system_output import Treatment, form_of, joined, prepare
+from aiayn.spec.system import CorpusSpec
 from analysis.doctor.types import Translation
+from analysis.scoring.system_output import Treatment, form_of, joined, prepare
 
 NUM_DECOYS = 19
 NUM_FREQUENT = 25  # words of the references that tell their language; they are a third of any German or French text

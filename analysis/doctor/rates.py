@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.schedule import learning_rate
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from analysis.logs.lines import LogText
 from analysis.logs.statistics import parse_statistics
 

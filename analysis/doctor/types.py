@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from aiayn.spec import CorpusSpec, DecodingSpec, TrainingSpec
+from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import LoggedRate
 from analysis.findings import Finding

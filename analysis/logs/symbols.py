@@ -1,4 +1,4 @@
-"""From fairseq's arguments back to the paper's symbols: the inverse of `aiayn.engine.fairseq_args`.
+"""From fairseq's arguments back to the paper's symbols: the inverse of `aiayn.train.fairseq_args`.
 
 A symbol that the arguments do not tell is left out, never guessed. tests/unit/test_log_symbols.py sends every shipped
 system through the one table and back, so that the two cannot part. Two symbols are of a log only, as fairseq splits
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import msgspec
 
 from aiayn.schedule import learning_rate
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from analysis.findings import Severity
 from analysis.logs.types import Argument
 
@@ -54,7 +54,7 @@ _PLAIN = {
     "no_cross_attention": False,
     "cross_self_attention": False,
 }
-# What fairseq's transformer has in one form only (`aiayn.training_spec`).
+# What fairseq's transformer has in one form only (`aiayn.spec.training`).
 _FAIRSEQ_ONLY: Symbols = {"norm": "layer", "attention": "scaled", "attention_biases": True, "embeddings": "d_model"}
 _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 

@@ -14,9 +14,9 @@ from aiayn.errors import TableError
 from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.paths import Evaluation
 from aiayn.printed import PublishedCell, printed_number, read_sentences, read_table
-from aiayn.spec import ListedSource
-from analysis.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
-from analysis.verdict import Outcome
+from aiayn.spec.system import ListedSource
+from analysis.scoring.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
+from analysis.scoring.verdict import Outcome
 from paper_tables.claims.published import (
     CONTRADICTED,
     NOT_SETTLED,

@@ -9,7 +9,7 @@ from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, r
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell
 from paper_tables.layout import Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
-from paper_tables.layout_ours import complete, mark_of
+from paper_tables.tables.ours import complete, mark_of
 
 NOTES = (
     "A test settles a claim by its presence: its outcome is not read here. It stands in this checkout, and continuous "

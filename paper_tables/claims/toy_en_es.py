@@ -9,10 +9,10 @@ from dataclasses import replace
 from aiayn.errors import TableError
 from aiayn.paths import Evaluation
 from aiayn.printed import PublishedSentence, read_sentences
-from aiayn.spec import ListedSource
+from aiayn.spec.system import ListedSource
 from paper_tables.findings import Findings
 from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, CellProvenance, Column, Note, Row, Table, text_cell
-from paper_tables.layout_ours import source_of, state_notes, state_words
+from paper_tables.tables.ours import source_of, state_notes, state_words
 
 TOY_NAME = "toy_en_es"
 NOT_TO_BE_HAD = "not to be had"

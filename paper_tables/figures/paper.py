@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from aiayn.schedule import learning_rate
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from paper_tables.figures.figure import FAINT, INK, PALETTE, WIDTH, Figure, FigureError
 
 # ---- Figures 1 and 2: the architecture ----------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import msgspec
 import pandas as pd
 
 from aiayn.cost import full_batch_flops
-from aiayn.hardware import find_utilisation
 from aiayn.paths import Evaluation
 from aiayn.printed import (
     METRIC_BY_PAIR,
@@ -28,8 +27,9 @@ from aiayn.printed import (
     read_table,
 )
 from aiayn.records import TrainRecord
-from analysis.seeds import paired_differences, summarise_seeds
-from analysis.verdict import MARGIN_BLEU
+from aiayn.spec.hardware import find_utilisation
+from analysis.scoring.seeds import paired_differences, summarise_seeds
+from analysis.scoring.verdict import MARGIN_BLEU
 from paper_tables.figures.figure import (
     FAINT,
     INK,
@@ -45,8 +45,8 @@ from paper_tables.figures.figure import (
 from paper_tables.findings import Findings
 from paper_tables.judged import JudgedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.layout_table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
 from paper_tables.run_costs import estimate_of, model_flops_of
+from paper_tables.tables.table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
 
 ROW_HEIGHT = 17
 LABEL_WIDTH = 128  # of the names left of a plot

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from aiayn.engine.compat import batch_by_size
+from aiayn.train.compat import batch_by_size
 
 MAX_TOKENS = (3584, 26000)  # a GPU's share of the paper's 25,000, and all of them
 MULTIPLES = (1, 8)

@@ -25,9 +25,9 @@ from typing import Any
 import torch
 
 from aiayn.cost import num_parameters
-from aiayn.engine.average import _checked_models, average_tensors
-from aiayn.engine.checkpoints import StateCopier, save_whole
-from aiayn.spec import read_system
+from aiayn.spec.system import read_system
+from aiayn.train.average import _checked_models, average_tensors
+from aiayn.train.checkpoints import StateCopier, save_whole
 from tests.benchmarks.bench_step import VOCABULARY_SIZE
 from tests.benchmarks.table import ratios_of, seconds, tell
 

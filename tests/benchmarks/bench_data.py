@@ -24,10 +24,10 @@ sys.path[:0] = [str(CHECKOUT / "workflow"), str(CHECKOUT)]
 
 from tabulate import tabulate  # noqa: E402 (after the path is set)
 
+from aiayn.data.text.lines import text_pair  # noqa: E402
 from aiayn.provenance import gather_provenance  # noqa: E402
 from aiayn.records import RawCorpus, write_record  # noqa: E402
-from aiayn.spec import CorpusSpec, read_corpus  # noqa: E402
-from aiayn.text.lines import text_pair  # noqa: E402
+from aiayn.spec.system import CorpusSpec, read_corpus  # noqa: E402
 from tests.benchmarks.corpus_text import CorpusText, read_real_pairs, write_corpus_text  # noqa: E402
 
 SEED = 1706

@@ -22,11 +22,11 @@ import ctranslate2
 import msgspec
 import torch
 
-from aiayn.engine.decode import Translator, load_source_lines
-from aiayn.engine.export_ctranslate2 import save_ctranslate2
+from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.export_ctranslate2 import save_ctranslate2
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
-from aiayn.spec import DecodingSpec, TrainingSpec, read_system
+from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
 from tests.benchmarks.table import tell
 from tests.engine.reference_search import search_by_generator, unequal
 

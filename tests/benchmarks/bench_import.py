@@ -14,8 +14,8 @@ from statistics import median
 from tests.benchmarks.table import ratios_of, tell
 
 STATEMENTS = {
-    "lean (ours)": "import aiayn.engine.plugin",
-    "all of fairseq": "import fairseq; import aiayn.engine.plugin",
+    "lean (ours)": "import aiayn.train.plugin",
+    "all of fairseq": "import fairseq; import aiayn.train.plugin",
     "torch alone": "import torch",
 }
 

@@ -22,7 +22,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from aiayn.spec import read_system
+from aiayn.spec.system import read_system
 from tests.benchmarks import bench_step
 from tests.benchmarks.table import tell
 

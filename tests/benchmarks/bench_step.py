@@ -23,9 +23,9 @@ from fairseq.optim.adam import Adam
 from torch import Tensor
 
 from aiayn.cost import flops_per_token
-from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
-from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
-from aiayn.spec import TrainingSpec, read_system
+from aiayn.spec.system import TrainingSpec, read_system
+from aiayn.train.adam import AiaynAdam, AiaynAdamConfig
+from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from tests.benchmarks.table import ratios_of, seconds, tell
 
 PAD, EPS_LS = 1, 0.1

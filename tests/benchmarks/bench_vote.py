@@ -8,8 +8,8 @@ import os
 import socket
 import time
 
-from aiayn.engine.ranks import Rank, StopVote, joined_ranks
-from aiayn.engine.request import StopFlag
+from aiayn.train.ranks import Rank, StopVote, joined_ranks
+from aiayn.train.request import StopFlag
 from tests.benchmarks.table import tell
 
 NUM_RANKS = 8

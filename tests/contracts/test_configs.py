@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from aiayn.cost import num_parameters
-from aiayn.spec import CONFIG_FOLDER, SCALES, ScaleSpec, SystemSpec, TrainingSpec, read_scale, read_system
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, ScaleSpec, SystemSpec, TrainingSpec, read_scale, read_system
 
 REPLICATIONS = Path(__file__).resolve().parents[2] / "paper_tables" / "published" / "replications.csv"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.spec import SCALES
-from aiayn.verbs.pack import MAX_MB
-from paper_tables.from_logs import make_tables_from_logs
-from paper_tables.pack import pack_scale
+from aiayn.cli.pack import MAX_MB
+from aiayn.spec.system import SCALES
+from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.render.pack import pack_scale
 from tests.records_factory import make_site, write_left
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.__main__ import main
-from aiayn.spec import CONFIG_FOLDER
+from aiayn.spec.system import CONFIG_FOLDER
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.fixtures import FIXTURES_FOLDER, assemble
 

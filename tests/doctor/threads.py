@@ -7,7 +7,7 @@ positions (8 GPUs of base) 25,000 are real target tokens.
 
 from typing import Literal, NamedTuple
 
-from aiayn.spec import read_system
+from aiayn.spec.system import read_system
 from analysis.doctor.before_training import Settings
 from analysis.logs.symbols import Symbols, symbols_of_spec
 

@@ -6,11 +6,11 @@ from unittest import mock
 
 import pytest
 
+from aiayn.data.sources.fetch import fetch_corpus
+from aiayn.data.text.binarize import binarize_corpus
+from aiayn.data.text.clean import clean_corpus
+from aiayn.data.text.subword import load_encoders, segment_corpus
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
-from aiayn.sources.fetch import fetch_corpus
-from aiayn.text.binarize import binarize_corpus
-from aiayn.text.clean import clean_corpus
-from aiayn.text.subword import load_encoders, segment_corpus
 from tests.engine.tiny_spec import CORPUS, TWO_BATCHES
 from tests.engine.tiny_training import make_request, train
 
@@ -18,7 +18,7 @@ from tests.engine.tiny_training import make_request, train
 @pytest.fixture(scope="session", autouse=True)
 def _few_validations() -> Iterator[None]:
     """Validate 4 times in a training of this process, not 20: it takes a third of the time and changes no tensor."""
-    with mock.patch("aiayn.engine.fairseq_args.NUM_VALIDATIONS", 4):
+    with mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 4):
         yield
 
 

@@ -13,8 +13,8 @@ from unittest import mock
 
 import msgspec
 
-from aiayn.engine.request import TrainingRequest
 from aiayn.launch.job import TrainingJob
+from aiayn.train.request import TrainingRequest
 
 LONGEST_WAIT_SECONDS = 60.0
 
@@ -31,7 +31,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         """Let it happen after that update, before anything is saved; what was saved earlier is written by then."""
         import fairseq.trainer
 
-        from aiayn.engine.checkpoints import CheckpointKeeper
+        from aiayn.train.checkpoints import CheckpointKeeper
 
         original, keepers = fairseq.trainer.Trainer.train_step, list[CheckpointKeeper]()
         original_save = CheckpointKeeper.save
@@ -135,7 +135,7 @@ class KillAtEnd(Hook, frozen=True, kw_only=True):
         def kill(*_: object, **__: object) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-        with mock.patch("aiayn.engine.train.make_record", kill):
+        with mock.patch("aiayn.train.train.make_record", kill):
             yield
 
 

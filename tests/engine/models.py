@@ -7,7 +7,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
+from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 
 NUM_SYMBOLS = 23  # with fairseq's four special ones
 PAD, EOS = 1, 2

@@ -1,4 +1,4 @@
-"""What our search is held to: the generators of `engine/generator.py`, driven over lines of one length at a time."""
+"""What our search is held to: the generators of `train/generator.py`, driven over lines of one length at a time."""
 
 import itertools
 import math
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from aiayn.engine.generator import make_generator
-from aiayn.spec import DecodingSpec
+from aiayn.spec.system import DecodingSpec
+from aiayn.train.generator import make_generator
 
 TOKENS_PER_BATCH = 4_000
 LARGEST_DIFFERENCE = 1e-5  # of two scores between which float32 may decide either way

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from aiayn.engine.attention import MultiHeadAttention, attention_mask
+from aiayn.model.attention import MultiHeadAttention, attention_mask
 from tests.engine.models import PAD, make_batch, make_model
 
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from aiayn.__main__ import main
-from aiayn.engine.attention_weights import COLUMNS, KINDS, attention_weights, equation_1_weights
+from aiayn.decode.attention_weights import COLUMNS, KINDS, attention_weights, equation_1_weights
 from aiayn.errors import CheckpointError, UsageError
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
 from paper_tables.figures import attention as figure

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from aiayn.__main__ import main
-from aiayn.engine.average import average_checkpoints, average_tensors
-from aiayn.engine.checkpoints import DICTIONARIES_KEY, load_checkpoint, save_whole
 from aiayn.errors import CheckpointError
 from aiayn.records import CheckpointRecord, SavedModel, TrainRecord, read_record, write_record
+from aiayn.train.average import average_checkpoints, average_tensors
+from aiayn.train.checkpoints import DICTIONARIES_KEY, load_checkpoint, save_whole
 
 
 def test_the_mean_of_hand_values() -> None:
@@ -119,7 +119,7 @@ def test_averaging_does_not_import_fairseq(tmp_path: Path) -> None:
     """It takes seconds, in every one of a benchmark's averages."""
     save_whole({"model": {"w": torch.ones(1)}}, tmp_path / "model.pt")
     program = (
-        "import sys; from pathlib import Path; import aiayn.engine.average as average; "
+        "import sys; from pathlib import Path; import aiayn.train.average as average; "
         "average.load_checkpoint(Path(sys.argv[1])); print('fairseq' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", program, str(tmp_path / "model.pt")], capture_output=True, check=True)

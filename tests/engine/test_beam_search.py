@@ -13,17 +13,17 @@ from fairseq import tasks
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import aiayn.engine.beam_search as beam_search
-import aiayn.engine.decoder_steps as decoder_steps
-from aiayn.engine import compat
-from aiayn.engine.beam_search import Found, search_batch
-from aiayn.engine.decode import Translator
-from aiayn.engine.decoder_steps import FairseqSteps, TransformerSteps, steps_of
-from aiayn.engine.fairseq_args import train_flags
+import aiayn.decode.beam_search as beam_search
+import aiayn.decode.decoder_steps as decoder_steps
+from aiayn.decode.beam_search import Found, search_batch
+from aiayn.decode.decode import Translator
+from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
 from aiayn.records import BinarizedCorpus
-from aiayn.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS, make_options
-from aiayn.spec import DecodingSpec
+from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS, make_options
+from aiayn.spec.system import DecodingSpec
+from aiayn.train import compat
+from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import search_by_generator, unequal
 from tests.engine.table_model import END, WORDS, NextSymbol, Prefix, everything_said, search_in_lists
@@ -389,7 +389,7 @@ def test_a_model_of_which_nothing_is_a_number_is_named(stop: str, data: Binarize
 
 
 def test_a_batch_holds_no_more_tokens_than_it_may_whatever_the_lengths() -> None:
-    from aiayn.engine.decode import _batches
+    from aiayn.decode.decode import _batches
 
     options = make_options(searched_as(max_extra_tokens=50), num_symbols=23)
     lengths = [1 + index * index % 97 for index in range(300)] + [900]

@@ -13,7 +13,10 @@ from unittest import mock
 import pytest
 import torch
 
-from aiayn.engine.checkpoints import (
+from aiayn.errors import CheckpointError, RunError
+from aiayn.provenance import partial_path_of
+from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.train.checkpoints import (
     CheckpointKeeper,
     StateCopier,
     checkpoint_path,
@@ -27,9 +30,6 @@ from aiayn.engine.checkpoints import (
     tensors_sha256,
     update_of,
 )
-from aiayn.errors import CheckpointError, RunError
-from aiayn.provenance import partial_path_of
-from aiayn.records import BinarizedCorpus, TrainRecord
 from tests.engine.hooked_job import Hook, Signal, hooked
 from tests.engine.tiny_training import (
     log_text,
@@ -343,7 +343,7 @@ def test_updates_go_on_while_a_checkpoint_is_written_and_change_nothing_in_it(
     """Update 19 is made before 10's full checkpoint is."""
     went_on = threading.Event()
     write = WriteSlowly(10, went_on)
-    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", write)
+    monkeypatch.setattr("aiayn.train.checkpoints.save_whole", write)
     with set_after(19, went_on):
         record = train(make_request(run_folder, data))
     assert went_on.is_set()
@@ -360,7 +360,7 @@ def test_a_write_that_fails_in_the_middle_of_updates_ends_the_run_at_the_next_on
     went_on = threading.Event()
     path = checkpoint_path(run_folder / "checkpoints", "full", 20)
     error = OSError(errno.EIO, "Input/output error", str(path))
-    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", WriteSlowly(20, went_on, error))
+    monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(20, went_on, error))
     with set_after(24, went_on), pytest.raises(RunError, match=r"Input/output error.*full_00000020"):
         train(make_request(run_folder, data))
     assert outcomes(run_folder) == ["failed"]
@@ -374,7 +374,7 @@ def test_a_stop_ends_no_sooner_than_its_checkpoint_is_written(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = threading.Event()
-    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", WriteSlowly(23, later))
+    monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(23, later))
     threading.Timer(2.0, later.set).start()
     assert stopped_run(run_folder, data, 23).exists()
     assert outcomes(run_folder) == ["stopped"]
@@ -389,7 +389,7 @@ def test_a_stop_whose_checkpoint_cannot_be_written_is_a_failure(
     at_once = threading.Event()
     at_once.set()
     error = OSError(errno.EIO, "Input/output error", "full_00000023.pt")
-    monkeypatch.setattr("aiayn.engine.checkpoints.save_whole", WriteSlowly(23, at_once, error))
+    monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(23, at_once, error))
     with hooked(Signal(update=23, number=signal.SIGTERM)), pytest.raises(RunError, match=r"Input/output error"):
         train(make_request(run_folder, data))
     assert outcomes(run_folder) == ["failed"]

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aiayn.engine.attention import MultiHeadAttention
-from aiayn.engine.fairseq_model import AiaynTransformer
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.train.fairseq_model import AiaynTransformer
 from tests.engine.models import make_batch, make_model
 
 

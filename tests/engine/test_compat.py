@@ -22,8 +22,8 @@ import torch
 from fairseq.data import data_utils
 from fairseq.scoring import bleu
 
-from aiayn.engine import compat
 from aiayn.errors import ConfigError
+from aiayn.train import compat
 
 
 class Stop(BaseException):
@@ -227,7 +227,7 @@ def test_what_needs_another_compiled_part_is_refused_where_that_is_missing(name:
 def test_importing_the_engine_says_nothing() -> None:
     """Nor the first time: Python 3.12 and later warn when they compile what nobody has imported before."""
     script = (
-        "import sys, aiayn.engine.plugin\n"
+        "import sys, aiayn.train.plugin\n"
         "compile('r = \"\\\\d\"', sys.modules['fairseq'].__file__.replace('__init__', 'models/x'), 'exec')\n"
     )
     imported = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -241,13 +241,13 @@ def modules_after(statement: str) -> set[str]:
 
 
 def test_the_engine_leaves_out_what_no_translation_model_needs() -> None:
-    modules = modules_after("import aiayn.engine.plugin")
+    modules = modules_after("import aiayn.train.plugin")
     assert not {"sklearn", "fairseq.tasks.speech_to_text", "fairseq.models.roberta"} & modules
     assert {"fairseq.models.lstm", "fairseq.models.fconv", "fairseq.models.transformer"} <= modules
 
 
 def test_who_imports_fairseq_first_has_all_of_it() -> None:
-    modules = modules_after("import fairseq, aiayn.engine.plugin")
+    modules = modules_after("import fairseq, aiayn.train.plugin")
     assert {"fairseq.tasks.speech_to_text", "fairseq.models.roberta"} <= modules
 
 

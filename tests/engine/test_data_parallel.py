@@ -15,15 +15,15 @@ import msgspec
 import pytest
 import torch
 
-import aiayn.engine.train
-from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
-from aiayn.engine.node_check import check_node
-from aiayn.engine.request import TrainingRequest
-from aiayn.engine.task import SharedBatches
+import aiayn.train.train
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
 from aiayn.runs.jobs import noted_errors
+from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
+from aiayn.train.node_check import check_node
+from aiayn.train.request import TrainingRequest
+from aiayn.train.task import SharedBatches
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
@@ -259,8 +259,8 @@ def test_no_rank_waits_in_the_check_for_rank_0_to_read_its_checkpoint(
         assert looked_path.exists()
         check_node(*arguments)
 
-    monkeypatch.setattr(aiayn.engine.train, "newest_whole_full", look_slowly)
-    monkeypatch.setattr(aiayn.engine.train, "check_node", check_after_it)
+    monkeypatch.setattr(aiayn.train.train, "newest_whole_full", look_slowly)
+    monkeypatch.setattr(aiayn.train.train, "check_node", check_after_it)
     assert train_ranks(make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)) == [0, 0]
 
 
@@ -269,7 +269,7 @@ def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stale = mock.Mock(side_effect=OSError(errno.ESTALE, "Stale file handle"))
-    monkeypatch.setattr(aiayn.engine.train, "newest_whole_full", stale)
+    monkeypatch.setattr(aiayn.train.train, "newest_whole_full", stale)
     request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
     assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
     (noted,) = noted_errors(run_folder)

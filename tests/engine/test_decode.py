@@ -12,19 +12,19 @@ import msgspec
 import pytest
 import torch
 
-import aiayn.engine.decode
+import aiayn.decode.decode
 from aiayn.count_ngrams import corpus_bleu, fairseq_words, segment_statistics
-from aiayn.engine.average import average_checkpoints
-from aiayn.engine.decode import Translator, decode_split, decoding_signature, load_source_lines
-from aiayn.engine.fairseq_args import USER_FOLDER
-from aiayn.engine.perplexity import perplexity
+from aiayn.data.text.binarize import binarize_corpus
+from aiayn.data.text.encoder import WordEncoder
+from aiayn.data.text.lines import read_lines, text_pair, write_lines
+from aiayn.decode.decode import Translator, decode_split, decoding_signature, load_source_lines
+from aiayn.decode.perplexity import perplexity
 from aiayn.errors import CheckpointError, ConfigError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
-from aiayn.spec import SCALES, DecodingSpec, read_system
-from aiayn.text.binarize import binarize_corpus
-from aiayn.text.encoder import WordEncoder
-from aiayn.text.lines import read_lines, text_pair, write_lines
+from aiayn.spec.system import SCALES, DecodingSpec, read_system
+from aiayn.train.average import average_checkpoints
+from aiayn.train.fairseq_args import USER_FOLDER
 from tests.engine.tiny_spec import CORPUS, DECODING
 
 
@@ -186,14 +186,14 @@ def test_no_lines_give_no_hypotheses(translator: Translator) -> None:
 def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: Translator) -> None:
     source = translator.number(ODD_LINES[2])
     assert len(source) == 1501
-    cut = aiayn.engine.decode._fit(source)
+    cut = aiayn.decode.decode._fit(source)
     assert (len(cut), int(cut[-1])) == (1024, translator.task.source_dictionary.eos())
 
 
 def test_the_size_of_batches_does_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = load_source_lines(translator.task, "test")
     at_once = translator.translate(sources)
-    monkeypatch.setattr(aiayn.engine.decode, "TOKENS_PER_BATCH", 1)
+    monkeypatch.setattr(aiayn.decode.decode, "TOKENS_PER_BATCH", 1)
     one_by_one = translator.translate(sources)
     assert [hypothesis.pieces for hypothesis in one_by_one] == [hypothesis.pieces for hypothesis in at_once]
 

@@ -17,14 +17,14 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 
 import aiayn
-from aiayn.engine.device import require_precision, require_promised_gpus
-from aiayn.engine.fairseq_args import train_flags
-from aiayn.engine.ranks import Rank, rank_flags
-from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import TrainingJob, require_own_code
 from aiayn.records import TrainRecord
 from aiayn.runs.jobs import noted_errors
+from aiayn.train.device import require_precision, require_promised_gpus
+from aiayn.train.fairseq_args import train_flags
+from aiayn.train.ranks import Rank, rank_flags
+from aiayn.train.request import StopFlag, TrainingRequest
 from tests.engine.tiny_spec import TRAINING
 from tests.unit.test_launch import make_request
 
@@ -142,7 +142,7 @@ def test_a_slurm_job_sees_no_gpu_that_it_did_not_ask_for(
 ) -> None:
     """Where the site does not confine devices, `device: auto` would take other people's."""
     seen: list[str | None] = []
-    monkeypatch.setattr("aiayn.engine.train.train_rank", lambda *_: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")))
+    monkeypatch.setattr("aiayn.train.train.train_rank", lambda *_: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")))
     request = msgspec.structs.replace(make_request(tmp_path), gpus_per_node=gpus_per_node)
     TrainingJob(request)._train(StopFlag())
     assert seen == [visible]
@@ -153,7 +153,7 @@ def test_a_job_by_other_code_than_was_submitted_is_refused_and_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An image has an aiayn of its own, and PYTHONPATH does not reach it."""
-    monkeypatch.setattr("aiayn.engine.train.train_rank", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr("aiayn.train.train.train_rank", lambda *_: pytest.fail("trained"))
     request = msgspec.structs.replace(make_request(tmp_path), code_folder=str(tmp_path / "code" / "abc"))
     with pytest.raises(LaunchError, match="let PYTHONPATH reach Python in the container"):
         TrainingJob(request)._train(StopFlag())

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from aiayn.engine import energy
-from aiayn.engine.energy import NOT_INSTALLED, EnergyMeter
 from aiayn.records import BinarizedCorpus, Energy, TrainRecord, read_record, total_energy
 from aiayn.runs import attempts
+from aiayn.train import energy
+from aiayn.train.energy import NOT_INSTALLED, EnergyMeter
 from tests.engine.hooked_job import Signal
 from tests.engine.tiny_training import make_request, train, train_ranks
 
@@ -131,7 +131,7 @@ def test_the_first_rank_hears_what_other_nodes_drew(
         return metered(tally, request, replace(rank, local_index=0), line, device)  # type: ignore[arg-type, type-var]
 
     monkeypatch.setattr(energy, "gpu_uuids", lambda *_: ["GPU-a"])
-    monkeypatch.setattr("aiayn.engine.train.metered", of_its_own_node)
+    monkeypatch.setattr("aiayn.train.train.metered", of_its_own_node)
     assert train_ranks(make_request(run_folder, data, updates=10, num_ranks=2)) == [0, 0]
     record = read_record(run_folder / attempts.DONE_NAME, TrainRecord)
     assert record.energy is not None

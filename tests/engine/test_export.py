@@ -13,24 +13,24 @@ import pytest
 import safetensors.torch
 import torch
 
-import aiayn.engine.decode
-import aiayn.engine.export
-import aiayn.verbs.export
+import aiayn.cli.export
+import aiayn.decode.decode
+import aiayn.decode.export
 from aiayn.__main__ import main
-from aiayn.engine.average import average_checkpoints
-from aiayn.engine.checkpoints import load_checkpoint, tensors_sha256
-from aiayn.engine.decode import Translator, load_source_lines
-from aiayn.engine.export import ExportRecord, export_model, load_exported, tied_tensors
-from aiayn.engine.export_ctranslate2 import reasons_against
-from aiayn.engine.fairseq_args import training_data
-from aiayn.engine.model import load_model
-from aiayn.engine.untrained import save_untrained
+from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.export import ExportRecord, export_model, load_exported, tied_tensors
+from aiayn.decode.export_ctranslate2 import reasons_against
 from aiayn.errors import CheckpointError, ConfigError, RecordError, SpaceError, UsageError
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import FinishedRun
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
+from aiayn.train.average import average_checkpoints
+from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
+from aiayn.train.fairseq_args import training_data
+from aiayn.train.model import load_model
+from aiayn.train.untrained import save_untrained
 from tests.engine.tiny_spec import DECODING, TRAINING
 from tests.engine.tiny_training import make_request, train
 
@@ -132,7 +132,7 @@ def test_loaded_again_it_translates_alike(
     exported: Path, run: FinishedRun, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal to the last bit, and from the folder alone: no checkpoint and no data-bin is opened."""
-    monkeypatch.setattr(aiayn.engine.decode, "load_model", lambda *_, device: load_exported(exported, device=device))
+    monkeypatch.setattr(aiayn.decode.decode, "load_model", lambda *_, device: load_exported(exported, device=device))
     again = Translator(Path("no checkpoint"), Path("no data-bin"), DECODING, device="cpu")
     sources = load_source_lines(translator.task, "test")
     assert again.translate(sources) == translator.translate(sources)
@@ -164,7 +164,7 @@ def test_every_system_comes_back_as_it_was(tmp_path: Path, data: BinarizedCorpus
 
 def test_the_examples_lines_read_it_without_us(exported: Path, learnt: TrainRecord) -> None:
     """The lines that `aiayn export --help` prints run as they stand, and load nothing of fairseq or of ours."""
-    lines = aiayn.verbs.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split("\n\n")[0]
+    lines = aiayn.cli.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split("\n\n")[0]
     code = textwrap.dedent(lines) + "\nimport sys\nassert not {'fairseq', 'aiayn'} & set(sys.modules)"
     outcome = subprocess.run(
         [sys.executable, "-c", code], cwd=exported.parent, capture_output=True, text=True, check=True
@@ -239,7 +239,7 @@ def test_a_failure_leaves_nothing(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(aiayn.engine.export, name, fail)
+    monkeypatch.setattr(aiayn.decode.export, name, fail)
     with pytest.raises(OSError, match="No space left"):
         export_model(run, training, format="safetensors", into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
@@ -472,8 +472,8 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(
     tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    monkeypatch.delitem(sys.modules, "aiayn.engine.export")
-    monkeypatch.delitem(sys.modules, "aiayn.engine.export_ctranslate2")
+    monkeypatch.delitem(sys.modules, "aiayn.decode.export")
+    monkeypatch.delitem(sys.modules, "aiayn.decode.export_ctranslate2")
     arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
     assert main(["export", *arguments]) == 2
     assert "the package ctranslate2 is not installed; `pip install 'aiayn[train,export]'`" in capsys.readouterr().err

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from aiayn.__main__ import main
 from aiayn.cost import num_parameters
-from aiayn.engine.fairseq_args import (
+from aiayn.errors import ConfigError
+from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.spec.system import read_system
+from aiayn.train.fairseq_args import (
     TrainingData,
     log_interval,
     model_flags,
@@ -17,9 +20,6 @@ from aiayn.engine.fairseq_args import (
     train_flags,
     training_data,
 )
-from aiayn.errors import ConfigError
-from aiayn.records import BinarizedCorpus, TrainRecord
-from aiayn.spec import read_system
 from tests.engine.tiny_spec import TRAINING
 from tests.engine.tiny_training import log_text, make_request
 

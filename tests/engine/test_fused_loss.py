@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aiayn.engine import fused_loss
-from aiayn.engine.criterion import AiaynLabelSmoothing
-from aiayn.engine.fused_loss import label_smoothed_nll
+from aiayn.model import fused_loss
+from aiayn.model.fused_loss import label_smoothed_nll
+from aiayn.train.criterion import AiaynLabelSmoothing
 from tests.engine.models import make_batch, make_model, make_task
 
 PAD = 1

@@ -11,15 +11,15 @@ import torch
 from fairseq.search import BeamSearch, Sampling
 from fairseq.sequence_generator import SequenceGenerator
 
-from aiayn.engine.generator import (
+from aiayn.errors import ConfigError
+from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS
+from aiayn.train.generator import (
     EndingsFirst,
     GnmtPenalty,
     Tensor2TensorGenerator,
     make_generator,
 )
-from aiayn.engine.task import AiaynTranslationConfig, AiaynTranslationTask
-from aiayn.errors import ConfigError
-from aiayn.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS
+from aiayn.train.task import AiaynTranslationConfig, AiaynTranslationTask
 from tests.engine.table_model import (
     END,
     WORDS,

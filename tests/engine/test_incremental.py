@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
+from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from tests.engine.table_model import make_dictionary
 
 DICTIONARY = make_dictionary(20)

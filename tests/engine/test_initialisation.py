@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aiayn.engine.fairseq_model import AiaynTransformer
-from aiayn.engine.initialisation import glorot_limit
+from aiayn.model.initialisation import glorot_limit
+from aiayn.train.fairseq_model import AiaynTransformer
 from tests.engine.models import PAD, make_model
 
 WIDTH, INNER = 64, 256

@@ -15,14 +15,14 @@ import msgspec
 import pytest
 
 import aiayn.launch.driver
-import aiayn.spec
+import aiayn.spec.system
 from aiayn.__main__ import main
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import RunError
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import CODE_FOLDER_NAME, DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
 from aiayn.runs.life import is_locked
+from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
@@ -145,7 +145,7 @@ def test_a_job_that_dies_at_once_is_tried_thrice(run_folder: Path, data: Binariz
 @pytest.fixture
 def tiny_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command train the tiny system, in this process."""
-    monkeypatch.setattr(aiayn.spec, "read_system", read_tiny_system)
+    monkeypatch.setattr(aiayn.spec.system, "read_system", read_tiny_system)
 
 
 @pytest.mark.usefixtures("tiny_system")
@@ -177,9 +177,9 @@ def test_a_done_run_needs_neither_disk_nor_time(
     tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its record is copied, whatever the machine could still do."""
-    monkeypatch.setattr("aiayn.launch.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
+    monkeypatch.setattr("aiayn.plan.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
     run_name = "tiny_en_de-tiny-seed1-00000000"
-    monkeypatch.setattr("aiayn.launch.feasibility.run_name", lambda **_: run_name)
+    monkeypatch.setattr("aiayn.plan.feasibility.run_name", lambda **_: run_name)
     (tmp_path / "runs" / run_name).mkdir(parents=True)
     write_record(finished, tmp_path / "runs" / run_name / DONE_NAME)
     assert main(arguments(tmp_path, data)) == 0

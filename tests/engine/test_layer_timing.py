@@ -9,7 +9,16 @@ import torch
 from torch import nn
 
 from aiayn.__main__ import main
-from aiayn.engine.layer_timing import (
+from aiayn.layer_cost import (
+    LAYER_TYPES,
+    VARIABLES_BY_TYPE,
+    LayerSize,
+    LayerType,
+    layer_flops,
+    maximum_path_length,
+    sequential_operations,
+)
+from aiayn.measure.layer_timing import (
     SWEEPS_BY_DEVICE,
     Sweep,
     convolutional,
@@ -20,19 +29,10 @@ from aiayn.engine.layer_timing import (
     self_attention,
     time_layers,
 )
-from aiayn.engine.measured_attention import layers_to_connect
-from aiayn.engine.random_draws import generator_of
-from aiayn.layer_cost import (
-    LAYER_TYPES,
-    VARIABLES_BY_TYPE,
-    LayerSize,
-    LayerType,
-    layer_flops,
-    maximum_path_length,
-    sequential_operations,
-)
+from aiayn.measure.measured_attention import layers_to_connect
 from aiayn.records import MeasureRecord, read_record
-from paper_tables.layout_table1 import fit_layer
+from aiayn.train.random_draws import generator_of
+from paper_tables.tables.table1 import fit_layer
 
 SMALL: dict[LayerType, Sweep] = {
     layer: Sweep(
@@ -184,7 +184,7 @@ def test_a_convolution_is_centred() -> None:
 
 def test_the_record_says_on_what_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SWEEPS_BY_DEVICE, "cpu", SMALL)
-    monkeypatch.setattr("aiayn.engine.measure.measure_all", lambda seed: [])
+    monkeypatch.setattr("aiayn.measure.measure.measure_all", lambda seed: [])
     path = tmp_path / "record.json"
     assert main(["measure", "--seed", "1", "--device", "cpu", "--record", str(path)]) == 0
     layers = read_record(path, MeasureRecord).layers

@@ -10,18 +10,18 @@ from torch import nn
 from torch.autograd import functional
 
 from aiayn.__main__ import main
-from aiayn.engine.measure import measure_all
-from aiayn.engine.measured_attention import (
+from aiayn.measure.measure import measure_all
+from aiayn.measure.measured_attention import (
     dot_products,
     entropies,
     layers_to_connect,
     query_gradient_norms,
     softmax_gradient_norms,
 )
-from aiayn.engine.measured_layers import FORMS, Stack, companion_effect, layer_gradients, wavelength
-from aiayn.engine.norms import BatchNorm, LayerNorm
-from aiayn.engine.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
+from aiayn.measure.measured_layers import FORMS, Stack, companion_effect, layer_gradients, wavelength
+from aiayn.model.norms import BatchNorm, LayerNorm
 from aiayn.records import Measurement, MeasureRecord, read_record
+from aiayn.train.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
 from paper_tables.claims.published import read_claims
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from aiayn.engine.criterion import AiaynLabelSmoothing
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus
+from aiayn.train.criterion import AiaynLabelSmoothing
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import log_text, make_request, outcomes, train
 

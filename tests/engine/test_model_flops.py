@@ -14,10 +14,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from aiayn.cost import SentenceLengths, model_flops
-from aiayn.engine import plugin  # registers what the flags name
-from aiayn.engine.fairseq_args import TrainingData, train_flags
 from aiayn.records import BinarizedCorpus, TrainRecord
-from aiayn.spec import TrainingSpec, read_system
+from aiayn.spec.system import TrainingSpec, read_system
+from aiayn.train import plugin  # registers what the flags name
+from aiayn.train.fairseq_args import TrainingData, train_flags
 
 __all__ = ["plugin"]
 

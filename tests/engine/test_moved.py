@@ -25,7 +25,7 @@ from aiayn.records import (
     read_record,
     read_train_record,
 )
-from aiayn.spec import CONFIG_FOLDER
+from aiayn.spec.system import CONFIG_FOLDER
 
 pytestmark = pytest.mark.slow
 

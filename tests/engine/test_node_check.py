@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 import torch
 
-from aiayn.engine import node_check
-from aiayn.engine.node_check import all_reduced, check_node, layer_step
-from aiayn.engine.ranks import Rank, RankGroup, joined_ranks
-from aiayn.engine.rendezvous import is_peer_loss
 from aiayn.errors import LaunchError
 from aiayn.provenance import partial_path_of
+from aiayn.train import node_check
+from aiayn.train.node_check import all_reduced, check_node, layer_step
+from aiayn.train.ranks import Rank, RankGroup, joined_ranks
+from aiayn.train.rendezvous import is_peer_loss
 
 HOST = platform.node()
 ALONE = RankGroup(Rank(index=0, num_ranks=1, job="7", local_index=0), [HOST], None)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from aiayn.engine.norms import BatchNorm, make_norm
+from aiayn.model.norms import BatchNorm, make_norm
 from tests.engine.models import make_batch, make_model
 
 

@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from aiayn.engine import packing
-from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig, clip_on_device
-from aiayn.engine.fused_loss import label_smoothed_nll
-from aiayn.engine.norms import BatchNorm
-from aiayn.engine.packing import has_packed_form, packing_of
-from aiayn.engine.task import NUM_SOURCE_TOKENS, _Counted
-from aiayn.engine.training_record import PACKED_ATTENTION, PADDED_ATTENTION, describe_kernels
-from aiayn.spec import read_system
+from aiayn.model import packing
+from aiayn.model.fused_loss import label_smoothed_nll
+from aiayn.model.norms import BatchNorm
+from aiayn.model.packing import has_packed_form, packing_of
+from aiayn.spec.system import read_system
+from aiayn.train.adam import AiaynAdam, AiaynAdamConfig, clip_on_device
+from aiayn.train.task import NUM_SOURCE_TOKENS, _Counted
+from aiayn.train.training_record import PACKED_ATTENTION, PADDED_ATTENTION, describe_kernels
 from tests.engine.models import PAD, make_batch, make_model, randomise
 
 FORMS: list[dict[str, Any]] = [
@@ -55,7 +55,7 @@ def attend_by_sentence(
 def packed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let batches whose tokens are counted be packed."""
     monkeypatch.setattr(packing, "varlen_attention", lambda: attend_by_sentence)
-    monkeypatch.setattr("aiayn.engine.transformer.can_pack", lambda *_: True)
+    monkeypatch.setattr("aiayn.model.transformer.can_pack", lambda *_: True)
 
 
 def counts_of(batch: dict[str, Any]) -> tuple[int, int]:
@@ -264,5 +264,5 @@ def test_a_step_on_a_gpu_waits_for_nothing(is_bf16: bool) -> None:
 
 def test_what_only_a_gpu_needs_is_not_imported_elsewhere() -> None:
     """It takes as long as the rest of torch, in every process that trains or decodes."""
-    program = "import sys, aiayn.engine.plugin; print('torch.nn.attention.varlen' in sys.modules)"
+    program = "import sys, aiayn.train.plugin; print('torch.nn.attention.varlen' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"False\n"

@@ -14,9 +14,9 @@ from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from aiayn.cost import num_parameters
-from aiayn.engine import plugin  # registers what the flags name
-from aiayn.engine.fairseq_args import TrainingData, train_flags
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
+from aiayn.train import plugin  # registers what the flags name
+from aiayn.train.fairseq_args import TrainingData, train_flags
 from tests.engine.tiny_spec import TRAINING
 
 __all__ = ["plugin"]

@@ -13,12 +13,12 @@ import torch
 from fairseq.models.transformer import TransformerModel, base_architecture
 from torch import Tensor, nn
 
-from aiayn.engine.adam import AiaynAdam, AiaynAdamConfig
-from aiayn.engine.checkpoints import load_checkpoint
-from aiayn.engine.decode import Translator
-from aiayn.engine.fairseq_model import AiaynTransformer, AiaynTransformerConfig
-from aiayn.engine.transformer import Transformer, TransformerConfig
+from aiayn.decode.decode import Translator
+from aiayn.model.transformer import Transformer, TransformerConfig
 from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.train.adam import AiaynAdam, AiaynAdamConfig
+from aiayn.train.checkpoints import load_checkpoint
+from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from tests.engine.models import (
     NUM_SYMBOLS,
     PAD,

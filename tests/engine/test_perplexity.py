@@ -9,11 +9,11 @@ import torch
 from fairseq import criterions
 from omegaconf import OmegaConf
 
-import aiayn.engine.perplexity
-from aiayn.engine.checkpoints import load_checkpoint, save_whole
-from aiayn.engine.model import load_model
-from aiayn.engine.perplexity import SIGNATURE, perplexity
+import aiayn.decode.perplexity
+from aiayn.decode.perplexity import SIGNATURE, perplexity
 from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.train.checkpoints import load_checkpoint, save_whole
+from aiayn.train.model import load_model
 from tests.engine.tiny_training import log_text
 
 
@@ -72,7 +72,7 @@ def test_the_size_of_batches_does_not_matter(
     checkpoint_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once, num_at_once = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
-    monkeypatch.setattr(aiayn.engine.perplexity, "TOKENS_PER_BATCH", 1)
+    monkeypatch.setattr(aiayn.decode.perplexity, "TOKENS_PER_BATCH", 1)
     value, num_tokens = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
     assert value == pytest.approx(at_once, rel=1e-5)
     assert num_tokens == num_at_once

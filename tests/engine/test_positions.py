@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from aiayn.engine.positions import Positions, count_positions, sinusoids, sinusoids_in_halves
+from aiayn.model.positions import Positions, count_positions, sinusoids, sinusoids_in_halves
 from tests.engine.models import make_batch, make_model
 
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 import torch
 
-from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord
+from aiayn.train.checkpoints import list_checkpoints, load_checkpoint
 from tests.engine.tiny_training import make_request, train
 
 
@@ -54,7 +54,7 @@ def test_tf32_is_switched_on_for_products_of_matrices_alone_when_asked_for(
     precision: str, is_tf32: bool, data: BinarizedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has no effect without a GPU, which is why it is refused there; that it is asked for can be seen."""
-    monkeypatch.setattr("aiayn.engine.train.require_precision", lambda *_: None)
+    monkeypatch.setattr("aiayn.train.train.require_precision", lambda *_: None)
     request = make_request(tmp_path / "run", data, precision=precision, updates=1, save_interval_updates=1)
     train(msgspec.structs.replace(request, num_models=1))
     assert torch.backends.cuda.matmul.allow_tf32 is is_tf32

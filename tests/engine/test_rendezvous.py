@@ -15,19 +15,19 @@ import msgspec
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-import aiayn.engine.rank_notes
-import aiayn.engine.ranks
-import aiayn.engine.rendezvous
 import aiayn.runs.life
-from aiayn.engine.rank_notes import BusyRunError, error_noted, rank_lock
-from aiayn.engine.ranks import Rank, RankGroup, Start, joined_ranks
-from aiayn.engine.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
-from aiayn.engine.request import StopFlag
-from aiayn.engine.train import train_rank
+import aiayn.train.rank_notes
+import aiayn.train.ranks
+import aiayn.train.rendezvous
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
 from aiayn.runs.jobs import forget_noted_errors, noted_errors
 from aiayn.runs.life import is_locked
+from aiayn.train.rank_notes import BusyRunError, error_noted, rank_lock
+from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
+from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
+from aiayn.train.request import StopFlag
+from aiayn.train.train import train_rank
 from tests.unit.test_launch import make_request
 
 
@@ -46,7 +46,7 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         ports = [one.getsockname()[1], other.getsockname()[1]]
-    monkeypatch.setattr(aiayn.engine.rendezvous, "ports_of", lambda job: ports)
+    monkeypatch.setattr(aiayn.train.rendezvous, "ports_of", lambda job: ports)
     return ports
 
 
@@ -97,14 +97,14 @@ def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> No
 
 
 def test_a_rank_without_a_rank_0_gives_up(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.rendezvous, "JOIN_SECONDS", 0.3)
+    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
     with pytest.raises(LaunchError) as raised:
         join(1, 2, "7")
     assert f"rank 0 has no store at 127.0.0.1, ports {free_ports}" in str(raised.value)
 
 
 def test_rank_0_names_the_ranks_that_are_missing(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.rendezvous, "JOIN_SECONDS", 0.3)
+    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
     with pytest.raises(LaunchError) as raised:
         join(0, 3, "7")
     assert "missing ranks: 1, 2;" in str(raised.value)
@@ -115,7 +115,7 @@ def test_a_rank_that_is_missing_is_noted_for_the_driver(
     tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any attempt has begun there is nobody else to tell it."""
-    monkeypatch.setattr(aiayn.engine.rendezvous, "JOIN_SECONDS", 0.3)
+    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
     rank = Rank(index=0, num_ranks=2, job="7", local_index=0)
     with pytest.raises(LaunchError):
         train_rank(make_request(tmp_path, num_ranks=2), rank, StopFlag())
@@ -156,7 +156,7 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
     attempts.append_event(tmp_path, ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
-    monkeypatch.setattr(aiayn.engine.rank_notes, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setattr(aiayn.train.rank_notes, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
     monkeypatch.setattr(aiayn.runs.life, "_POLL_SECONDS", 0.01)
     error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
     refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))
@@ -192,7 +192,7 @@ def test_an_attempt_that_stands_still_on_another_host_is_dead(
 
 
 def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.rank_notes, "is_beating", lambda *_: pytest.fail("watched"))
+    monkeypatch.setattr(aiayn.train.rank_notes, "is_beating", lambda *_: pytest.fail("watched"))
     attempts.append_event(tmp_path, ELSEWHERE)
     attempts.end_attempt(tmp_path, update=0, outcome="stopped", reason="asked by SIGTERM")
     with rank_lock(tmp_path):
@@ -250,7 +250,7 @@ def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left() -> No
 
 @pytest.mark.usefixtures("free_ports")
 def test_a_rank_0_that_broadcasts_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.engine.ranks, "START_SECONDS", 0.5)
+    monkeypatch.setattr(aiayn.train.ranks, "START_SECONDS", 0.5)
     child = start_in_child([None])
     with joined_ranks(RANK_0, "cpu"):
         assert exit_code(child) == 2

@@ -10,13 +10,13 @@ from unittest import mock
 import msgspec
 import pytest
 
-import aiayn.engine.train
-from aiayn.engine import task as engine_task
-from aiayn.engine.fairseq_args import train_flags
-from aiayn.engine.request import TrainingRequest
+import aiayn.train.train
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.runs.attempts import DONE_NAME
+from aiayn.train import task as engine_task
+from aiayn.train.fairseq_args import train_flags
+from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, KillAtEnd, KillInSave, Signal, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
@@ -91,7 +91,7 @@ def test_batches_must_be_made_anew_each_epoch(
         place = flags.index("--update-epoch-batch-itr")
         return flags[:place] + flags[place + 2 :]
 
-    monkeypatch.setattr(aiayn.engine.train, "train_flags", without_it)
+    monkeypatch.setattr(aiayn.train.train, "train_flags", without_it)
     uninterrupted = train(make_request(tmp_path / "uninterrupted", data, updates=20))
     request = make_request(tmp_path / "resumed", data, updates=20)
     stop_at(16, request)
@@ -122,7 +122,7 @@ def test_the_trap_is_real_fairseq_alone_would_train_on(
     request = make_request(run_folder, data, updates=4)
     train(request)
     (run_folder / DONE_NAME).unlink()
-    monkeypatch.setattr(aiayn.engine.train, "_is_finished", lambda full_path, request: False)
+    monkeypatch.setattr(aiayn.train.train, "_is_finished", lambda full_path, request: False)
     with hooked(Fault(update=5, message="trained on")), pytest.raises(RunError, match="trained on"):
         train(request)
 

@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 import torch
 
-from aiayn.engine.adam import AiaynAdam
-from aiayn.engine.task import AiaynTranslationTask
 from aiayn.records import BinarizedCorpus
+from aiayn.train.adam import AiaynAdam
+from aiayn.train.task import AiaynTranslationTask
 from tests.engine.hooked_job import Hook
 from tests.engine.tiny_training import make_request, train_ranks
 

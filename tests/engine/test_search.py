@@ -6,16 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.spec
+import aiayn.spec.system
 from aiayn.__main__ import main
-from aiayn.engine.decode import Translator, decode_split, decoding_signature
+from aiayn.data.sources.fetch import fetch_corpus
+from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import read_lines
+from aiayn.decode.decode import Translator, decode_split, decoding_signature
 from aiayn.paths import average_record, corpus_record
 from aiayn.records import BinarizedCorpus, RawCorpus, SegmentedText, TrainRecord, read_record, write_record
-from aiayn.score import score_hypotheses
-from aiayn.sources.fetch import fetch_corpus
-from aiayn.spec import CorpusSpec, read_system
-from aiayn.text.detokenise import detokenise
-from aiayn.text.lines import read_lines
+from aiayn.spec.system import CorpusSpec, read_system
+from analysis.scoring.score import score_hypotheses
 from tests.engine.tiny_spec import CORPUS
 from tests.engine.tiny_training import write_results
 
@@ -40,7 +40,7 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == CORPUS.name
         return CORPUS
 
-    monkeypatch.setattr(aiayn.spec, "read_corpus", read_corpus)
+    monkeypatch.setattr(aiayn.spec.system, "read_corpus", read_corpus)
 
 
 def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alpha: float) -> float:

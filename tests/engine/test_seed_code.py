@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aiayn.engine.attention import MultiHeadAttention
+from aiayn.model.attention import MultiHeadAttention
 
 WIDTH, HEADS = 8, 2
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import aiayn.verbs.translate
+import aiayn.cli.translate
 from aiayn.__main__ import main
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
 from tests.engine.tiny_training import write_results
@@ -34,7 +34,7 @@ def test_each_line_becomes_a_score_and_a_line(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Split at line feeds alone, an empty line and a last one without line feed among them; more than one block."""
-    monkeypatch.setattr(aiayn.verbs.translate, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(aiayn.cli.translate, "LINES_AT_ONCE", 2)
     lines = "The boy sees the girl.\n\nA\u2028b\rc\r\n\U0001f600".encode()
     assert translate(lines, "uninter", "--results", str(results), monkeypatch=monkeypatch) == 0
     printed = capsys.readouterr()

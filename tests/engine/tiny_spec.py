@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aiayn.spec import CleanSpec, CorpusSpec, DecodingSpec, ShippedSource, SubwordSpec, TrainingSpec
+from aiayn.spec.system import CleanSpec, CorpusSpec, DecodingSpec, ShippedSource, SubwordSpec, TrainingSpec
 
 CORPUS = CorpusSpec(
     name="tiny_en_de",

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import torch
 
-from aiayn.engine.average import average_checkpoints
-from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256, update_of
-from aiayn.engine.fairseq_args import training_data
-from aiayn.engine.ranks import Rank
-from aiayn.engine.request import StopFlag, TrainingRequest
-from aiayn.engine.train import train_rank
 from aiayn.launch.driver import drive
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs import attempts
+from aiayn.train.average import average_checkpoints
+from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256, update_of
+from aiayn.train.fairseq_args import training_data
+from aiayn.train.ranks import Rank
+from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.train import train_rank
 from tests.engine.hooked_job import Hook
 from tests.engine.tiny_spec import TRAINING
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-import aiayn.spec
+import aiayn.spec.system
 from aiayn.__main__ import main
-from aiayn.spec import CONFIG_FOLDER, SystemSpec
+from aiayn.spec.system import CONFIG_FOLDER, SystemSpec
 from tests.engine.hooked_job import AnyHook, hooked
 from tests.engine.tiny_spec import DECODING, TRAINING
 
@@ -21,6 +21,6 @@ def read_tiny_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER)
 
 
 if __name__ == "__main__":
-    aiayn.spec.read_system = read_tiny_system
+    aiayn.spec.system.read_system = read_tiny_system
     with hooked(*msgspec.json.decode(sys.argv[1], type=list[AnyHook])):
         sys.exit(main(sys.argv[3:]))

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 
-from aiayn.engine import plugin  # before anything else of fairseq, of which it imports what is needed alone
-from aiayn.engine.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
-from aiayn.engine.fairseq_args import training_data
-from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.records import BinarizedCorpus, read_record
-from aiayn.spec import read_corpus, read_system
+from aiayn.spec.system import read_corpus, read_system
+from aiayn.train import plugin  # before anything else of fairseq, of which it imports what is needed alone
+from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
+from aiayn.train.fairseq_args import training_data
+from aiayn.train.request import StopFlag, TrainingRequest
 from tests.benchmarks import bench_step
 
 __all__ = ["plugin"]
@@ -160,8 +160,8 @@ def make_request(work: Work, name: str, **changes: Any) -> TrainingRequest:
 
 def train(request: TrainingRequest, *, stop_at: int | None = None) -> Path:
     """Train, or go on, in this process, and return the newest full checkpoint; TERM comes after update `stop_at`."""
-    from aiayn.engine.ranks import Rank
-    from aiayn.engine.train import train_rank
+    from aiayn.train.ranks import Rank
+    from aiayn.train.train import train_rank
     from tests.engine.hooked_job import Hook, Signal
 
     hook = Signal(update=stop_at, number=signal.SIGTERM) if stop_at else Hook(update=0)
@@ -265,7 +265,7 @@ def measure_step(work: Work) -> Iterator[Row]:
 
 def measure_decode(work: Work) -> Iterator[Row]:
     """Yield sentences a second of beam search on the demo's test set, and how many translations are the CPU's."""
-    from aiayn.engine.decode import Translator, load_source_lines
+    from aiayn.decode.decode import Translator, load_source_lines
     from tests.engine.reference_search import search_by_generator
 
     scale, _, data = work.corpus()
@@ -335,7 +335,7 @@ def measure_memory(work: Work) -> Iterator[Row]:
 
 def measure_nvml(work: Work) -> Iterator[Row]:
     """Yield what the GPU draws by its own counter of energy, as a training's record has it."""
-    from aiayn.engine.energy import EnergyMeter
+    from aiayn.train.energy import EnergyMeter
 
     if not work.is_cuda:
         yield Row("energy by NVML", None, note=NOT_HERE)

@@ -21,8 +21,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEUScore
 
 from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words
-from aiayn.score import PROCEDURE_BY_METRIC, Procedure, Text, Treatment, procedure_bleu
-from aiayn.text.tokenize_moses import split_compounds, tokenize_lines
+from aiayn.data.text.tokenize_moses import split_compounds, tokenize_lines
+from analysis.scoring.score import PROCEDURE_BY_METRIC, Procedure, Text, Treatment, procedure_bleu
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")

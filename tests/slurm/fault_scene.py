@@ -13,10 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Ended, Started, newest_update, read_events
-from aiayn.spec import TrainingSpec
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.spec.system import TrainingSpec
 from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
 from tests.engine.tiny_training import state_sha256
 from tests.slurm.cluster import Cluster

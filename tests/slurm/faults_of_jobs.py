@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from aiayn.engine.checkpoints import list_checkpoints
+from aiayn.train.checkpoints import list_checkpoints
 from tests.slurm.cluster_layout import CANCELLED_PARTITION, NODES, REQUEUED_PARTITION, URGENT_PARTITION
 from tests.slurm.cluster_processes import wait_until
 from tests.slurm.fault_scene import EXIT_DONE, EXIT_INPUT_OR_RUN, Scene, kill_all

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.launch.cluster_spec import read_cluster
 from aiayn.runs.attempts import DONE_NAME
+from aiayn.spec.cluster import read_cluster
 from tests.slurm.fault_scene import EXIT_DONE, EXIT_INPUT_OR_RUN, Scene
 
 NUM_RANKS_OF_MANY = 8

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.launch.job import TrainingJob
+from aiayn.train.request import StopFlag, TrainingRequest
 from tests.slurm.no_locks import no_locks
 
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from aiayn.data.sources.fetch import fetch_corpus
+from aiayn.data.text.binarize import binarize_corpus
+from aiayn.data.text.clean import clean_corpus
+from aiayn.data.text.subword import load_encoders, segment_corpus
 from aiayn.records import BinarizedCorpus, write_record
-from aiayn.sources.fetch import fetch_corpus
-from aiayn.text.binarize import binarize_corpus
-from aiayn.text.clean import clean_corpus
-from aiayn.text.subword import load_encoders, segment_corpus
 from tests.engine.tiny_spec import CORPUS
 
 

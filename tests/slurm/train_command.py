@@ -13,11 +13,11 @@ from unittest import mock
 
 import msgspec
 
-import aiayn.launch.cluster_spec
-import aiayn.spec
+import aiayn.spec.cluster
+import aiayn.spec.system
 from aiayn.__main__ import main
-from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.spec import CONFIG_FOLDER, SystemSpec, TrainingSpec
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.system import CONFIG_FOLDER, SystemSpec, TrainingSpec
 from tests.engine.tiny_spec import DECODING
 from tests.slurm.no_locks import no_locks
 from tests.slurm.slow_job import SlowJob
@@ -44,8 +44,8 @@ def run(settings: Settings, arguments: list[str]) -> int:
     make_job = functools.partial(SlowJob, seconds_per_update=settings.seconds_per_update, has_locks=settings.has_locks)
     with (
         contextlib.nullcontext() if settings.has_locks else no_locks(),
-        mock.patch.object(aiayn.spec, "read_system", read_system),
-        mock.patch.object(aiayn.launch.cluster_spec, "read_cluster", read_cluster),
+        mock.patch.object(aiayn.spec.system, "read_system", read_system),
+        mock.patch.object(aiayn.spec.cluster, "read_cluster", read_cluster),
         mock.patch("aiayn.launch.submit.TrainingJob", make_job),
     ):
         return main(arguments)

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from aiayn.data.sources.archives import SizeLimit, open_members
+from aiayn.data.sources.joining import append_archive
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.sources.archives import SizeLimit, open_members
-from aiayn.sources.joining import append_archive
 
 EN, DE = "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"
 MEMBERS = {"en": EN, "de": DE}

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from aiayn import baselines
 from aiayn.__main__ import main
-from aiayn.baselines import copy_source, nearest_training_sentence, translate_word_by_word
+from aiayn.data import baselines
+from aiayn.data.baselines import copy_source, nearest_training_sentence, translate_word_by_word
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
-from aiayn.spec import CONFIG_FOLDER, ShippedSource, read_corpus
-from aiayn.text.lines import read_lines
+from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus
 
 TRAIN_SOURCES = ["The dog sees the cat.", "The dog sees the queen.", "A man buys a book.", "A man buys a house."]
 TRAIN_TARGETS = [

@@ -14,15 +14,11 @@ import msgspec
 import numpy as np
 import pytest
 
+import aiayn.data.text.lines
 import aiayn.provenance
-import aiayn.text.lines
 from aiayn.__main__ import main
-from aiayn.errors import CorpusError
-from aiayn.provenance import gather_provenance
-from aiayn.records import BinarizedCorpus, RawCorpus, read_record
-from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
-from aiayn.text import binarize
-from aiayn.text.binarize import (
+from aiayn.data.text import binarize
+from aiayn.data.text.binarize import (
     EncodingWork,
     binarize_corpus,
     data_bin_digest,
@@ -32,12 +28,16 @@ from aiayn.text.binarize import (
     read_dictionary,
     require_recorded_data_bin,
 )
-from aiayn.text.chunks import Chunk
-from aiayn.text.clean import length_reason
-from aiayn.text.encoder import Encoder, WordEncoder
-from aiayn.text.lines import read_lines, text_pair, write_lines
-from aiayn.text.subword_codes import CodesEncoder, learn_codes
-from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces
+from aiayn.data.text.chunks import Chunk
+from aiayn.data.text.clean import length_reason
+from aiayn.data.text.encoder import Encoder, WordEncoder
+from aiayn.data.text.lines import read_lines, text_pair, write_lines
+from aiayn.data.text.subword_codes import CodesEncoder, learn_codes
+from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces
+from aiayn.errors import CorpusError
+from aiayn.provenance import gather_provenance
+from aiayn.records import BinarizedCorpus, RawCorpus, read_record
+from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 
 SPEC = CorpusSpec(
     name="small",
@@ -247,7 +247,7 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
-    monkeypatch.setattr(aiayn.text.lines, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(aiayn.data.text.lines, "_BLOCK_BYTES", 4096)
     monkeypatch.setattr(aiayn.provenance, "_BLOCK_BYTES", 4096)
     peaks = []
     for num_lines in (5_000, 50_000):
@@ -410,7 +410,7 @@ def test_changed_text_and_another_corpus_are_refused(tmp_path: Path, record_path
 
 def test_text_becomes_a_data_bin_without_torch_or_fairseq() -> None:
     program = (
-        "import sys, aiayn.text.binarize, aiayn.text.clean, aiayn.sources.fetch, aiayn.text.subword; "
+        "import sys, aiayn.data.text.binarize, aiayn.data.text.clean, aiayn.data.sources.fetch, aiayn.data.text.subword; "
         "print([name for name in ('torch', 'fairseq', 'submitit', 'snakemake') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"

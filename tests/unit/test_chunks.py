@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.errors import CorpusError
-from aiayn.text.chunks import Chunk, map_chunks
 
 
 def write_sides(folder: Path, source: bytes, target: bytes) -> dict[str, Path]:
@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
 SLOW_WORK = """
 import os, sys, time
 from pathlib import Path
-from aiayn.text.chunks import map_chunks
+from aiayn.data.text.chunks import map_chunks
 
 def work(chunk):
     (Path(sys.argv[1]).parent / f"begun-{os.getpid()}").touch()

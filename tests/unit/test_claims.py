@@ -11,7 +11,7 @@ import pytest
 from aiayn.errors import TableError
 from aiayn.experiment import expand_trainings
 from aiayn.printed import PUBLISHED_FOLDER, read_sentences
-from aiayn.spec import CONFIG_FOLDER, read_scale
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from paper_tables.claims.published import (
     CONFIGS,
     CONTRADICTED,

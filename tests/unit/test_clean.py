@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.data.text import clean
+from aiayn.data.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
+from aiayn.data.text.lines import read_lines, text_pair
 from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
-from aiayn.spec import CleanSpec, CorpusSpec, PublicFile, SegmentedSource, ShippedSource, SubwordSpec
-from aiayn.text import clean
-from aiayn.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
-from aiayn.text.lines import read_lines, text_pair
+from aiayn.spec.system import CleanSpec, CorpusSpec, PublicFile, SegmentedSource, ShippedSource, SubwordSpec
 
 SPEC = CorpusSpec(
     name="small",
@@ -40,7 +40,7 @@ MOSES = msgspec.structs.replace(
 KILLED_ON_WRITING = """
 import os, signal, sys
 from pathlib import Path
-import aiayn.text.clean as clean
+import aiayn.data.text.clean as clean
 from aiayn.records import RawCorpus, read_record
 from tests.unit.test_clean import SPEC
 

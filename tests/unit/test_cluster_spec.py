@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.launch.cluster_spec import read_cluster
-from aiayn.spec import CONFIG_FOLDER
+from aiayn.spec.cluster import read_cluster
+from aiayn.spec.system import CONFIG_FOLDER
 
 PLAIN = (CONFIG_FOLDER / "clusters" / "plain.yaml").read_text(encoding="utf-8")
 

@@ -16,7 +16,7 @@ def source(tmp_path: Path) -> Path:
     """Return a folder of two small packages."""
     for package in ("aiayn", "aiayn_fairseq"):
         (tmp_path / "source" / package / "engine").mkdir(parents=True)
-        for name in ("__init__.py", "engine/__init__.py", "engine/model.py"):
+        for name in ("__init__.py", "train/__init__.py", "train/model.py"):
             (tmp_path / "source" / package / name).write_text(f"WHICH = '{package} {name}'\n", encoding="utf-8")
     (tmp_path / "source" / "aiayn" / "notes.txt").write_text("no code", encoding="utf-8")
     return tmp_path / "source"
@@ -29,27 +29,27 @@ def test_all_modules_are_copied_and_nothing_else(tmp_path: Path, source: Path) -
     assert names == [
         f"{package}/{name}"
         for package in ("aiayn", "aiayn_fairseq")
-        for name in ("__init__.py", "engine/__init__.py", "engine/model.py")
+        for name in ("__init__.py", "train/__init__.py", "train/model.py")
     ]
-    assert (folder / "aiayn/engine/model.py").read_bytes() == (source / "aiayn/engine/model.py").read_bytes()
+    assert (folder / "aiayn/train/model.py").read_bytes() == (source / "aiayn/train/model.py").read_bytes()
 
 
 def test_the_same_code_is_one_copy_and_other_code_another(tmp_path: Path, source: Path) -> None:
     first = take_snapshot(tmp_path / "runs", source)
     assert take_snapshot(tmp_path / "runs", source) == first
-    (source / "aiayn/engine/model.py").write_text("WHICH = 'edited'\n", encoding="utf-8")
+    (source / "aiayn/train/model.py").write_text("WHICH = 'edited'\n", encoding="utf-8")
     assert snapshot_folder(tmp_path / "runs", source) != first
     second = take_snapshot(tmp_path / "runs", source)
     assert sorted(path.name for path in (tmp_path / "runs" / "code").iterdir()) == sorted([first.name, second.name])
-    assert "edited" not in (first / "aiayn/engine/model.py").read_text(encoding="utf-8")
+    assert "edited" not in (first / "aiayn/train/model.py").read_text(encoding="utf-8")
 
 
 def test_a_swept_or_edited_copy_is_mended(tmp_path: Path, source: Path) -> None:
     folder = take_snapshot(tmp_path / "runs", source)
     (folder / "aiayn/__init__.py").unlink()
-    (folder / "aiayn/engine/model.py").write_text("WHICH = 'patched by hand'\n", encoding="utf-8")
+    (folder / "aiayn/train/model.py").write_text("WHICH = 'patched by hand'\n", encoding="utf-8")
     assert take_snapshot(tmp_path / "runs", source) == folder
-    for name in ("aiayn/__init__.py", "aiayn/engine/model.py"):
+    for name in ("aiayn/__init__.py", "aiayn/train/model.py"):
         assert (folder / name).read_bytes() == (source / name).read_bytes()
 
 
@@ -67,22 +67,22 @@ def test_a_copy_that_cannot_be_finished_is_absent(
 
 def test_a_job_imports_the_copy_though_the_checkout_has_changed(tmp_path: Path, source: Path) -> None:
     folder = take_snapshot(tmp_path / "runs", source)
-    (source / "aiayn/engine/model.py").write_text("WHICH = 'edited since'\n", encoding="utf-8")
+    (source / "aiayn/train/model.py").write_text("WHICH = 'edited since'\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{source}", "PYTHONSAFEPATH": "1"}
-    program = "import aiayn.engine.model as model; print(model.WHICH)"
+    program = "import aiayn.train.model as model; print(model.WHICH)"
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, cwd=source
     )
-    assert answer.stdout == "aiayn engine/model.py\n"
+    assert answer.stdout == "aiayn train/model.py\n"
 
 
 def test_the_copy_of_this_code_holds_all_that_a_job_imports(tmp_path: Path) -> None:
     folder = take_snapshot(tmp_path / "runs")
     program = (
-        "import aiayn.engine.train, aiayn.launch.job, aiayn_fairseq, sys\n"
+        "import aiayn.train.train, aiayn.launch.job, aiayn_fairseq, sys\n"
         "ours = [m.__file__ for n, m in sorted(sys.modules.items()) if n.split('.')[0] in ('aiayn', 'aiayn_fairseq')]\n"
         "print('\\n'.join(sorted(ours)))\n"
-        "print([n for n in ('analysis', 'paper_tables', 'aiayn.verbs') if n in sys.modules])"
+        "print([n for n in ('analysis', 'paper_tables', 'aiayn.cli') if n in sys.modules])"
     )
     checkout = str(Path(aiayn.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{checkout}", "PYTHONSAFEPATH": "1"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.spec import CorpusSpec, ListedSource, read_corpus
+from aiayn.spec.system import CorpusSpec, ListedSource, read_corpus
 
 LISTED = """\
 name: tiny

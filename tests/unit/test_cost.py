@@ -17,10 +17,10 @@ from aiayn.cost import (
     target_tokens_per_full_update,
     training_flops,
 )
-from aiayn.engine.fairseq_args import MAX_POSITIONS
 from aiayn.errors import ConfigError
-from aiayn.hardware import read_hardware
-from aiayn.spec import TrainingSpec
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import TrainingSpec
+from aiayn.train.fairseq_args import MAX_POSITIONS
 from tests.records_factory import PAPER_TRAINING
 
 BIG = msgspec.structs.replace(PAPER_TRAINING, d_model=1024, d_ff=4096, num_heads=16)

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.describe import (
+from aiayn.errors import UsageError
+from aiayn.plan.describe import (
     PRINTED_COST_BY_SYSTEM,
     Difference,
     describe_system,
@@ -20,11 +21,10 @@ from aiayn.describe import (
     render_description,
     system_names,
 )
-from aiayn.engine.fairseq_args import TrainingData, train_flags
-from aiayn.errors import UsageError
 from aiayn.printed import read_table
-from aiayn.spec import CONFIG_FOLDER, SCALES, read_system
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
 from aiayn.terminal import WIDTH
+from aiayn.train.fairseq_args import TrainingData, train_flags
 from tests.records_factory import Site, make_site
 
 

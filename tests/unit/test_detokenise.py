@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import sentencepiece
 
-from aiayn.spec import CorpusSpec, SegmentedSource, SubwordSpec, read_corpus
-from aiayn.text.clean import preprocessor
-from aiayn.text.detokenise import detokenise, join_pieces
-from aiayn.text.lines import read_lines
-from aiayn.text.subword_sentencepiece import learn_pieces
+from aiayn.data.text.clean import preprocessor
+from aiayn.data.text.detokenise import detokenise, join_pieces
+from aiayn.data.text.lines import read_lines
+from aiayn.data.text.subword_sentencepiece import learn_pieces
+from aiayn.spec.system import CorpusSpec, SegmentedSource, SubwordSpec, read_corpus
 
 SENTENCEPIECE = CorpusSpec(
     name="small", description="for these tests", language_pair="en-de", dev_testset="dev", test_testset="test",

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.records import BinarizedCorpus, write_record
-from aiayn.score import score_hypotheses
 from aiayn.terminal import WIDTH
-from aiayn.text.tokenize_moses import Tokenizer
 from analysis.findings import Cost
+from analysis.scoring.score import score_hypotheses
+from paper_tables.answers.layout_doctor import words_of_cost
 from paper_tables.costs import published_system
-from paper_tables.layout_doctor import words_of_cost
 from tests.doctor.fixtures import assemble
 from tests.records_factory import PROVENANCE
 

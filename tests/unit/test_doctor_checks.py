@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from aiayn.spec import DecodingSpec, read_corpus, read_system
-from aiayn.system_output import joined
+from aiayn.spec.system import DecodingSpec, read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
 from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
@@ -26,6 +25,7 @@ from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
 from analysis.doctor.plain import only_letters, share_out_of_order
 from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
 from analysis.doctor.types import Answer, Averaged, Case, Claim, Reported, Search, Translation
+from analysis.scoring.system_output import joined
 from tests.doctor.fixtures import assemble
 
 LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from aiayn.errors import ConfigError, FetchError
-from aiayn.sources.download import (
+from aiayn.data.sources.download import (
     PublishedFile,
     missing_bytes,
     named_mirror,
     verify_file,
 )
-from aiayn.sources.download import download_file as download_file_with_waits
+from aiayn.data.sources.download import download_file as download_file_with_waits
+from aiayn.errors import ConfigError, FetchError
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes

@@ -8,7 +8,7 @@ import pytest
 
 from aiayn.errors import ConfigError, TableError
 from aiayn.experiment import Experiment, Training, all_compared, expand, expand_trainings, read_experiment
-from aiayn.spec import CONFIG_FOLDER, read_scale
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.records_factory import make_site
 
 

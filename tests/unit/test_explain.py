@@ -15,8 +15,8 @@ from aiayn.__main__ import SUMMARY_BY_VERB, build_parser, main
 from aiayn.errors import UsageError
 from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.terminal import WIDTH
-from paper_tables.explain import SEED_NOISE, Explanation, explain
-from paper_tables.explain_text import aligned, render_explanation
+from paper_tables.answers.explain import SEED_NOISE, Explanation, explain
+from paper_tables.answers.explain_text import aligned, render_explanation
 from paper_tables.reference import SCORE_METRICS, read_causes
 
 

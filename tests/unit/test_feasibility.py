@@ -9,12 +9,12 @@ import pytest
 
 import aiayn.plan.machine
 from aiayn.cost import num_parameters
-from aiayn.engine.fairseq_args import TrainingData
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, SpaceError
-from aiayn.launch.cluster_spec import read_cluster
-from aiayn.launch.feasibility import check_feasible, needed_disk_bytes, predict_hours
+from aiayn.plan.feasibility import check_feasible, needed_disk_bytes, predict_hours
 from aiayn.records import BinarizedCorpus
+from aiayn.spec.cluster import read_cluster
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.request import TrainingRequest
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
 
 DATA = BinarizedCorpus(

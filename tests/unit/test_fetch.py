@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aiayn.data.sources.fetch import fetch_corpus
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError
-from aiayn.sources.fetch import fetch_corpus
-from aiayn.spec import (
+from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
     ParallelSource,
@@ -19,7 +20,6 @@ from aiayn.spec import (
     ShippedSource,
     read_corpus,
 )
-from aiayn.text.lines import read_lines
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 SPLITS = ("train", "dev", "test")

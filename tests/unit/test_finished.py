@@ -10,7 +10,7 @@ from aiayn.errors import RecordError
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import find_finished
-from aiayn.spec import read_system
+from aiayn.spec.system import read_system
 from tests.records_factory import CPU, PROVENANCE
 
 DATA = BinarizedCorpus(

@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import RunError
-from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.job import continue_later
 from aiayn.launch.prologue import PROLOGUE_EXIT_CODE, prologue_failure, prologue_lines
 from aiayn.launch.submit import sbatch_text
 from aiayn.runs.attempts import end_attempt
 from aiayn.runs.jobs import read_jobs
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.train.request import TrainingRequest
 from tests.fake_slurm import FakeSlurm, install
 from tests.golden_files import check_golden
 from tests.unit.test_launch import make_request

@@ -10,12 +10,12 @@ import pytest
 import aiayn
 import aiayn.launch.job
 import aiayn.launch.submit
-from aiayn.engine.fairseq_args import TrainingData
-from aiayn.engine.request import StopFlag, TrainingRequest
 from aiayn.errors import LaunchError
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import TrainingJob, continue_later
 from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT, submit
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.request import StopFlag, TrainingRequest
 from tests.fake_slurm import install
 from tests.records_factory import BASE_TRAINING
 

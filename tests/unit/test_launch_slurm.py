@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.data.text.binarize import data_bin_digest
 from aiayn.errors import LaunchError
-from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.submit import SubmissionError, sbatch_text, submit_to_slurm
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
-from aiayn.text.binarize import data_bin_digest
+from aiayn.spec.cluster import ClusterSpec, read_cluster
 from tests.fake_slurm import FakeSlurm, install
 from tests.golden_files import check_golden
 from tests.records_factory import PROVENANCE

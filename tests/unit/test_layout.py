@@ -16,13 +16,13 @@ from paper_tables.layout import (
     format_significant,
     format_value,
 )
-from paper_tables.layout_costs import lay_out_costs
-from paper_tables.layout_further import lay_out_baselines, lay_out_runs, lay_out_table4
-from paper_tables.layout_table1 import lay_out_table1
-from paper_tables.layout_table2 import lay_out_table2
-from paper_tables.layout_table3 import BLEU_METRIC, lay_out_table3
-from paper_tables.layout_verdicts import lay_out_replications, lay_out_verdicts
-from paper_tables.render import plain_text
+from paper_tables.render.render import plain_text
+from paper_tables.tables.costs import lay_out_costs
+from paper_tables.tables.further import lay_out_baselines, lay_out_runs, lay_out_table4
+from paper_tables.tables.table1 import lay_out_table1
+from paper_tables.tables.table2 import lay_out_table2
+from paper_tables.tables.table3 import BLEU_METRIC, lay_out_table3
+from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
 from tests.records_factory import (
     EIGHT_P100,
     Site,

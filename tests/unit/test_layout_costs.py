@@ -13,9 +13,9 @@ from aiayn.records import Energy, Hardware, write_record
 from paper_tables.findings import Findings, gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table, compact
-from paper_tables.layout_costs import lay_out_costs
-from paper_tables.layout_table2 import lay_out_table2
-from paper_tables.render import plain_text
+from paper_tables.render.render import plain_text
+from paper_tables.tables.costs import lay_out_costs
+from paper_tables.tables.table2 import lay_out_table2
 from tests.records_factory import (
     BASE_TRAINING,
     CPU,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.spec import CONFIG_FOLDER, read_scale
-from paper_tables.layout_parameters import (
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from paper_tables.render.render import plain_text
+from paper_tables.tables.parameters import (
     BIG,
     TARGET_SPACE_ROWS,
     CountedRow,
@@ -14,7 +15,6 @@ from paper_tables.layout_parameters import (
     counted_rows,
     lay_out_parameters,
 )
-from paper_tables.render import plain_text
 
 
 @pytest.fixture(scope="module")

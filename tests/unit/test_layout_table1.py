@@ -5,8 +5,8 @@ import pytest
 
 from aiayn.records import TimedLayers
 from paper_tables.layout import Table, compact
-from paper_tables.layout_table1 import lay_out_table1
-from paper_tables.render import plain_text
+from paper_tables.render.render import plain_text
+from paper_tables.tables.table1 import lay_out_table1
 from tests.records_factory import timed_layers
 
 

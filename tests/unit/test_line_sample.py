@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import aiayn.text.line_sample
+import aiayn.data.text.line_sample
+from aiayn.data.text.line_sample import sample_lines
+from aiayn.data.text.lines import write_lines
 from aiayn.errors import CorpusError
-from aiayn.text.line_sample import sample_lines
-from aiayn.text.lines import write_lines
 
 
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return a file of lines 0 to 6 and one of 7 to 9, read in blocks of 4."""
-    monkeypatch.setattr(aiayn.text.line_sample, "LINES_PER_DRAW", 4)
+    monkeypatch.setattr(aiayn.data.text.line_sample, "LINES_PER_DRAW", 4)
     write_lines(map(str, range(7)), tmp_path / "first")
     write_lines(map(str, range(7, 10)), tmp_path / "second")
     return [tmp_path / "first", tmp_path / "second"]

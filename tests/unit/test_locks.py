@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 import aiayn.runs.life
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
 from aiayn.runs.attempts import RANK_LOCK_NAME
 from aiayn.runs.life import is_being_trained, is_locked
+from aiayn.train.request import TrainingRequest
 from tests.run_folders import beating
 from tests.slurm.no_locks import no_locks
 from tests.unit.test_launch import make_request

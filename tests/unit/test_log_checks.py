@@ -16,7 +16,7 @@ from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
 from analysis.logs.rules import show
 from analysis.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
-from paper_tables.from_logs import read_rows
+from paper_tables.render.from_logs import read_rows
 from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, write
 
 ROWS = read_rows(["paper", "demo"])

@@ -11,7 +11,7 @@ from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog, TrainingLog
-from paper_tables.from_logs import read_rows
+from paper_tables.render.from_logs import read_rows
 from tests.logs.make_fixtures import FOLDER, TEXT_BY_NAME
 
 ROWS = read_rows(["paper"])

@@ -20,7 +20,7 @@ from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import list_folder
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
-from paper_tables.from_logs import make_tables_from_logs, read_rows
+from paper_tables.render.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, namespace, write
 
 ROWS = read_rows(["paper"])

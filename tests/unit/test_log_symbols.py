@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aiayn.engine.fairseq_args import TrainingData, train_flags
-from aiayn.spec import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
+from aiayn.train.fairseq_args import TrainingData, train_flags
 from analysis.logs.arguments import parse_arguments
 from analysis.logs.rows import LANGUAGE_PAIRS, PaperRow, describe_differences, find_row
 from analysis.logs.symbols import (
@@ -19,7 +19,7 @@ from analysis.logs.symbols import (
     symbols_of_arguments,
     symbols_of_spec,
 )
-from paper_tables.from_logs import read_rows
+from paper_tables.render.from_logs import read_rows
 from tests.logs.factory import BASE, namespace
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)

@@ -13,7 +13,7 @@ from analysis.logs.evaluations import metric_of_generation
 from analysis.logs.folder import judge_folder
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog
-from paper_tables.from_logs import make_tables_from_logs, read_rows
+from paper_tables.render.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 from tests.unit.test_log_checks import OURS, attempts
 

@@ -11,10 +11,10 @@ import pytest
 from aiayn.errors import RecordError, StateError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
-from aiayn.spec import ScaleSpec
-from paper_tables.from_logs import make_tables_from_logs
-from paper_tables.pack import Packed, pack_scale
-from paper_tables.tables import make_tables
+from aiayn.spec.system import ScaleSpec
+from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.render.pack import Packed, pack_scale
+from paper_tables.render.tables import make_tables
 from tests.records_factory import Site, make_site, run_of, write_left
 
 ONE_MB = 1_000_000

@@ -11,7 +11,6 @@ from aiayn.__main__ import main
 from aiayn.cost import flops_per_token
 from aiayn.errors import ConfigError, UsageError
 from aiayn.experiment import read_experiment
-from aiayn.hardware import find_utilisation
 from aiayn.paths import corpus_record
 from aiayn.plan.config import read_changed_scale
 from aiayn.plan.machine import choose_machine
@@ -26,7 +25,8 @@ from aiayn.plan.prediction import (
 from aiayn.plan.text import render_plan
 from aiayn.records import BinarizedCorpus, Hardware, write_record
 from aiayn.runs.attempts import Ended, Started, append_event
-from aiayn.spec import CONFIG_FOLDER, read_scale
+from aiayn.spec.hardware import find_utilisation
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.golden_files import check_golden
 from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, asked_of, hours_of, plan_of, record_of
 from tests.records_factory import EIGHT_P100, PAPER_TRAINING, PROVENANCE

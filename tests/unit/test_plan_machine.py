@@ -9,13 +9,13 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import UsageError
-from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.launch.preflight.checks import check_plan
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import JobLimits, Machine, choose_machine, overrun_of, refusal_on
 from aiayn.plan.plan import Plan
 from aiayn.plan.text import render_plan
-from aiayn.preflight.checks import check_plan
-from aiayn.spec import CONFIG_FOLDER, read_scale
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN, asked_of, hours_of, plan_of, record_of
 from tests.records_factory import EIGHT_P100
 

@@ -8,8 +8,8 @@ import pytest
 
 import paper_tables.figures
 from aiayn.__main__ import main
-from paper_tables.from_logs import make_tables_from_logs
-from paper_tables.tables import make_tables
+from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.render.tables import make_tables
 from tests.logs.factory import TrainingText, write
 from tests.records_factory import make_site, run_of, write_everything
 from tests.unit.test_curves import inner, start, valid
@@ -155,6 +155,6 @@ def test_many_logs_are_drawn(tmp_path: Path) -> None:
 
 
 def test_looking_for_the_extra_draws_nothing() -> None:
-    code = "import paper_tables.tables, sys; print('altair' in sys.modules)"
+    code = "import paper_tables.render.tables, sys; print('altair' in sys.modules)"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout.strip() == "False"

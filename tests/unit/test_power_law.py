@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aiayn.errors import TableError
-from analysis.power_law import fit_power_law
+from analysis.scoring.power_law import fit_power_law
 
 POINTS: list[dict[str, float]] = [
     *({"n": n, "d": 64.0} for n in (32.0, 64.0, 128.0, 256.0)),

@@ -16,17 +16,17 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.corpus_spec import CorpusSpec
 from aiayn.experiment import read_experiment
-from aiayn.hardware import read_hardware
-from aiayn.launch.cluster_spec import read_cluster
+from aiayn.launch.preflight import checks as preflight
+from aiayn.launch.preflight.checks import Check
+from aiayn.launch.preflight.mirrors import check_mirrors
 from aiayn.plan.machine import choose_machine
 from aiayn.plan.plan import Plan, group_asked, make_plan
-from aiayn.preflight import checks as preflight
-from aiayn.preflight.checks import Check
-from aiayn.preflight.mirrors import check_mirrors
-from aiayn.sources.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
-from aiayn.spec import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
+from aiayn.spec.cluster import read_cluster
+from aiayn.spec.corpus import CorpusSpec
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
 from tests.fake_cluster import FakeCluster
 
 NUM_BYTES = 1000
@@ -309,7 +309,7 @@ def test_the_demo_passes_and_a_wrong_config_fails_alone(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "aiayn.preflight.checks.installed_versions", lambda: dict.fromkeys(preflight.NEEDED_PACKAGES, "0")
+        "aiayn.launch.preflight.checks.installed_versions", lambda: dict.fromkeys(preflight.NEEDED_PACKAGES, "0")
     )
     demo = ["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline"]
     assert main(demo) == 0
@@ -327,7 +327,7 @@ def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = msgspec.structs.replace(read_cluster("plain"), gpu_type="l40s")
-    monkeypatch.setattr("aiayn.verbs.plan.read_cluster", lambda name: unknown)
+    monkeypatch.setattr("aiayn.cli.plan.read_cluster", lambda name: unknown)
     monkeypatch.chdir(tmp_path)
     FakeCluster().install(tmp_path / "bin", monkeypatch)
     main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])

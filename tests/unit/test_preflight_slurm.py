@@ -10,10 +10,10 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import ConfigError
-from aiayn.launch.cluster_spec import read_cluster
-from aiayn.preflight.checks import CHECKOUT, Check
-from aiayn.preflight.slurm import JobRequest, check_slurm, find_profile, read_profile
-from aiayn.spec import CONFIG_FOLDER
+from aiayn.launch.preflight.checks import CHECKOUT, Check
+from aiayn.launch.preflight.slurm import JobRequest, check_slurm, find_profile, read_profile
+from aiayn.spec.cluster import read_cluster
+from aiayn.spec.system import CONFIG_FOLDER
 from tests.fake_cluster import FakeCluster
 
 PLAIN = msgspec.structs.replace(read_cluster("plain"), partition="gpu", gpu_type="h100", time_limit_minutes=1440)
@@ -242,6 +242,6 @@ def test_the_command_takes_a_profile(
 
 
 def test_outside_a_checkout_the_rules_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiayn.preflight.slurm.CHECKOUT", tmp_path)
+    monkeypatch.setattr("aiayn.launch.preflight.slurm.CHECKOUT", tmp_path)
     requests, (check,) = read_profile(CHECKOUT / "profiles" / "slurm", DEMO)
     assert (requests, check.outcome) == ([], "WARN")

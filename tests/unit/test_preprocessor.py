@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from sacremoses import MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.text.clean import preprocessor
-from aiayn.text.lines import read_lines
-from aiayn.text.normalise_moses import blank_non_printing, normalise_line
-from aiayn.text.tokenize_moses import Tokenizer, detokenize_line
+from aiayn.data.text.clean import preprocessor
+from aiayn.data.text.lines import read_lines
+from aiayn.data.text.normalise_moses import blank_non_printing, normalise_line
+from aiayn.data.text.tokenize_moses import Tokenizer, detokenize_line
 
 # Beginnings of SHA-256: tokens; normalised; normalised and tokens of -a, as fairseq's script does.
 PRINTED_BY_PERL = [

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from sacrebleu.dataset import DATASETS
 
+from aiayn.data.sources.joining import append_archive, append_member
+from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET, write_public_testsets
+from aiayn.data.text.clean import clean_corpus, preprocessor, reason_to_drop
+from aiayn.data.text.lines import count_lines, read_lines, text_pair
+from aiayn.data.text.normalise_moses import blank_non_printing
+from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.sources.joining import append_archive, append_member
-from aiayn.sources.recipe import ArchiveSource
-from aiayn.sources.testsets import SACREBLEU_NAME_BY_TESTSET, write_public_testsets
-from aiayn.spec import CleanSpec, CorpusSpec, read_corpus
-from aiayn.text.clean import clean_corpus, preprocessor, reason_to_drop
-from aiayn.text.lines import count_lines, read_lines, text_pair
-from aiayn.text.normalise_moses import blank_non_printing
-from aiayn.text.tokenize_moses import Tokenizer
+from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.system import CleanSpec, CorpusSpec, read_corpus
 
 MIRROR = os.environ.get("AIAYN_MIRROR", "")
 

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from aiayn.__main__ import main
+from aiayn.data.sources.recipe_table import differing, recipe_rows, rendered
+from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
+from aiayn.data.text.clean import reason_to_drop
 from aiayn.errors import ConfigError
-from aiayn.sources.recipe import ArchiveSource, is_checksum, place_urls
-from aiayn.sources.recipe_table import differing, recipe_rows, rendered
-from aiayn.sources.testsets import SACREBLEU_NAME_BY_TESTSET
-from aiayn.spec import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
-from aiayn.text.clean import reason_to_drop
+from aiayn.spec.recipe import ArchiveSource, is_checksum, place_urls
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 
 RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 

@@ -9,7 +9,7 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER
-from aiayn.score import METRICS
+from analysis.scoring.score import METRICS
 from paper_tables.reference import (
     SCORE_METRICS,
     placeholders_of,

@@ -12,7 +12,7 @@ from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.latex import escape_latex
 from paper_tables.layout import Column, Note, Row, Table, best_parts, compact, text_cell
-from paper_tables.render import (
+from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
     plain_text,
     render_csv,
@@ -20,7 +20,7 @@ from paper_tables.render import (
     render_latex,
     render_markdown,
 )
-from paper_tables.tables import ONLY_ON_THE_PAGE, lay_out_tables
+from paper_tables.render.tables import ONLY_ON_THE_PAGE, lay_out_tables
 from tests.golden_files import GOLDEN_FOLDER, UPDATE_VARIABLE, check_golden, differences
 from tests.records_factory import make_site, write_everything
 

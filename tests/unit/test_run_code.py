@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.engine.request import TrainingRequest
 from aiayn.launch.code_snapshot import RunCode, choose_code, foresee_code, is_whole, snapshot_folder, take_snapshot
 from aiayn.runs.attempts import Started, append_event, end_attempt
 from aiayn.runs.jobs import SubmittedJob, append_job, note_error
+from aiayn.train.request import TrainingRequest
 from tests.unit.test_launch import make_request
 
 SOURCE_FOLDER = Path(__file__).parents[2] / "workflow"
@@ -114,6 +114,6 @@ def test_a_copy_that_was_swept_is_not_used(
 def test_a_copy_that_cannot_read_the_request_is_not_used(
     request_: TrainingRequest, present: RunCode, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trained_with(request_, tmp_path, "engine/request.py", "class TrainingRequest: pass\n")
+    trained_with(request_, tmp_path, "train/request.py", "class TrainingRequest: pass\n")
     assert choose_code(request_) == present
     assert "it does not understand what this driver sends" in caplog.text

@@ -9,22 +9,22 @@ import pytest
 
 import aiayn.plan.machine
 from aiayn.__main__ import build_parser, main
-from aiayn.describe import describe_system, render_description
-from aiayn.engine.fairseq_args import TrainingData
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
-from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.launch.feasibility import check_feasible, check_precision, predict_hours
 from aiayn.plan.config import named_overrides, read_changed_scale
-from aiayn.spec import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
-from aiayn.training_spec import PRECISIONS, Precision
-from analysis.runs import find_run_state
-from paper_tables.doctor import make_claim
+from aiayn.plan.describe import describe_system, render_description
+from aiayn.plan.feasibility import check_feasible, check_precision, predict_hours
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
+from aiayn.spec.training import PRECISIONS, Precision
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.request import TrainingRequest
+from analysis.scoring.runs import find_run_state
+from paper_tables.answers.doctor import make_claim
 from paper_tables.findings import gather_findings
 from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
-from paper_tables.tables import lay_out_tables
+from paper_tables.render.tables import lay_out_tables
 from tests.planned_scales import CPU, MINE, PLAIN
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 from tests.unit.test_feasibility import DATA
@@ -212,7 +212,7 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
     text = (clusters / "clusters" / "plain.yaml").read_text(encoding="utf-8")
     named = text.replace("gpu_type: null ", "gpu_type: v100 ").replace("name: plain", "name: v100s")
     (clusters / "clusters" / "v100s.yaml").write_text(named, encoding="utf-8")
-    monkeypatch.setattr("aiayn.launch.cluster_spec.read_cluster.__defaults__", (clusters,))
+    monkeypatch.setattr("aiayn.spec.cluster.read_cluster.__defaults__", (clusters,))
 
     def checks_of(*flags: str) -> dict[str, dict[str, str]]:
         configfile = str(CONFIG_FOLDER / "paper.yaml")

@@ -10,7 +10,7 @@ import sacremoses  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import ScoreError
 from aiayn.records import ScoreRecord
-from aiayn.score import METRICS, default_metrics, score_hypotheses
+from analysis.scoring.score import METRICS, default_metrics, score_hypotheses
 
 SENTENCE = "Der alte Mann liest heute ein gutes Buch"
 TYPOGRAPHIC = "Der alte Mann liest \u201cheute\u201d ein gutes Buch"

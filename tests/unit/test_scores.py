@@ -6,7 +6,14 @@ import pytest
 
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation
-from analysis.scores import SCORE_COLUMNS, collect_scores, index_numbers, read_trainings, tidy_frame, training_key
+from analysis.scoring.scores import (
+    SCORE_COLUMNS,
+    collect_scores,
+    index_numbers,
+    read_trainings,
+    tidy_frame,
+    training_key,
+)
 from tests.records_factory import Site, make_site, write_scores, write_training
 
 DEV = Evaluation(

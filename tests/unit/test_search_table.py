@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from aiayn.errors import ScoreError, UsageError
-from aiayn.search import (
+from aiayn.spec.system import read_system
+from analysis.scoring.search import (
     CSV_COLUMNS,
     SearchCell,
     SearchTable,
@@ -17,7 +18,6 @@ from aiayn.search import (
     render_markdown,
     render_text,
 )
-from aiayn.spec import read_system
 
 BASE = read_system("base", "paper").decoding
 

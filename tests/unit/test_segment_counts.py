@@ -3,8 +3,8 @@
 import pytest
 
 from aiayn.errors import ScoreError
-from aiayn.score import METRICS, score_hypotheses
-from aiayn.segment_counts import count_segments, make_scorer
+from analysis.scoring.score import METRICS, score_hypotheses
+from analysis.scoring.segment_counts import count_segments, make_scorer
 
 REFERENCES = [
     "Das Haus am See ist sehr alt, sagt er.",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.data.sources.joining import append_archive, read_segments
 from aiayn.errors import CorpusError
-from aiayn.sources.joining import append_archive, read_segments
 
 
 def segments(text: str) -> list[str]:

@@ -9,7 +9,13 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from aiayn.errors import ScoreError
-from analysis.significance import NUM_RESAMPLES_BY_METHOD, Method, PairedComparison, Statistics, compare_segments
+from analysis.scoring.significance import (
+    NUM_RESAMPLES_BY_METHOD,
+    Method,
+    PairedComparison,
+    Statistics,
+    compare_segments,
+)
 
 METHODS: tuple[Method, ...] = ("bootstrap", "randomisation")
 SHORT_BY_METHOD = {"bootstrap": "bs", "randomisation": "ar"}

@@ -9,8 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from analysis import verdict
-from analysis.verdict import ALPHA, MARGIN_BLEU, Outcome
+from analysis.scoring import verdict
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome
 from tests.benchmarks import simulation
 from tests.benchmarks.simulation import NOISE_BY_SHAPE, Rates, Scene, simulate_rates
 

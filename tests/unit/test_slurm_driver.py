@@ -18,9 +18,7 @@ import pytest
 import aiayn.launch.slurm_driver
 import aiayn.runs.attempts
 from aiayn.clock import STEP_SECONDS, Clock
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch.cluster_spec import ClusterSpec, read_cluster
 from aiayn.launch.code_snapshot import RunCode
 from aiayn.launch.driver import drive
 from aiayn.records import TrainRecord, read_record
@@ -34,6 +32,8 @@ from aiayn.runs.attempts import (
     read_events,
 )  # fmt: skip
 from aiayn.runs.jobs import note_error, output_path, read_jobs
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.train.request import TrainingRequest
 from tests.fake_slurm import FakeSlurm, install
 from tests.run_folders import write_done
 from tests.unit.test_launch import make_request

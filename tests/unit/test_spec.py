@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn import spec
 from aiayn.errors import ConfigError
+from aiayn.spec.system import system as spec
 
 BASE = """\
 name: base

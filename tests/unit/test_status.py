@@ -49,7 +49,7 @@ from tests.slurm.no_locks import no_locks
 
 TRACEBACK = [
     "2026-01-01 12:10:00 | ERROR | root | Traceback (most recent call last):",
-    '  File "workflow/aiayn/engine/checkpoints.py", line 1, in save',
+    '  File "workflow/aiayn/train/checkpoints.py", line 1, in save',
     "OSError: [Errno 28] No space left on device: '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'",
 ]
 EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.strict_yaml import Document, convert, overlay, read_document
+from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
 
 
 class Oven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="oven", tag_field="kind"):

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 import sentencepiece
 
+from aiayn.data.text import binarize
+from aiayn.data.text.detokenise import join_pieces
+from aiayn.data.text.lines import read_lines, text_pair, write_lines
+from aiayn.data.text.subword import load_encoders, segment_corpus
+from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
 from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import ParallelText, SegmentedText
-from aiayn.spec import CorpusSpec, ShippedSource, SubwordSpec
-from aiayn.text import binarize
-from aiayn.text.detokenise import join_pieces
-from aiayn.text.lines import read_lines, text_pair, write_lines
-from aiayn.text.subword import load_encoders, segment_corpus
-from aiayn.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
+from aiayn.spec.system import CorpusSpec, ShippedSource, SubwordSpec
 from tests.encoded_lines import encoded_lines
 
 ENGLISH = ["the dog sees the house", "the dogs see a house", "a\u00a0dog sleeps in the house", "the\rhouse is old"] * 5
@@ -149,7 +149,7 @@ def test_the_text_is_hashed_once_and_named_in_the_record(
         return file_sha256(path)
 
     monkeypatch.setattr("aiayn.provenance.file_sha256", noting_sha256)
-    monkeypatch.setattr("aiayn.text.lines.file_sha256", noting_sha256)
+    monkeypatch.setattr("aiayn.data.text.lines.file_sha256", noting_sha256)
     record = segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
     assert hashed == [tmp_path / "train.en", tmp_path / "train.de"]
     assert record.provenance.input_sha256_by_path == {path: file_sha256(path) for path in hashed}

@@ -9,18 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
+from aiayn.data.text import binarize
+from aiayn.data.text.binarize import binarize_corpus, read_dictionary
+from aiayn.data.text.clean import clean_corpus
+from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import read_lines, text_pair, write_lines
+from aiayn.data.text.subword import load_encoders, segment_corpus
+from aiayn.data.text.subword_codes import CodesEncoder
+from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.spec import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
-from aiayn.text import binarize
-from aiayn.text.binarize import binarize_corpus, read_dictionary
-from aiayn.text.clean import clean_corpus
-from aiayn.text.detokenise import detokenise
-from aiayn.text.lines import read_lines, text_pair, write_lines
-from aiayn.text.subword import load_encoders, segment_corpus
-from aiayn.text.subword_codes import CodesEncoder
-from aiayn.text.tokenize_moses import Tokenizer
+from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
 from tests.encoded_lines import encoded_lines
 
 NUM_MERGES = 300

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ScoreError
-from aiayn.score import score_hypotheses
-from aiayn.system_output import (
+from analysis.scoring.score import score_hypotheses
+from analysis.scoring.system_output import (
     SystemOutput,
     Treatment,
     check_num_lines,
@@ -22,7 +23,6 @@ from aiayn.system_output import (
     read_output,
     unlike_sides,
 )
-from aiayn.text.tokenize_moses import Tokenizer
 
 NOUNS = ("Das Haus", "Die Stadt", "Ein Mann", "Frau Meier", "Der Fluss", "Ein Buch")
 VERBS = ("sieht", "kennt", "liest", "malt", "sucht")
@@ -299,7 +299,7 @@ def test_each_target_language_has_sacrebleus_own_tokeniser(
 def test_a_tokeniser_that_is_not_installed_names_its_package(
     language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aiayn import score as score_module
+    from analysis.scoring import score as score_module
 
     def refuse() -> None:
         raise RuntimeError("extra dependencies")

@@ -12,9 +12,9 @@ from aiayn.__main__ import main
 from aiayn.errors import TableError
 from aiayn.paths import measure_record, train_record
 from aiayn.records import write_record
-from analysis.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
+from analysis.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
 from paper_tables.judged import VERDICT_COLUMNS
-from paper_tables.tables import make_tables
+from paper_tables.render.tables import make_tables
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training
 
 

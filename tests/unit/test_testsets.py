@@ -11,15 +11,15 @@ import pytest
 import sacrebleu
 from sacrebleu.dataset import DATASETS
 
-from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
-from aiayn.sources.recipe import ArchiveSource, PlainText, PublicTestset
-from aiayn.sources.testsets import (
+from aiayn.data.sources.testsets import (
     SACREBLEU_NAME_BY_TESTSET,
     public_references,
     read_public_testset,
     write_public_testsets,
 )
-from aiayn.spec import read_corpus
+from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
+from aiayn.spec.recipe import ArchiveSource, PlainText, PublicTestset
+from aiayn.spec.system import read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import loopback_server
 

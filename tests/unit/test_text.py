@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.errors import CorpusError
-from aiayn.text.lines import (
+from aiayn.data.text.lines import (
     count_aligned_lines,
     count_lines,
     open_bytes,
@@ -16,6 +15,7 @@ from aiayn.text.lines import (
     unchanged_paths,
     write_lines,
 )
+from aiayn.errors import CorpusError
 
 # Each would end a line for str.splitlines or universal newlines: CR, VT, FF, FS, NEL, U+2028, U+2029; NBSP would not.
 ODD_LINES = ["a\rb", "c\u2028d\u2029e", "", "f\x0b\x0c\x1c\x85g", "h\u00a0i", "last"]

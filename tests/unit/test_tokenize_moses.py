@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiayn.text.tokenize_moses import replace_unicode_punctuation, split_compounds, tokenize_lines
+from aiayn.data.text.tokenize_moses import replace_unicode_punctuation, split_compounds, tokenize_lines
 
 
 def test_marks_become_tokens_and_escaped_ones_stay_escaped() -> None:

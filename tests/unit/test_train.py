@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 
 import aiayn.launch.driver
-from aiayn.engine.fairseq_args import TrainingData
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.driver import drive
 from aiayn.records import TrainRecord, read_record
@@ -30,6 +28,8 @@ from aiayn.runs.attempts import (
     end_attempt,
 )
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.request import TrainingRequest
 from tests.records_factory import BASE_TRAINING
 from tests.run_folders import write_done
 
@@ -389,8 +389,8 @@ def test_beginning_anew_under_a_living_job_is_refused(
 def test_the_driver_loads_no_engine() -> None:
     """All that the verb imports, and a submission: neither torch nor fairseq comes along."""
     program = (
-        "import sys, aiayn.verbs.train, aiayn.launch.driver, aiayn.launch.feasibility, aiayn.launch.submit\n"
-        "import aiayn.text.binarize, aiayn.machine\n"
+        "import sys, aiayn.cli.train, aiayn.launch.driver, aiayn.plan.feasibility, aiayn.launch.submit\n"
+        "import aiayn.data.text.binarize, aiayn.machine\n"
         "aiayn.machine.cpu_flops_per_second_per_core()\n"
         "import submitit; submitit.AutoExecutor('unused', cluster='local')\n"
         "print([name for name in ('torch', 'fairseq', 'omegaconf', 'pandas') if name in sys.modules])"

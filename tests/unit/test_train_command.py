@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 import aiayn
-import aiayn.verbs.train
+import aiayn.cli.train
 from aiayn.__main__ import main
-from aiayn.engine.request import TrainingRequest
-from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.data.text.binarize import data_bin_digest
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.runs.jobs import SubmittedJob, append_job
-from aiayn.spec import read_system
-from aiayn.text.binarize import data_bin_digest
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.system import read_system
+from aiayn.train.request import TrainingRequest
 from tests.records_factory import PROVENANCE
 
 
@@ -24,8 +24,8 @@ from tests.records_factory import PROVENANCE
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
     """Return the list that every request is put on, in place of a training."""
     asked: list[TrainingRequest] = []
-    monkeypatch.setattr(aiayn.verbs.train, "drive", lambda request, **_: asked.append(request))
-    monkeypatch.setattr(aiayn.verbs.train, "check_feasible", lambda *_, **__: None)
+    monkeypatch.setattr(aiayn.cli.train, "drive", lambda request, **_: asked.append(request))
+    monkeypatch.setattr(aiayn.cli.train, "check_feasible", lambda *_, **__: None)
     return asked
 
 
@@ -78,7 +78,7 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
         checked.append(cluster.name if cluster else None)
 
     monkeypatch.setattr(
-        aiayn.verbs.train, "check_feasible", lambda *_, cluster, **__: checked.append(cluster and cluster.name)
+        aiayn.cli.train, "check_feasible", lambda *_, cluster, **__: checked.append(cluster and cluster.name)
     )
     own = ["--num-ranks", "2", "--threads-per-rank", "3"]
     assert train(data_path, "base", *own) == 0
@@ -95,7 +95,7 @@ def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
 ) -> None:
     """Its record is copied on a laptop too; with --fresh it is to be trained."""
     checked: list[str] = []
-    monkeypatch.setattr(aiayn.verbs.train, "check_feasible", lambda request, *_, **__: checked.append(request.run))
+    monkeypatch.setattr(aiayn.cli.train, "check_feasible", lambda request, *_, **__: checked.append(request.run))
     assert train(data_path, "base") == 0
     requests[0].folder.mkdir(parents=True)
     (requests[0].folder / "done.json").touch()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.verdict import Conditions, Outcome, PooledSd, find_unlikeness, judge, not_comparable, pool_sd
+from analysis.scoring.verdict import Conditions, Outcome, PooledSd, find_unlikeness, judge, not_comparable, pool_sd
 
 SEED_SD = 0.27  # BLEU, about what seeds vary by
 PAPER = Conditions(scale="paper", corpus="wmt14_en_de", testset="newstest2014", metric="bleu_tok_compound_split")

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from aiayn.sources.recipe import ArchiveSource
-from aiayn.spec import CONFIG_FOLDER, CorpusSpec, read_corpus
+from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.system import CONFIG_FOLDER, CorpusSpec, read_corpus
 from tests.workflow.loopback_server import LoopbackServer
 
 OVERRIDDEN_KEYS = {"name", "inherits", "description", "base_url_by_place", "num_bytes", "checksum", "num_lines",

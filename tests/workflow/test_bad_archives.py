@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.errors import AiaynError
-from aiayn.sources.fetch import fetch_corpus
-from aiayn.spec import read_corpus
+from aiayn.spec.system import read_corpus
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from aiayn.spec import CONFIG_FOLDER, read_scale, read_system
+from aiayn.spec.system import CONFIG_FOLDER, read_scale, read_system
 from tests import records_factory
 from tests.pipeline_copy import DEMO, Pipeline
 from tests.records_factory import Site, write_attempt, write_everything

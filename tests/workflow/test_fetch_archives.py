@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.errors import CorpusError, FetchError, SpaceError
-from aiayn.sources.fetch import fetch_corpus
-from aiayn.sources.recipe import ArchiveSource
-from aiayn.spec import CorpusSpec, read_corpus
+from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.system import CorpusSpec, read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (

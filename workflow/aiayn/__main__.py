@@ -53,7 +53,7 @@ EXIT_UNREAD = 141  # 128 and SIGPIPE: what a shell says of any program that `hea
 
 def build_parser(verb: str) -> argparse.ArgumentParser:
     """Return the parser of one verb, made by that verb's module."""
-    module = importlib.import_module(f"aiayn.verbs.{verb}")
+    module = importlib.import_module(f"aiayn.cli.{verb}")
     parser = argparse.ArgumentParser(
         prog=f"aiayn {verb}",
         description=module.__doc__,

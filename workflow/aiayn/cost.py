@@ -5,7 +5,7 @@ Pure: no model is built.
 
 import msgspec
 
-from aiayn.spec import TrainingSpec
+from aiayn.spec.system import TrainingSpec
 
 FULL_CHECKPOINTS_KEPT = 2  # of a training at work: should the newest be torn, the one before it is there
 BYTES_PER_PARAMETER = 4  # fp32

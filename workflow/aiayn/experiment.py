@@ -13,7 +13,7 @@ import msgspec
 from aiayn.errors import ConfigError
 from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, num_averaged, train_record
 from aiayn.printed import CellJoin, RepeatedRun, evaluations_of, is_asked_for, read_replications, read_sentences, run_of
-from aiayn.spec import (
+from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
     ScaleSpec,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.spec import SCALES
+from aiayn.spec.system import SCALES
 
 RECORD_NAME = "record.json"
 

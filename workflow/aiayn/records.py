@@ -17,7 +17,7 @@ import msgspec
 from aiayn.errors import CorpusError, RecordError
 from aiayn.layer_cost import LayerType
 from aiayn.provenance import Provenance, replace_on_success
-from aiayn.training_spec import TrainingSpec
+from aiayn.spec.training import TrainingSpec
 
 SCHEMA_VERSION = 1
 

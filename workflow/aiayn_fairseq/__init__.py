@@ -1,3 +1,3 @@
 """What fairseq's `--user-dir` names: registers ours with fairseq, in its own commands as in ours."""
 
-import aiayn.engine.plugin  # noqa: F401
+import aiayn.train.plugin  # noqa: F401

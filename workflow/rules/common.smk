@@ -9,8 +9,8 @@ from os.path import relpath
 from aiayn import paths
 from aiayn.errors import AiaynError
 from aiayn.experiment import read_experiment
-from aiayn.launch.cluster_spec import read_cluster
-from aiayn.spec import CONFIG_FOLDER, convert_scale, read_system, spec_digest
+from aiayn.spec.cluster import read_cluster
+from aiayn.spec.system import CONFIG_FOLDER, convert_scale, read_system, spec_digest
 from aiayn.stages import STAGE_VERSIONS
 from snakemake.exceptions import WorkflowError
 

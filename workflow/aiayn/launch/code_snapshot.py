@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.engine.request import TrainingRequest
 from aiayn.launch.job import TrainingJob
 from aiayn.provenance import partial_path_of, remove_abandoned, replace_on_success
 from aiayn.runs import attempts
 from aiayn.runs.jobs import SubmittedJob, noted_errors, read_jobs
+from aiayn.train.request import TrainingRequest
 
 PACKAGES = ("aiayn", "aiayn_fairseq")  # all of ours that a job imports
 _SOURCE_FOLDER = Path(__file__).resolve().parents[2]

@@ -20,9 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.ends import Tries, describe_place, judge_local_end, judge_slurm_end
 from aiayn.launch.interruption import Interruption
@@ -36,6 +34,8 @@ from aiayn.runs import attempts
 from aiayn.runs.jobs import forget_noted_errors, read_jobs
 from aiayn.runs.life import is_being_trained
 from aiayn.runs.log import read_log_tail
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import RunError
-from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.prologue import prologue_failure
 from aiayn.runs import attempts
 from aiayn.runs.jobs import newest_output, noted_errors, output_path, read_jobs
 from aiayn.runs.log import last_lines
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
 TRIES_WITHOUT_PROGRESS = 3

@@ -3,8 +3,8 @@
 import logging
 import signal
 
-from aiayn.engine.request import NotedSignal
 from aiayn.errors import RunError
+from aiayn.train.request import NotedSignal
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import signal
 from pathlib import Path
 
 import aiayn
-from aiayn.engine.request import StopFlag, TrainingRequest, num_restarts
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm_queue import requeue_job
 from aiayn.provenance import utc_now
 from aiayn.runs.attempts import newest_update
 from aiayn.runs.jobs import SubmittedJob, append_job, note_error
+from aiayn.train.request import StopFlag, TrainingRequest, num_restarts
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class TrainingJob:
         try:
             if is_slurm:
                 require_own_code(self.request.code_folder)
-            from aiayn.engine.ranks import Rank
-            from aiayn.engine.train import train_rank
+            from aiayn.train.ranks import Rank
+            from aiayn.train.train import train_rank
         except Exception as error:  # another job would meet it again
             note_error(self.request.folder, environment.global_rank, error)
             raise

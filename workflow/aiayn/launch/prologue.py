@@ -14,7 +14,7 @@ that ends its line: give it one of its own.
 import shlex
 from pathlib import Path
 
-from aiayn.launch.cluster_spec import ClusterSpec
+from aiayn.spec.cluster import ClusterSpec
 
 PROLOGUE_EXIT_CODE = 78  # EX_CONFIG of sysexits.h; tells in the accounting that no training began
 _TERMINATED = 143  # 128 + TERM: Slurm ends the job (scancel, preemption), which is no fault of a line

@@ -12,9 +12,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.code_snapshot import RunCode, choose_code
 from aiayn.launch.ends import JobEnd, has_begun
 from aiayn.launch.interruption import Interruption
@@ -27,6 +25,8 @@ from aiayn.runs.jobs import forget_noted_errors, read_jobs
 from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating, is_held
 from aiayn.runs.log import read_log_tail
 from aiayn.runs.queue import QueuedJob
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
 GRACE_SECONDS = 15.0  # for a controller that has just restarted, a heartbeat, and a file system that lags

@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
-from aiayn.engine.request import TrainingRequest
 from aiayn.errors import LaunchError
-from aiayn.launch.cluster_spec import ClusterSpec
 from aiayn.launch.job import TrainingJob
 from aiayn.launch.prologue import prologue_lines
 from aiayn.machine import gpu_names
 from aiayn.runs.jobs import LAUNCHERS
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
 
 # glibc gives freed tensors back to the system and faults their pages in again at every update; what that costs on a CPU
 # tests/benchmarks/bench_allocator.py prints.

@@ -8,8 +8,8 @@ import yaml
 
 from aiayn.errors import UsageError
 from aiayn.runs.jobs import LAUNCHERS
-from aiayn.spec import Overrides, ScaleSpec, convert_scale, read_scale, read_scale_document
-from aiayn.training_spec import PRECISIONS
+from aiayn.spec.system import Overrides, ScaleSpec, convert_scale, read_scale, read_scale_document
+from aiayn.spec.training import PRECISIONS
 
 
 def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.corpus_spec import CorpusSpec, ListedSource, ShippedSource
-from aiayn.engine.fairseq_args import training_data
+from aiayn.data.sources.fetch import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
-from aiayn.sources.fetch import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED
-from aiayn.sources.recipe import UNKNOWN, ArchiveSource
+from aiayn.spec.corpus import CorpusSpec, ListedSource, ShippedSource
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource
+from aiayn.train.fairseq_args import training_data
 
 # Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.
 DOWNLOAD_BYTES_PER_SECOND = 20e6
@@ -18,7 +18,7 @@ PAIRS_PER_SECOND_BY_VERB = {"fetch": 100_000, "clean": 50_000, "segment": 50_000
 MOSES_PAIRS_PER_SECOND = 8_000  # of clean with Moses' scripts
 NUM_TEXT_COPIES = 3  # raw, cleaned, and the parts of a stage at work
 TOKENS_PER_SIDE = 32  # of a pair, about WMT14's mean with end of sentence
-BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = 2, 12  # of a data-bin with fewer than 65,500 symbols (aiayn.text.binarize)
+BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = 2, 12  # of a data-bin with fewer than 65,500 symbols (aiayn.data.text.binarize)
 UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binarize has counted them
 
 

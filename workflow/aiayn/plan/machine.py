@@ -6,9 +6,10 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from aiayn.engine.fairseq_args import refuse_untrainable
 from aiayn.errors import ConfigError, UsageError
-from aiayn.hardware import (
+from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.hardware import (
     CPU,
     CPU_PRECISIONS,
     NUM_PAPER_GPUS,
@@ -19,10 +20,9 @@ from aiayn.hardware import (
     find_utilisation,
     precision_refusal,
 )
-from aiayn.launch.cluster_spec import ClusterSpec
-from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
-from aiayn.spec import SystemSpec
-from aiayn.training_spec import PRECISIONS, Precision, TrainingSpec
+from aiayn.spec.system import SystemSpec
+from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
+from aiayn.train.fairseq_args import refuse_untrainable
 
 PRICE_FLAG = "--dollars-per-gpu-hour"
 UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know

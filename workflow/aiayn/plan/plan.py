@@ -9,9 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.corpus_spec import CorpusSpec
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
-from aiayn.hardware import HardwareSpec
 from aiayn.paths import Evaluation, num_averaged
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
 from aiayn.plan.machine import Machine, overrun_of, refusal_on
@@ -26,8 +24,10 @@ from aiayn.plan.prediction import (
     node_memory_bytes,
     run_disk_bytes,
 )
-from aiayn.spec import Overrides, ScaleSpec, SystemSpec, overridden
-from aiayn.training_spec import PRECISIONS, Precision
+from aiayn.spec.corpus import CorpusSpec
+from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.system import Overrides, ScaleSpec, SystemSpec, overridden
+from aiayn.spec.training import PRECISIONS, Precision
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say

@@ -13,13 +13,13 @@ import msgspec
 
 from aiayn.cost import BYTES_PER_PARAMETER, FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops, num_parameters
 from aiayn.errors import ConfigError, RecordError
-from aiayn.hardware import HardwareSpec, UtilisationSpec
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine
 from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, is_trained_as, read_record, read_trained
 from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempts
-from aiayn.training_spec import Precision, TrainingSpec
+from aiayn.spec.hardware import HardwareSpec, UtilisationSpec
+from aiayn.spec.training import Precision, TrainingSpec
 
 # Assumption: what Python and the launch of kernels take for a batch of 6 + 6 layers, forward and backward, which no GPU
 # makes shorter. 9 to 11 ms of a CPU core were measured in fp32, with layers so narrow that their products cost nothing.

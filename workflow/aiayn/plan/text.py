@@ -3,7 +3,6 @@
 from collections.abc import Sequence, Set
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
-from aiayn.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue, UtilisationSpec
 from aiayn.plan.data import (
     DOWNLOAD_BYTES_PER_SECOND,
     MOSES_PAIRS_PER_SECOND,
@@ -13,8 +12,9 @@ from aiayn.plan.data import (
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
 from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_actual
+from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue, UtilisationSpec
+from aiayn.spec.training import PRECISIONS
 from aiayn.terminal import table, titled, wrapped
-from aiayn.training_spec import PRECISIONS
 
 UNKNOWN = "-"
 MARK_BY_BASIS = {"measured": " m", "fraction": " f"}

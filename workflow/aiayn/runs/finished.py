@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import RecordError
 from aiayn.paths import average_record, corpus_record, num_averaged
 from aiayn.records import (
@@ -17,9 +19,7 @@ from aiayn.records import (
     read_trained,
 )
 from aiayn.runs.names import match_run
-from aiayn.spec import DecodingSpec, TrainingSpec, read_corpus, read_system
-from aiayn.text.detokenise import detokenise
-from aiayn.text.lines import read_lines
+from aiayn.spec.system import DecodingSpec, TrainingSpec, read_corpus, read_system
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):

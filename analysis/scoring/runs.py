@@ -1,0 +1,75 @@
+"""Tells how a training stands, from its record and its attempts: also while it runs, or after it failed."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aiayn.records import TrainRecord, is_trained_as
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.log import read_log_tail
+from aiayn.spec.system import TrainingSpec
+
+Status = Literal["finished", "outdated", "running", "failed", "stopped", "lost", "missing"]
+STATUS_BY_OUTCOME: dict[str, Status] = {"failed": "failed", "stopped": "stopped", "cancelled": "stopped"}
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a training stands. `update` is the newest known, of `updates` at most; `reason` says why it is not finished.
+
+    `running` is a start without an end: a run that was killed without a word reads so too, until its next attempt.
+    `outdated` was trained under another spec than the config now holds.
+    """
+
+    status: Status
+    run: str
+    update: int
+    updates: int
+    reason: str = ""
+
+
+def find_run_state(
+    corpus: str, system: str, seed: int, *, training: TrainingSpec, train: TrainRecord | None, runs_folder: Path
+) -> RunState:
+    """Return how a training stands: by its record if there is one, else by the newest attempt below `runs_folder`.
+
+    Raises:
+        RecordError: if an attempts.jsonl holds a line that is no event.
+    """
+    if train is not None:
+        is_current = is_trained_as(train, training)
+        return RunState(
+            status="finished" if is_current else "outdated",
+            run=train.run,
+            update=train.updates,
+            updates=training.updates,
+            reason="" if is_current else "trained under another spec than the config holds; run `snakemake`",
+        )
+    folders = _run_folders(runs_folder, f"{corpus}-{system}-seed{seed}-")
+    folder_events = [(folder, read_events(folder)) for folder in folders]
+    begun = [(events[-1].time, folder, events) for folder, events in folder_events if events]
+    if not begun:
+        return RunState(status="missing", run="", update=0, updates=training.updates, reason="not begun")
+    _, folder, events = max(begun, key=lambda entry: entry[:2])
+    return _state_of_attempts(folder, events, training.updates)
+
+
+def _run_folders(runs_folder: Path, prefix: str) -> Iterable[Path]:
+    if not runs_folder.is_dir():
+        return []
+    return sorted(folder for folder in runs_folder.iterdir() if folder.name.startswith(prefix))
+
+
+def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunState:
+    last = events[-1]
+    if (folder / DONE_NAME).exists() or (not isinstance(last, Started) and last.outcome == "done"):
+        reason = "its record is not there; run `snakemake`"
+        return RunState(status="finished", run=folder.name, update=last.update, updates=updates, reason=reason)
+    if isinstance(last, Started):
+        log = read_log_tail(folder / LOG_NAME)
+        update = max(last.update, (log and log.update) or 0)
+        reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end noted"
+        return RunState(status="running", run=folder.name, update=update, updates=updates, reason=reason)
+    status = STATUS_BY_OUTCOME.get(last.outcome, "lost")
+    return RunState(status=status, run=folder.name, update=last.update, updates=updates, reason=last.reason)

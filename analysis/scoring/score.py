@@ -1,0 +1,289 @@
+"""Turns one hypothesis file into BLEU and chrF under every definition, each number with its signature (section 6.1).
+
+The paper's Tables 2 and 3 print tokenised BLEU, later work sacreBLEU. On one file the two lie up to three points apart
+(HAT, En-Fr: 41.8 and 38.9), so a number leaves with the name and the signature of its definition, and unlike ones are
+never subtracted.
+
+| metric | procedure |
+|---|---|
+| bleu_tok_moses | tokenizer.perl before 2018-11, then multi-bleu.perl |
+| bleu_tok_moses_lc | the same, multi-bleu.perl -lc (ASCII letters: it reads bytes) |
+| bleu_tok_compound_split | tokenizer, hyphenated words split on both sides, multi-bleu: the paper's En-De (2017) |
+| bleu_tok_compound_split_2018 | the same, hypotheses first through replace-unicode-punctuation.perl: T2T since 2018 |
+| bleu_tok_compound_split_quotes | the same, the reference too: the "tweaked" reference with plain quotes |
+| bleu_fairseq | tokenizer, then fairseq-score's arithmetic |
+| bleu_as_given | fairseq-score's arithmetic on the tokens as they stand: text tokenised by others, `@@ ` removed |
+| bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
+| bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
+
+Both sides are detokenised lines, but for `bleu_as_given`; `analysis.scoring.system_output` tells whether they are. Our signatures
+follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of hyphens,
+`ref` and `hyp` are what was done to each side before, `count` is whose idea of a word and of an empty line (see
+`count_ngrams`), `refs` is the beginning of the references' sha256.
+"""
+
+import difflib
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import sacremoses  # type: ignore[import-untyped, unused-ignore]
+from sacrebleu import __version__ as sacrebleu_version
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
+from sacrebleu.metrics.chrf import CHRF
+
+from aiayn.count_ngrams import (
+    Statistics,
+    bootstrap_interval,
+    corpus_bleu,
+    fairseq_words,
+    perl_words,
+    segment_statistics,
+)
+from aiayn.data.text.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
+from aiayn.errors import ScoreError
+from aiayn.records import ScoreRecord
+
+Treatment = Literal["raw", "replace-unicode-punctuation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Procedure:
+    """What is done to both sides before their n-grams are counted; the values are those that a signature prints."""
+
+    case: Literal["mixed", "lc-ascii"] = "mixed"
+    tok: Literal["moses-pre2018", "none"] = "moses-pre2018"
+    split: Literal["no", "at-at"] = "no"
+    ref: Treatment = "raw"
+    hyp: Treatment = "raw"
+    count: Literal["multi-bleu", "fairseq-score"] = "multi-bleu"
+
+
+PROCEDURE_BY_METRIC = {
+    "bleu_tok_moses": Procedure(),
+    "bleu_tok_moses_lc": Procedure(case="lc-ascii"),
+    "bleu_tok_compound_split": Procedure(split="at-at"),
+    "bleu_tok_compound_split_2018": Procedure(split="at-at", hyp="replace-unicode-punctuation"),
+    "bleu_tok_compound_split_quotes": Procedure(
+        split="at-at", hyp="replace-unicode-punctuation", ref="replace-unicode-punctuation"
+    ),
+    "bleu_fairseq": Procedure(count="fairseq-score"),
+    "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
+}
+SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
+    # force: what text is, `analysis.scoring.system_output` tells; sacreBLEU only warns, and of full stops alone.
+    "bleu_sacre_13a": lambda: BLEU(tokenize="13a", force=True),
+    "bleu_sacre_13a_lc": lambda: BLEU(tokenize="13a", lowercase=True, force=True),
+    "bleu_sacre_intl": lambda: BLEU(tokenize="intl", force=True),
+    "chrf": CHRF,
+    "bleu_sacre_zh": lambda: BLEU(tokenize="zh", force=True),
+    "bleu_sacre_ja_mecab": lambda: BLEU(tokenize="ja-mecab", force=True),
+    "bleu_sacre_ko_mecab": lambda: BLEU(tokenize="ko-mecab", force=True),
+}
+# sacreBLEU's choice of a tokeniser by the target language, where it is not 13a.
+SACREBLEU_METRIC_BY_LANGUAGE = {"zh": "bleu_sacre_zh", "ja": "bleu_sacre_ja_mecab", "ko": "bleu_sacre_ko_mecab"}
+CASE_SUFFIX = "_lc"  # of definitions that throw case away
+COMPOUND_SPLIT_LANGUAGES = ("de",)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
+_SHA256_DIGITS = 12  # of the references' digest in a signature
+
+ALL_METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_BY_METRIC)
+METRICS = tuple(metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values())
+
+
+class Text:
+    """One side of a test set; each way of tokenising it is gone through once, however many metrics ask."""
+
+    def __init__(self, lines: Sequence[str], language: str) -> None:
+        """Keep the lines (detokenised, or as given) and the two-letter language of the tokenizer."""
+        self.lines = lines
+        self.language = language
+        self._tokenized_by_treatment: dict[Treatment, list[str]] = {}
+
+    def tokenized(self, treatment: Treatment) -> list[str]:
+        """Moses tokens joined by blanks, after `treatment` of the raw lines."""
+        if treatment not in self._tokenized_by_treatment:
+            lines = self.lines if treatment == "raw" else [replace_unicode_punctuation(line) for line in self.lines]
+            self._tokenized_by_treatment[treatment] = tokenize_lines(lines, self.language)
+        return self._tokenized_by_treatment[treatment]
+
+
+def score_hypotheses(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    metrics: Sequence[str],
+    target_language: str,
+    testset: str,
+    hypotheses_sha256: str | None = None,
+    references_sha256: str | None = None,
+    num_bootstrap_resamples: int = 0,
+    rng: np.random.Generator | None = None,
+) -> list[ScoreRecord]:
+    """One record a metric, in the order asked for; values in percent.
+
+    The two sums are of files, by default `lines_sha256` of what is given. With `num_bootstrap_resamples` above 0 each
+    BLEU has a 95 % interval over segments drawn by `rng`; chrF has none.
+
+    Raises:
+        ScoreError: the two sides do not have the same number of lines, or none; a metric is unknown, or is not defined
+            for the target language; an interval is asked for without `rng`.
+    """
+    _check_lines(hypotheses, references, testset)
+    for metric in metrics:
+        _check_metric(metric, target_language)
+    if num_bootstrap_resamples and rng is None:
+        raise ScoreError(f"num_bootstrap_resamples={num_bootstrap_resamples} without rng; pass a seeded Generator")
+    hypotheses_sha256 = hypotheses_sha256 or lines_sha256(hypotheses)
+    references_sha256 = references_sha256 or lines_sha256(references)
+    sides = Text(hypotheses, target_language), Text(references, target_language)
+    records = []
+    for metric in metrics:
+        value, signature = _value_and_signature(metric, *sides, testset, references_sha256)
+        ci = None
+        if rng is not None and num_bootstrap_resamples:
+            ci = _interval(metric, *sides, num_bootstrap_resamples, rng)
+        records.append(
+            ScoreRecord(metric=metric, value=value, signature=signature, hypotheses_sha256=hypotheses_sha256, ci=ci)
+        )
+    return records
+
+
+def lines_sha256(lines: Sequence[str]) -> str:
+    """Return the digest of lines as a file holds them, each ended by LF."""
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
+
+
+def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
+    """All metrics that are honest for a corpus, in the order of METRICS.
+
+    Of text that others tokenised, lower-cased and segmented (`is_segmented`) this is `bleu_as_given` alone: the raw
+    lines that every other definition starts from do not exist. Of Chinese, Japanese and Korean it is the BLEU that
+    sacreBLEU takes for it, and chrF.
+    """
+    if is_segmented:
+        return ["bleu_as_given"]
+    if target_language in SACREBLEU_METRIC_BY_LANGUAGE:
+        return [SACREBLEU_METRIC_BY_LANGUAGE[target_language], "chrf"]
+    return [metric for metric in METRICS if metric != "bleu_as_given" and _is_defined(metric, target_language)]
+
+
+def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
+    """Return sacreBLEU's object of a metric.
+
+    Raises:
+        ScoreError: if the packages that its tokeniser needs are not installed.
+    """
+    try:
+        return SACREBLEU_BY_METRIC[metric]()
+    except (ImportError, RuntimeError) as error:  # sacreBLEU raises either where MeCab or its dictionary lacks
+        language = metric.removeprefix("bleu_sacre_").partition("_")[0]
+        raise ScoreError(
+            f"metric {metric!r}: sacreBLEU's tokeniser is not installed ({' '.join(str(error).split())}); "
+            f"pip install 'sacrebleu[{language}]'"
+        ) from error
+
+
+def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
+    """BLEU of a corpus with precisions, brevity penalty and lengths, whether or not the procedure is a metric there."""
+    return corpus_bleu(_procedure_statistics(procedure, hypotheses, references))
+
+
+def _procedure_statistics(procedure: Procedure, hypotheses: Text, references: Text) -> Statistics:
+    return segment_statistics(
+        _words(procedure, hypotheses, procedure.hyp, is_reference=False),
+        _words(procedure, references, procedure.ref, is_reference=True),
+    )
+
+
+def _words(
+    procedure: Procedure, text: Text, treatment: Treatment, *, is_reference: bool
+) -> Sequence[Sequence[Hashable]]:
+    lines = [line.encode("utf-8") for line in (text.lines if procedure.tok == "none" else text.tokenized(treatment))]
+    if procedure.split == "at-at":
+        lines = [split_compounds(line) for line in lines]
+    if procedure.case == "lc-ascii":
+        lines = [line.lower() for line in lines]  # of bytes: ASCII letters alone, as perl's lc does there
+    if procedure.count == "fairseq-score":
+        return [fairseq_words(line.decode("utf-8"), is_reference=is_reference) for line in lines]
+    return [perl_words(line) for line in lines]
+
+
+def _procedure_signature(procedure: Procedure, language: str, testset: str, references_sha256: str) -> str:
+    fields: dict[str, object] = {"nrefs": 1, "test": testset}
+    if procedure.tok != "none":
+        fields |= {"lang": language}
+    fields |= {"case": procedure.case, "eff": "no", "tok": procedure.tok, "split": procedure.split}
+    fields |= {"ref": procedure.ref, "hyp": procedure.hyp, "count": procedure.count, "smooth": "none"}
+    fields |= {"refs": references_sha256[:_SHA256_DIGITS]}
+    if procedure.tok != "none":
+        fields |= {"sacremoses": sacremoses.__version__}
+    fields |= {"version": sacrebleu_version}
+    return "|".join(f"{key}:{value}" for key, value in fields.items())
+
+
+def _value_and_signature(
+    metric: str, hypotheses: Text, references: Text, testset: str, references_sha256: str
+) -> tuple[float, str]:
+    if metric in PROCEDURE_BY_METRIC:
+        procedure = PROCEDURE_BY_METRIC[metric]
+        value = procedure_bleu(procedure, hypotheses, references).score
+        return value, _procedure_signature(procedure, references.language, testset, references_sha256)
+    scorer = sacrebleu_scorer(metric)
+    value = scorer.corpus_score(hypotheses.lines, [references.lines]).score
+    signature = scorer.get_signature()  # complete only after a score
+    signature.update("test", testset)
+    signature.update("refs", references_sha256[:_SHA256_DIGITS])
+    return value, str(signature)
+
+
+def _interval(
+    metric: str, hypotheses: Text, references: Text, num_resamples: int, rng: np.random.Generator
+) -> tuple[float, float] | None:
+    if metric in PROCEDURE_BY_METRIC:
+        statistics = _procedure_statistics(PROCEDURE_BY_METRIC[metric], hypotheses, references)
+        return bootstrap_interval(statistics, num_resamples=num_resamples, rng=rng)
+    scorer = sacrebleu_scorer(metric)
+    if not isinstance(scorer, BLEU):
+        return None  # chrF's statistics are others
+    cased = [[line.lower() if scorer.lowercase else line for line in text.lines] for text in (hypotheses, references)]
+    words = [[scorer.tokenizer(line.rstrip()).split() for line in lines] for lines in cased]
+    statistics = segment_statistics(*words)
+    return bootstrap_interval(statistics, num_resamples=num_resamples, rng=rng, smooth_method=scorer.smooth_method)
+
+
+def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: str) -> None:
+    if len(hypotheses) != len(references):
+        raise ScoreError(
+            f"{testset}: {len(hypotheses)} hypotheses, {len(references)} references; expected one line a segment on "
+            "both sides, split at LF alone; rerun `decode`, or name the references that belong to these hypotheses"
+        )
+    if not references:
+        raise ScoreError(f"{testset}: no hypotheses and no references; expected at least one line; check both files")
+
+
+def _check_metric(metric: str, target_language: str) -> None:
+    if metric not in ALL_METRICS:
+        near = difflib.get_close_matches(metric, ALL_METRICS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
+        raise ScoreError(f"metric {metric!r} is unknown, expected one of {', '.join(ALL_METRICS)}; {hint}")
+    if not _is_defined(metric, target_language):
+        raise ScoreError(
+            f"metric {metric!r} is not defined for target language {target_language!r}, only for "
+            f"{', '.join(_languages(metric))}; choose from {', '.join(default_metrics(target_language, False))}"
+        )
+
+
+def _is_defined(metric: str, target_language: str) -> bool:
+    procedure = PROCEDURE_BY_METRIC.get(metric)
+    if metric in METRICS and (procedure is None or procedure.tok == "none"):
+        return True
+    return target_language in _languages(metric)
+
+
+def _languages(metric: str) -> tuple[str, ...]:
+    if metric in SACREBLEU_METRIC_BY_LANGUAGE.values():
+        return tuple(language for language, of_it in SACREBLEU_METRIC_BY_LANGUAGE.items() if of_it == metric)
+    is_split = PROCEDURE_BY_METRIC[metric].split == "at-at"
+    return COMPOUND_SPLIT_LANGUAGES if is_split else MOSES_LANGUAGES

@@ -1,0 +1,351 @@
+"""Reads a system's output, or references, from anybody's file and tells what the text is: plain, tokens or pieces.
+
+Every BLEU but `bleu_as_given` begins with plain lines on both sides. Output is handed around in other forms: Moses'
+tokens with their escapes, subword pieces, lower case, an .sgm file, what fairseq-generate printed. A form is told by
+what plain text does not do, as a share of the places where it could, and always beside the other side:
+
+| form | share of | in plain text | in that form |
+|---|---|---|---|
+| tokens | full stops and commas after a word that stand apart from it | at most 0.16 | 0.97 and more |
+| escaped | the characters that Moses escapes that are entities (`&quot;`) | at most 0.09, or one or two of two | 1 |
+| hyphens apart | hyphens inside words that are ` @-@ ` (tokenizer.perl -a) | at most 0.002 | 1 |
+| pieces | lines with a mark of pieces: `@@ `, U+2581, U+FFED | at most 0.05 | 0.78 and more |
+| lower case | letters with case that are capitals, over the other side's share | at least 0.04 | 0 |
+
+Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their references. In that form: 12 outputs of
+rsennrich/lingeval97, tensorflow/nmt's test data. The limits lie between.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from aiayn.data.sources.joining import read_segments
+from aiayn.data.text.detokenise import join_pieces, remove_marks
+from aiayn.data.text.tokenize_moses import detokenize_line
+from aiayn.errors import ScoreError
+
+TOKEN_SHARE = 0.5  # of marks that stand apart, of characters that are entities, of hyphens that are ` @-@ `
+MIN_COUNT = 4  # of the like: fewer may be chance; 4 of 4 has one in 256 where a quarter is
+PIECE_SHARE = 0.1  # of lines that hold a mark
+MIN_CAPITALS = 5.0  # that the other side's share makes expect; none by chance has one in 148
+LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
+NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
+PIECE_MARKS = {"@@": "`@@ `", "\u2581": "\\u2581", "\uffed": "\\uffed"}  # subword-nmt, sentencepiece, OpenNMT
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = "\ufeff"
+_SENTENCE = re.compile(r"([STHD])-(\d+)\t(.*)")
+_SGM = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b", re.IGNORECASE)
+_PIECE = re.compile(r"@@(?= |$)|\u2581|\uffed")
+# A letter of a script that parts words by blanks: not of Thai, Lao, Khmer, Chinese, Japanese.
+_LETTER = r"[^\W\d_\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+_APART = re.compile(rf"{_LETTER} [.,\u060c](?= |$)", re.MULTILINE)
+_ATTACHED = re.compile(rf"{_LETTER}[.,\u060c](?= |$)", re.MULTILINE)
+_ENTITY = re.compile(r"&(?:amp|quot|apos|lt|gt|#124|#91|#93|#39|#34);")
+_TO_ESCAPE = re.compile(r"""["'|<>\[\]&]""")
+_HYPHEN_APART = re.compile(r"(?<= )@-@(?= )")
+_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+
+
+class Share(NamedTuple):
+    """How many of how many."""
+
+    num: int
+    total: int
+
+    @property
+    def value(self) -> float:
+        """The share, 0 of none."""
+        return self.num / max(1, self.total)
+
+    def __str__(self) -> str:
+        return f"{self.value:.0%} of {self.total:,}"
+
+    @property
+    def is_most(self) -> bool:
+        """Whether it is more than `TOKEN_SHARE`, and no chance."""
+        return self.num >= MIN_COUNT and self.value > TOKEN_SHARE
+
+
+class Form(NamedTuple):
+    """What a text is, see the module's table; shares of tokens are of the words that pieces stand for."""
+
+    mark: str
+    marked_lines: Share
+    apart: Share
+    escaped: Share
+    hyphens_apart: Share
+    capitals: Share
+
+    @property
+    def is_pieces(self) -> bool:
+        """Whether words are split into pieces."""
+        return self.marked_lines.num > 0 and self.marked_lines.value > PIECE_SHARE
+
+    @property
+    def token_kinds(self) -> tuple[bool, bool, bool]:
+        """Whether marks stand apart, characters are escaped, hyphens are split: alike on two sides scored as given."""
+        return self.apart.is_most, self.escaped.is_most, self.hyphens_apart.is_most
+
+    @property
+    def is_tokens(self) -> bool:
+        """Whether the text is tokens rather than plain text."""
+        return any(self.token_kinds)
+
+    def is_lower_beside(self, other: "Form") -> bool:
+        """Tell whether this text is lower-cased throughout where the other has capitals."""
+        expected = self.capitals.total * other.capitals.value
+        return expected >= MIN_CAPITALS and self.capitals.num <= LOWER_SHARE * expected
+
+    def words(self, other: "Form") -> str:
+        """Return in words what the text is, with what tells so."""
+        told = []
+        if self.is_pieces:
+            told.append(f"pieces ({PIECE_MARKS[self.mark]} in {self.marked_lines} lines)")
+        if self.is_tokens:
+            shares = (
+                (self.apart, "full stops and commas stand apart"),
+                (self.escaped, "quotes and the like are entities such as &quot;"),
+                (self.hyphens_apart, "hyphens are ' @-@ '"),
+            )
+            told.append(f"tokens ({'; '.join(f'{share} {what}' for share, what in shares if share.is_most)})")
+        if self.is_lower_beside(other):
+            told.append(f"lower-cased ({self.capitals} letters are capitals, {other.capitals.value:.1%} there)")
+        return " and ".join(told) or "plain text"
+
+
+class SystemOutput(NamedTuple):
+    """A text as it was read. `references` are those that a generate log holds beside its hypotheses, else None."""
+
+    path: str
+    lines: list[str]
+    kind: Literal["lines", "sgm", "generate log"]
+    references: list[str] | None = None
+
+    @property
+    def words(self) -> str:
+        """Return where the lines come from, if they are not those of the file."""
+        return {"lines": "", "sgm": "the segments of an sgm file"}.get(self.kind, "the lines of a fairseq-generate log")
+
+
+def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
+    """Return the lines of a file: as they stand, the segments of .sgm, or the best hypotheses of a generate log.
+
+    A gzip file is unpacked, a byte order mark left out; lines end at LF alone. With `may_be_blank` all lines may be
+    blank: a model that has hardly been trained, or has diverged, may end every sentence at once.
+
+    Raises:
+        ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
+    """
+    text = read_text(path, may_be_blank=may_be_blank)
+    if _SGM.match(text):
+        lines = list(read_segments(text, str(path)))
+        if not lines:
+            raise ScoreError(f"{path}: an sgm file without any <seg>; expected one a sentence; is it cut?")
+        return SystemOutput(str(path), lines, "sgm")
+    lines = text.removesuffix("\n").split("\n")
+    if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
+        return generated_output(lines, str(path))
+    return SystemOutput(str(path), lines, "lines")
+
+
+def read_text(path: Path, *, may_be_blank: bool = False) -> str:
+    """Return a file's text.
+
+    Raises:
+        ScoreError: as `read_output`.
+    """
+    if not path.exists():
+        raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
+    content = path.read_bytes()
+    if content.startswith(_GZIP_MAGIC):
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ScoreError(f"{path}: not a whole gzip file: {error}; copy or fetch it anew") from error
+    try:
+        text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ScoreError(
+            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is no UTF-8; expected text, one line a "
+            "segment; is it cut? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
+        ) from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ScoreError(f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8")
+    if not (text if may_be_blank else text.strip()):
+        raise ScoreError(f"{path}: empty; expected one line a segment")
+    return text
+
+
+def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
+    """Return the best hypothesis of each sentence of a generate log, in the order of the source.
+
+    Raises:
+        ScoreError: if sentences are missing before the last one.
+    """
+    sentences = generated_sentences(lines)
+    chosen, targets = sentences["D"] or sentences["H"], sentences["T"]
+    missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
+    if missing:
+        raise ScoreError(
+            f"{place}: a fairseq-generate log without a hypothesis of {len(missing)} sentences, the first "
+            f"H-{missing[0]}; expected every sentence; is it cut, or of one shard, or were long sentences skipped?"
+        )
+    references = [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
+    return SystemOutput(place, [chosen[number] for number in sorted(chosen)], "generate log", references)
+
+
+def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Return the first line of each sentence's number by kind: S source, T target, H hypothesis, D detokenised."""
+    line_by_kind: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
+    for line in lines:
+        if found := _SENTENCE.match(line):
+            text = found[3] if found[1] in "ST" else found[3].partition("\t")[2]
+            line_by_kind[found[1]].setdefault(int(found[2]), text)
+    return line_by_kind
+
+
+def form_of(lines: Sequence[str]) -> Form:
+    """Return what a text is."""
+    marks = [found[0] for line in lines if (found := _PIECE.search(line))]
+    mark = max(set(marks), key=marks.count, default="")
+    text = "\n".join(joined(line) for line in lines) if marks else "\n".join(lines)
+    num_entities = len(_ENTITY.findall(text))
+    num_apart, num_hyphens_apart = len(_APART.findall(text)), len(_HYPHEN_APART.findall(text))
+    num_capitals = sum(map(str.isupper, text))
+    return Form(
+        mark=mark,
+        marked_lines=Share(len(marks), len(lines)),
+        apart=Share(num_apart, num_apart + len(_ATTACHED.findall(text))),
+        # An entity begins with a character that plain text has bare.
+        escaped=Share(num_entities, len(_TO_ESCAPE.findall(text))),
+        hyphens_apart=Share(num_hyphens_apart, num_hyphens_apart + len(_HYPHEN.findall(text))),
+        capitals=Share(num_capitals, num_capitals + sum(map(str.islower, text))),
+    )
+
+
+def joined(pieces: str) -> str:
+    """Return the words of pieces, whichever of `PIECE_MARKS` they have; a line without marks stays."""
+    if "\u2581" in pieces:
+        return join_pieces(pieces).strip()
+    if "\uffed" in pieces:
+        return pieces.replace(" \uffed", "").replace("\uffed ", "").replace("\uffed", "")
+    return remove_marks(pieces) if "@@" in pieces else pieces
+
+
+class Treatment(NamedTuple):
+    """What is asked to be done to the sides before they are scored, to each that needs it."""
+
+    is_as_given: bool = False
+    joins_pieces: bool = False
+    detokenises: bool = False
+    lower_cases: bool = False
+
+
+class Unlike(NamedTuple):
+    """Why sides cannot be scored as asked: what each is, and the flags with which they can be, the best first.
+
+    `tags` say the same in a signature's words: `hyp-tokens`.
+    """
+
+    words_by_side: dict[str, str]
+    tags: str
+    flags: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        return "; ".join(f"{side}: {words}" for side, words in self.words_by_side.items())
+
+
+def unlike_sides(lines_by_side: Mapping[str, Sequence[str]], treatment: Treatment) -> Unlike | None:
+    """Return why sides, the references last, cannot be scored with this treatment; None if they can."""
+    forms = [form_of(lines) for lines in lines_by_side.values()]
+    is_pieces, is_tokens = any(form.is_pieces for form in forms), any(form.is_tokens for form in forms)
+    is_lower = any(_is_lower(form, forms) for form in forms)
+    is_alike = len({form.token_kinds for form in forms}) == 1
+    is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
+    if (treatment.joins_pieces or not is_pieces) and (treatment.lower_cases or not is_lower) and is_ready:
+        return None
+    common = [*(["--join-pieces"] if is_pieces else []), *(["--lowercase"] if is_lower else [])]
+    ways = [["--detokenise"]] if is_tokens else [[]]
+    if is_tokens and is_alike:
+        ways.insert(0, ["--as-given"])
+    words = {side: _words(form, forms) for side, form in zip(lines_by_side, forms, strict=True)}
+    tags = "+".join(
+        f"{side}-{what}"
+        for side, form in zip(lines_by_side, forms, strict=True)
+        for what, holds in (("pieces", form.is_pieces), ("tokens", form.is_tokens), ("lower", _is_lower(form, forms)))
+        if holds
+    )
+    return Unlike(words, tags, tuple((*way, *common) for way in ways))
+
+
+def _is_lower(form: Form, forms: Sequence[Form]) -> bool:
+    return any(form.is_lower_beside(other) for other in forms)
+
+
+def _words(form: Form, forms: Sequence[Form]) -> str:
+    other = next((other for other in forms if form.is_lower_beside(other)), form)
+    return form.words(other)
+
+
+def prepare(
+    lines_by_side: Mapping[str, Sequence[str]], treatment: Treatment, language: str
+) -> tuple[dict[str, list[str]], str]:
+    """Return the sides after the treatment, and what was done to which in a signature's words ('' if nothing).
+
+    Raises:
+        ScoreError: if a treatment is asked for that no side needs.
+    """
+    forms = {side: form_of(lines) for side, lines in lines_by_side.items()}
+    joined_sides = [side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces]
+    detokenised_sides = [side for side, form in forms.items() if treatment.detokenises and form.is_tokens]
+    for is_asked, sides, flag, what in (
+        (treatment.joins_pieces, joined_sides, "--join-pieces", "in pieces"),
+        (treatment.detokenises, detokenised_sides, "--detokenise", "tokens"),
+    ):
+        if is_asked and not sides:
+            raise ScoreError(f"{flag}: neither side is {what}, so that there is nothing to do; leave it out")
+    if treatment.is_as_given and not any(form.is_tokens for form in forms.values()) and _is_plain(forms.values()):
+        raise ScoreError("--as-given: both sides are plain text, not tokens; leave it out")
+    prepared = {}
+    for side, lines in lines_by_side.items():
+        treated = [joined(line) for line in lines] if side in joined_sides else list(lines)
+        treated = [detokenize_line(line, language) for line in treated] if side in detokenised_sides else treated
+        prepared[side] = [line.lower() for line in treated] if treatment.lower_cases else treated
+    done = [f"{side}-joined" for side in joined_sides] + [f"{side}-detokenised" for side in detokenised_sides]
+    return prepared, "+".join([*done, *(["all-lower-cased"] if treatment.lower_cases else [])])
+
+
+def _is_plain(forms: Iterable[Form]) -> bool:
+    """Tell whether marks stand at their words, in numbers that are no chance."""
+    return all(form.apart.total - form.apart.num >= MIN_COUNT for form in forms)
+
+
+def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:
+    """Refuse hypotheses that are not as many as the references.
+
+    Raises:
+        ScoreError: with both numbers and, where it shows, the reason.
+    """
+    num_lines = len(output.lines)
+    if num_lines == num_references:
+        return
+    hint = "is it cut, or of another test set?"
+    if num_lines > num_references and not any(line.strip() for line in output.lines[num_references:]):
+        hint = "what it has too much are empty lines at its end: delete them"
+    elif (num_lines, num_references) == (NUM_FILTERED, NUM_FULL):
+        hint = f"{NUM_FILTERED:,} lines are the filtered newstest2014: --testset newstest2014_filtered"
+    elif (num_lines, num_references) == (NUM_FULL, NUM_FILTERED):
+        hint = f"{NUM_FULL:,} lines are the full newstest2014: --testset newstest2014"
+    elif num_lines % num_references == 0:
+        hint = f"is it a list of the {num_lines // num_references} best of each?"
+    raise ScoreError(
+        f"{output.path}: {num_lines:,} lines, {place} has {num_references:,}; expected one line a segment on both "
+        f"sides, split at LF alone; {hint}"
+    )

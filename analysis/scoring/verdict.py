@@ -1,0 +1,225 @@
+"""Judges our mean against a printed number by a rule fixed beforehand: margin 0.5 BLEU, two one-sided t-tests at 0.05.
+
+The printed number is taken as a constant: the paper gives no spread. Seeds of one system are few, so their standard
+deviation is pooled over the systems of one scale and definition, which have about the same one.
+
+Three p-values stand behind a verdict, with d the difference, e its standard error and t a Student variable with the
+pooled degrees of freedom:
+
+| p | the hypothesis that it speaks against | value |
+|---|---|---|
+| `p_difference` | the true difference is 0 (two-sided) | 2 P(t > abs(d) / e) |
+| `p_equivalent` | it is the margin or more: the larger p of Schuirmann's two tests | P(t > (0.5 - abs(d)) / e) |
+| `p_outside` | it is within the margin (two-sided) | 2 P(t > (abs(d) - 0.5) / e), at most 1 |
+
+REPRODUCED is `p_equivalent` below alpha, NOT REPRODUCED `p_outside` below alpha. A small `p_difference` is no verdict:
+with seeds enough every true difference has one.
+"""
+
+import bisect
+import enum
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
+
+from analysis.scoring.seeds import sample_mean, sample_sd
+
+MARGIN_BLEU = 0.5  # a smaller difference is called no difference
+ALPHA = 0.05  # of each of the two one-sided tests, and of the two-sided interval
+MIN_SEEDS = 3
+MAX_SEEDS_ASKED = 1000  # beyond that, more seeds are no advice
+
+
+class Outcome(enum.StrEnum):
+    """What can be said of a printed number."""
+
+    REPRODUCED = "REPRODUCED"
+    NOT_REPRODUCED = "NOT REPRODUCED"
+    UNDECIDED = "UNDECIDED"
+    NOT_COMPARABLE = "NOT COMPARABLE"
+
+
+REASON_BY_OUTCOME = {
+    Outcome.REPRODUCED: f"Equivalent: both one-sided tests reject a difference of {MARGIN_BLEU} BLEU or more.",
+    Outcome.NOT_REPRODUCED: f"The 95 % interval of the difference lies outside the margin of {MARGIN_BLEU} BLEU.",
+    Outcome.UNDECIDED: f"Neither equivalent within {MARGIN_BLEU} BLEU nor outside it: the seeds leave both open.",
+}
+TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
+
+
+class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
+    """A standard deviation over seeds, pooled over systems; `smallest_sd` to `largest_sd` show how unlike they are.
+
+    `bartlett_p` tests that the systems share one variance (small: they do not); None with one system or a zero sd.
+    """
+
+    sd: float
+    degrees_of_freedom: int
+    num_systems: int
+    smallest_sd: float
+    largest_sd: float
+    bartlett_p: float | None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """An outcome with its reason in a sentence; differences are ours minus printed, in BLEU.
+
+    The p-values are the module's; None where the rule was not applied: not comparable, or too few seeds.
+    `largest_equivalent_difference` is what these seeds could at most have called equivalent (None: nothing);
+    `num_seeds_to_decide` is the total that would decide if mean and sd stayed as they are (None: no number would).
+    """
+
+    outcome: Outcome
+    reason: str
+    num_seeds: int
+    mean: float | None = None
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    pooled: PooledSd | None = None
+    p_difference: float | None = None
+    p_equivalent: float | None = None
+    p_outside: float | None = None
+    largest_equivalent_difference: float | None = None
+    num_seeds_to_decide: int | None = None
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """Under which conditions a number was measured; `metric` is its definition."""
+
+    scale: str
+    corpus: str
+    testset: str
+    metric: str
+
+
+def pool_sd(values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: bool = True) -> PooledSd | None:
+    """Return the standard deviation pooled over systems with 2 seeds or more, df = sum of (n - 1); None without any.
+
+    A system appears once: two evaluations of the same trainings are not independent. Without Bartlett's test, which
+    decides nothing, it takes a tenth of the time.
+    """
+    groups = [values for values in values_by_system.values() if len(values) >= 2]
+    if not groups:
+        return None
+    sds = [sample_sd(values) for values in groups]
+    degrees_of_freedom = sum(len(values) - 1 for values in groups)
+    squares = math.fsum((len(values) - 1) * sd**2 for values, sd in zip(groups, sds, strict=True))
+    can_test = with_bartlett and len(groups) > 1 and min(sds) > 0
+    return PooledSd(
+        sd=math.sqrt(squares / degrees_of_freedom),
+        degrees_of_freedom=degrees_of_freedom,
+        num_systems=len(groups),
+        smallest_sd=min(sds),
+        largest_sd=max(sds),
+        bartlett_p=float(stats.bartlett(*groups).pvalue) if can_test else None,
+    )
+
+
+def find_unlikeness(ours: Conditions, printed: Conditions) -> str | None:
+    """Return the first condition in which ours is unlike the printed number's, in words; None if all are alike."""
+    pairs = {
+        "scale": (ours.scale, printed.scale),
+        "corpus": (ours.corpus, printed.corpus),
+        "test set": (ours.testset, printed.testset),
+        "definition": (ours.metric, printed.metric),
+    }
+    for name, (our_value, printed_value) in pairs.items():
+        if our_value != printed_value:
+            return f"Another {name}: ours is {our_value}, the printed number's {printed_value}"
+    return None
+
+
+def not_comparable(reason: str, num_seeds: int) -> Verdict:
+    """Return the verdict on a number of ours that says nothing about the printed one."""
+    return Verdict(outcome=Outcome.NOT_COMPARABLE, reason=f"{reason}.", num_seeds=num_seeds)
+
+
+def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> Verdict:
+    """Judge seeds measured under the printed number's own conditions.
+
+    `pooled` comes from `pool_sd` over the systems of this scale and definition, this one among them if it has two
+    seeds; None takes this system's own. No value, or fewer than MIN_SEEDS, is UNDECIDED.
+    """
+    num_seeds = len(values)
+    if num_seeds == 0:
+        return Verdict(outcome=Outcome.UNDECIDED, num_seeds=0, reason=TOO_FEW_SEEDS)
+    pooled = pooled if pooled is not None else pool_sd({"own": values})
+    difference = sample_mean(values) - printed
+    undecided = Verdict(
+        outcome=Outcome.UNDECIDED,
+        reason=TOO_FEW_SEEDS,
+        num_seeds=num_seeds,
+        mean=sample_mean(values),
+        difference=difference,
+        pooled=pooled,
+        num_seeds_to_decide=None if pooled is None else _num_seeds_to_decide(difference, num_seeds, pooled),
+    )
+    return undecided if num_seeds < MIN_SEEDS or pooled is None else _decided(undecided, difference, pooled)
+
+
+def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict:
+    """Return a verdict of seeds enough with the rule applied to it."""
+    num_seeds, degrees_of_freedom = undecided.num_seeds, pooled.degrees_of_freedom
+    reach = _one_sided_reach(num_seeds, pooled.sd, degrees_of_freedom)
+    half_width = _interval_half_width(num_seeds, pooled.sd, degrees_of_freedom)
+    outcome = _outcome(abs(difference), reach, half_width)
+    standard_error = pooled.sd / math.sqrt(num_seeds)
+    from_zero, to_margin, beyond_margin = (
+        _tail(distance, standard_error, degrees_of_freedom)
+        for distance in (abs(difference), MARGIN_BLEU - abs(difference), abs(difference) - MARGIN_BLEU)
+    )
+    return msgspec.structs.replace(
+        undecided,
+        outcome=outcome,
+        reason=REASON_BY_OUTCOME[outcome],
+        interval=(difference - half_width, difference + half_width),
+        p_difference=min(1.0, 2 * from_zero),
+        p_equivalent=to_margin,
+        p_outside=min(1.0, 2 * beyond_margin),
+        largest_equivalent_difference=None if reach >= MARGIN_BLEU else MARGIN_BLEU - reach,
+    )
+
+
+def _tail(distance: float, standard_error: float, degrees_of_freedom: int) -> float:
+    """Return P(t > distance / standard_error); without any spread a distance is certain, and none at all is even."""
+    if standard_error == 0:
+        return 0.5 if distance == 0 else float(distance < 0)
+    return float(special.stdtr(degrees_of_freedom, -distance / standard_error))
+
+
+def _t_quantile(probability: float, degrees_of_freedom: int) -> float:
+    # What stats.t.ppf calls, without its tenth of a millisecond: a simulation asks for millions.
+    return float(special.stdtrit(degrees_of_freedom, probability))
+
+
+def _one_sided_reach(num_seeds: int, sd: float, degrees_of_freedom: int) -> float:
+    """Return how far below the margin a difference must stay for both one-sided tests to reject."""
+    return _t_quantile(1 - ALPHA, degrees_of_freedom) * sd / math.sqrt(num_seeds)
+
+
+def _interval_half_width(num_seeds: int, sd: float, degrees_of_freedom: int) -> float:
+    return _t_quantile(1 - ALPHA / 2, degrees_of_freedom) * sd / math.sqrt(num_seeds)
+
+
+def _outcome(distance: float, reach: float, half_width: float) -> Outcome:
+    if distance + reach < MARGIN_BLEU:
+        return Outcome.REPRODUCED
+    if distance - half_width > MARGIN_BLEU:
+        return Outcome.NOT_REPRODUCED
+    return Outcome.UNDECIDED
+
+
+def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
+    """Return the least number of seeds of this system that decides, mean and sd staying; its df grows with it."""
+    others_df = pooled.degrees_of_freedom - (num_seeds - 1)
+
+    def decides(wanted: int) -> bool:
+        df = others_df + wanted - 1
+        reach, half_width = _one_sided_reach(wanted, pooled.sd, df), _interval_half_width(wanted, pooled.sd, df)
+        return _outcome(abs(difference), reach, half_width) is not Outcome.UNDECIDED
+
+    numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ASKED + 1)
+    index = bisect.bisect_left(numbers, True, key=decides)  # reach and half-width only shrink as seeds are added
+    return numbers[index] if index < len(numbers) else None

@@ -1,0 +1,233 @@
+"""Follows a cell of a table back to what it was made of: run, attempts, log line, digests, commit, commands.
+
+From the records of a scale and the runs' own folders; nothing is computed anew but the digest of the hypotheses. A
+checkpoint's digest is of its tensors, which take torch to read: it is told as recorded.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from aiayn.cost import training_flops
+from aiayn.errors import UsageError
+from aiayn.experiment import expand_trainings
+from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
+from aiayn.provenance import file_sha256
+from aiayn.records import (
+    CheckpointRecord,
+    Hypotheses,
+    PerplexityRecord,
+    Record,
+    ScoreRecords,
+    TrainRecord,
+    read_provenance,
+    read_record,
+    read_train_record,
+)
+from aiayn.runs.attempts import LOG_NAME, Ended, Started, pair_events, read_events
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
+from analysis.scoring.runs import find_run_state
+from paper_tables.answers.where_cells import NamedCell
+from paper_tables.answers.where_traces import Attempt, CellTrace, CheckpointTrace, FileTrace, LogLine, SeedTrace, Step
+
+DATA_VERBS = ("fetch", "clean", "segment", "binarize")
+TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
+RECORD_BY_VERB: dict[str, type[Record]] = {
+    "train": TrainRecord,
+    "average": CheckpointRecord,
+    "decode": Hypotheses,
+    "perplexity": PerplexityRecord,
+    "score": ScoreRecords,
+}
+COMMIT_DIGITS = 12  # of a commit in a sentence
+_UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
+
+
+def trace_cell(
+    cell: NamedCell, scale: ScaleSpec, results_folder: Path, config_folder: Path = CONFIG_FOLDER
+) -> CellTrace:
+    """Return where a cell of a scale comes from; a seed that is missing, running or failed is told as such.
+
+    Raises:
+        UsageError: if the scale does not run the cell's system on its corpus.
+        RecordError: if a record is torn.
+    """
+    corpus_name = cell.corpus_at(scale)
+    trainings = expand_trainings(scale)
+    seeds = [one.seed for one in trainings if (one.corpus, one.system) == (corpus_name, cell.system)]
+    if not seeds:
+        systems = ", ".join(dict.fromkeys(one.system for one in trainings if one.corpus == corpus_name)) or "none"
+        raise UsageError(
+            f"cell {cell.name}: system {cell.system} is not run on {corpus_name} at scale {scale.scale}, which runs "
+            f"{systems} there; name another --scale, or add it to the lists of the scale's config"
+        )
+    testset = read_corpus(corpus_name, config_folder).testset_of(cell.role)
+    paths = {verb: corpus_record(results_folder, scale.scale, verb, corpus_name) for verb in DATA_VERBS}
+    evaluations = [
+        Evaluation(
+            corpus=corpus_name, system=cell.system, seed=seed, average=cell.average, testset=testset, role=cell.role,
+            language_pair=cell.language_pair,
+        )
+        for seed in seeds
+    ]  # fmt: skip
+    return CellTrace(
+        cell=cell,
+        scale=scale.scale,
+        corpus=corpus_name,
+        testset=testset,
+        data_steps=[_step(verb, path) for verb, path in paths.items() if path.exists()],
+        seeds=[_trace_seed(cell, one, scale, results_folder, config_folder) for one in evaluations],
+    )
+
+
+def last_update_line(log_path: Path) -> LogLine | None:
+    """Return the last line of a training's log that tells of an update, or None if none does."""
+    last: tuple[int, int, bytes] | None = None
+    with log_path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            found = _UPDATE_LINE.search(line)
+            if found:
+                last = (number, int(found[1]), line)
+    if last is None:
+        return None
+    text = last[2].decode("utf-8", errors="replace").rstrip("\n")
+    return LogLine(path=str(log_path), number=last[0], update=last[1], text=text)
+
+
+def _trace_seed(
+    cell: NamedCell, evaluation: Evaluation, scale: ScaleSpec, results_folder: Path, config_folder: Path
+) -> SeedTrace:
+    paths = _record_paths(cell, evaluation, results_folder, scale.scale)
+    records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
+    train = read_train_record(paths["train"], Path(scale.runs_folder)) if "train" in records else None
+    training = overridden(read_system(cell.system, scale.scale, config_folder), scale.overrides).training
+    state = find_run_state(
+        evaluation.corpus, evaluation.system, evaluation.seed, training=training, train=train,
+        runs_folder=Path(scale.runs_folder),
+    )  # fmt: skip
+    run_folder = _run_folder(train, state.run, Path(scale.runs_folder), results_folder)
+    log_path = None if run_folder is None else run_folder / LOG_NAME
+    value, signature = _value(cell.metric, records)
+    newest = records.get("score") or records.get("perplexity") or train
+    trace = SeedTrace(
+        seed=evaluation.seed,
+        status=state.status,
+        run=state.run,
+        value=value,
+        signature=signature,
+        attempts=[] if run_folder is None else [_attempt(*pair) for pair in pair_events(read_events(run_folder))],
+        log_line=None if log_path is None or not log_path.is_file() else last_update_line(log_path),
+        hypotheses=_trace_hypotheses(records.get("decode")),
+        checkpoint=_trace_checkpoint(records.get("average")),
+        version_by_package={} if newest is None else newest.provenance.version_by_package,
+        python="" if newest is None else newest.provenance.python,
+        steps=[_step(verb, paths[verb]) for verb in records],
+        problems=[f"{state.status}: {state.reason}"] if state.reason else [],
+    )
+    missing = (
+        [] if train is None else [f"{verb}: no record {path}" for verb, path in paths.items() if verb not in records]
+    )
+    if value is None and train is not None and cell.metric == "training_flops":
+        missing.append("no cost by footnote 5: no GPU, or one that is not in hardware.yaml")
+    return msgspec.structs.replace(trace, problems=[*trace.problems, *missing, *_contradictions(trace, records)])
+
+
+def _record_paths(cell: NamedCell, evaluation: Evaluation, results_folder: Path, scale: str) -> dict[str, Path]:
+    """Return the records that a cell's number hangs on, by verb, in the order of the stages."""
+    training = (evaluation.corpus, evaluation.system, evaluation.seed)
+    paths = {"train": train_record(results_folder, scale, *training)}
+    if cell.metric in TRAINING_METRICS:
+        return paths
+    paths["average"] = average_record(results_folder, scale, *training, evaluation.average)
+    verbs = ("perplexity",) if cell.metric.startswith("ppl_") else ("decode", "score")
+    return paths | {verb: evaluation_record(results_folder, scale, verb, evaluation) for verb in verbs}
+
+
+def _value(metric: str, records: dict[str, Record]) -> tuple[float | None, str]:
+    """Return a cell's value at one seed in the metric's unit, with its signature; (None, '') where there is none."""
+    train, score, perplexity = records.get("train"), records.get("score"), records.get("perplexity")
+    if isinstance(train, TrainRecord) and metric in TRAINING_METRICS:
+        gpu = read_hardware().find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
+        rate = None if gpu is None else gpu.sustained_flops_per_second.value
+        flops = None if rate is None else training_flops(train.gpu_seconds, rate)
+        return {"num_parameters": train.num_parameters, "steps": train.updates, "training_flops": flops}[metric], ""
+    if isinstance(perplexity, PerplexityRecord):
+        return perplexity.value, perplexity.signature
+    if isinstance(score, ScoreRecords):
+        for one in score.scores:
+            if one.metric == metric:
+                return one.value, one.signature
+    return None, ""
+
+
+def _run_folder(train: TrainRecord | None, run: str, runs_folder: Path, results_folder: Path) -> Path | None:
+    """Return the folder of a run, of one that is not finished below the runs folder; None if it is nowhere."""
+    if not run:
+        return None
+    begun = [runs_folder / run, results_folder.parent / runs_folder / run]
+    return next((folder for folder in (begun if train is None else [train.run_folder]) if folder.is_dir()), None)
+
+
+def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:
+    if not isinstance(decoded, Hypotheses):
+        return None
+    state = "missing"
+    if decoded.path.is_file():
+        state = "as recorded" if file_sha256(decoded.path) == decoded.hypotheses_sha256 else "changed"
+    return FileTrace(path=str(decoded.path), sha256=decoded.hypotheses_sha256, state=state)
+
+
+def _trace_checkpoint(checkpoint: Record | None) -> CheckpointTrace | None:
+    if not isinstance(checkpoint, CheckpointRecord):
+        return None
+    return CheckpointTrace(
+        path=str(checkpoint.path),
+        is_there=checkpoint.path.is_file(),
+        tensors_sha256=checkpoint.tensors_sha256,
+        averaged_updates=checkpoint.averaged_updates,
+    )
+
+
+def _attempt(started: Started, ended: Ended | None) -> Attempt:
+    return Attempt(
+        attempt=started.attempt, started=started.time, ended=ended.time if ended else "", host=started.host,
+        device=started.device, job=started.job, commit=started.commit, first_update=started.update,
+        last_update=ended.update if ended else None, outcome=ended.outcome if ended else "",
+        reason=ended.reason if ended else "",
+    )  # fmt: skip
+
+
+def _step(verb: str, path: Path) -> Step:
+    made = read_provenance(path)
+    commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
+    return Step(verb=verb, record=str(path), created=made.created, host=made.host, commit=commit, command=made.command)
+
+
+def _contradictions(trace: SeedTrace, records: dict[str, Record]) -> list[str]:
+    """Return in words what does not fit together: runs, commits, a log or translations that are others' or gone."""
+    found = []
+    run_by_verb = {verb: getattr(record, "run", "") for verb, record in records.items()}
+    if len(set(run_by_verb.values())) > 1:
+        found.append(f"records of unlike runs ({_listed(run_by_verb)}); run `snakemake`")
+    commit_by_verb = {step.verb: step.commit for step in trace.steps}
+    if len(set(commit_by_verb.values())) > 1:
+        short_by_verb = {verb: commit[:COMMIT_DIGITS] for verb, commit in commit_by_verb.items()}
+        found.append(f"made at unlike commits ({_listed(short_by_verb)})")
+    if any(commit.endswith("+dirty") for commit in commit_by_verb.values()):
+        found.append("made with changes that are in no commit (+dirty): its commit alone does not repeat it")
+    if trace.run and trace.log_line is None:
+        found.append(f"{trace.run}: no log line of an update; its folder is gone, or its log was cleared")
+    if trace.hypotheses is not None and trace.hypotheses.state != "as recorded":
+        found.append(f"{trace.hypotheses.path}: {trace.hypotheses.state}; rerun `decode`")
+    score = records.get("score")
+    if isinstance(score, ScoreRecords) and trace.hypotheses is not None:
+        scored = {one.hypotheses_sha256 for one in score.scores}
+        if scored - {trace.hypotheses.sha256}:
+            found.append("scored are other translations than those recorded; rerun `score`")
+    return found
+
+
+def _listed(value_by_verb: dict[str, str]) -> str:
+    return ", ".join(f"{verb} {value}" for verb, value in value_by_verb.items())

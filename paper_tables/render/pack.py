@@ -1,0 +1,235 @@
+"""Packs what a scale's finished runs left into a small folder: records, logs, translations, and the tables of these.
+
+The folder is laid out as `results/<scale>/` is, with `runs/<run>/` for logs and attempts, texts packed by xz. The same
+runs give the same bytes: no time of packing, and neither hosts nor the folders of this machine, are written.
+"""
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aiayn.errors import RecordError, StateError
+from aiayn.packed import packed_bytes
+from aiayn.paths import (
+    Evaluation,
+    baselines_record,
+    corpus_record,
+    evaluation_record,
+    measure_record,
+    train_record,
+)
+from aiayn.records import (
+    BaselineRecords,
+    BinarizedCorpus,
+    Hypotheses,
+    MeasureRecord,
+    PerplexityRecord,
+    RawCorpus,
+    Record,
+    ScoreRecords,
+    TrainRecord,
+    read_record,
+)
+from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from analysis.scoring.scores import training_key
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.recorded import ASKED_NAME, PLACE, gather_recorded, text_fault
+from paper_tables.render.tables import make_recorded_tables
+
+RUNS_NAME = "runs"
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+class Packed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was packed where; `num_asked` trainings were asked for, `missing` says how the others stand."""
+
+    folder: Path
+    num_runs: int
+    num_asked: int
+    num_translations: int
+    num_bytes: int
+    missing: tuple[str, ...]
+
+
+def pack_scale(
+    scale: ScaleSpec, results_folder: Path, output_folder: Path, *, max_bytes: int, config_folder: Path = CONFIG_FOLDER
+) -> Packed:
+    """Pack the finished runs of a scale into `<output_folder>/<scale>/`, which is replaced as a whole.
+
+    Raises:
+        RecordError: if nothing is finished, a log or attempts are missing, scores are not of the translations beside
+            them, or the folder would be larger than `max_bytes`; then nothing is changed.
+        StateError: if there is a folder of that name that is not such a pack.
+    """
+    target = output_folder / scale.scale
+    if target.exists() and not (target / ASKED_NAME).exists():
+        raise StateError(f"{target}: exists and holds no {ASKED_NAME}, so it is no pack; name another --output")
+    findings = gather_findings(scale, results_folder, so_far=True, config_folder=config_folder)
+    if not findings.train_by_key:
+        states = Counter(state.status for state in findings.state_by_key.values())
+        counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+        raise RecordError(
+            f"{results_folder / scale.scale}: no finished training that the config asks for ({counted}); train first, "
+            "or give the --config that they were trained with"
+        )
+    output_folder.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
+    try:
+        packer = _Packer(findings, results_folder, staging)
+        packer.pack()
+        recorded = gather_recorded(scale.scale, [staging], config_folder)
+        make_recorded_tables(recorded, staging / scale.scale)
+        packed = _summary(findings, staging / scale.scale, target, packer.num_translations)
+        _check_size(packed, staging / scale.scale, max_bytes)
+        if target.exists():
+            target.rename(staging / "before")
+        (staging / scale.scale).rename(target)
+    finally:
+        shutil.rmtree(staging)
+    return packed
+
+
+def _summary(findings: Findings, folder: Path, target: Path, num_translations: int) -> Packed:
+    missing = [key for key in findings.state_by_key if key not in findings.train_by_key]
+    return Packed(
+        folder=target,
+        num_runs=len(findings.train_by_key),
+        num_asked=len(findings.state_by_key),
+        num_translations=num_translations,
+        num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        missing=tuple(
+            f"{corpus} {system} seed {seed}: {findings.state_by_key[(corpus, system, seed)].status}"
+            for corpus, system, seed in missing
+        ),
+    )
+
+
+def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
+    if packed.num_bytes <= max_bytes:
+        return
+    largest = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: -path.stat().st_size)[:3]
+    named = ", ".join(f"{path.relative_to(folder)} {path.stat().st_size / 1e6:.2f} MB" for path in largest)
+    raise RecordError(
+        f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected {max_bytes / 1e6:.2f} MB at most; the largest: "
+        f"{named}; ask for fewer runs, or raise --max-mb. Nothing was changed"
+    )
+
+
+class _Packer:
+    """Writes what the findings of a scale were made of below `<folder>/<scale>/`."""
+
+    def __init__(self, findings: Findings, results_folder: Path, folder: Path) -> None:
+        self.findings = findings
+        self.results_folder = results_folder
+        self.folder = folder
+        self.scale = findings.scale.scale
+        self.runs_folder = Path(findings.scale.runs_folder)
+        self.num_translations = 0
+        self._replacements = _replacements([results_folder, self.runs_folder])
+
+    def pack(self) -> None:
+        """Write everything."""
+        asked = msgspec.structs.replace(self.findings.scale, **PLACE)
+        path = self.folder / self.scale / ASKED_NAME
+        path.parent.mkdir(parents=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(asked), indent=1) + b"\n")
+        for corpus in self.findings.corpora:
+            self._copy(corpus_record(Path(), self.scale, "fetch", corpus), RawCorpus)
+            self._copy(corpus_record(Path(), self.scale, "binarize", corpus), BinarizedCorpus)
+        for baselines in self.findings.baseline_records:
+            self._copy(baselines_record(Path(), self.scale, baselines.corpus, baselines.testset), BaselineRecords)
+        self._copy(measure_record(Path(), self.scale), MeasureRecord)
+        for key, train in self.findings.train_by_key.items():
+            self._pack_run(train)
+            self._copy(train_record(Path(), self.scale, *key), TrainRecord)
+        for evaluation in self.findings.evaluations:
+            if training_key(evaluation) in self.findings.train_by_key:
+                self._pack_evaluation(evaluation)
+
+    def _copy(self, inside: Path, record_type: type[Record], run: str = "") -> bool:
+        """Copy a record without what names this machine; tell whether it was there, and of the run if one is given."""
+        path = self.results_folder / inside
+        if not path.exists():
+            return False
+        record = read_record(path, record_type)
+        if run and getattr(record, "run", "") != run:
+            return False
+        values = self._neutral(msgspec.json.decode(path.read_bytes(), type=dict[str, Any]))
+        values["provenance"]["host"] = ""
+        target = self.folder / inside
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
+        return True
+
+    def _pack_run(self, train: TrainRecord) -> None:
+        source, target = self.runs_folder / train.run, self.folder / self.scale / RUNS_NAME / train.run
+        for name in (LOG_NAME, ATTEMPTS_NAME):
+            if not (source / name).exists():
+                raise RecordError(
+                    f"{source / name}: no such file, and the record of {train.run} alone is not packed; set "
+                    "`runs_folder` to where its folder lies (--config runs_folder=...)"
+                )
+        target.mkdir(parents=True)
+        for event in read_events(source):
+            append_event(target, self._neutral_event(event))
+        text = self._neutral_text((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
+        (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
+
+    def _pack_evaluation(self, evaluation: Evaluation) -> None:
+        run = self.findings.train_by_key[training_key(evaluation)].run
+        decoded, scored, perplexity = (
+            evaluation_record(Path(), self.scale, verb, evaluation) for verb in ("decode", "score", "perplexity")
+        )
+        self._copy(perplexity, PerplexityRecord, run)
+        if not self._copy(decoded, Hypotheses, run):
+            return
+        text_path = (self.results_folder / decoded).with_suffix(".txt")
+        if self._copy(scored, ScoreRecords, run):
+            scores = read_record(self.results_folder / scored, ScoreRecords)
+            fault = text_fault(self.results_folder / decoded, scores)
+            if fault is not None:
+                raise RecordError(f"{fault.text}. Nothing was changed")
+        if text_path.exists():
+            packed_path = (self.folder / decoded).with_suffix(".txt.xz")
+            packed_path.write_bytes(packed_bytes(text_path.read_bytes()))
+            self.num_translations += 1
+
+    def _neutral(self, value: Any) -> Any:
+        """Return a record's values without the folders of this machine, in whichever text they stand."""
+        if isinstance(value, str):
+            return self._neutral_text(value)
+        if isinstance(value, dict):
+            return {self._neutral(key): self._neutral(one) for key, one in value.items()}
+        return [self._neutral(one) for one in value] if isinstance(value, list | tuple) else value
+
+    def _neutral_text(self, text: str) -> str:
+        for pattern, replacement in self._replacements:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def _neutral_event(self, event: Event) -> Event:
+        """Return an event without host, and without the last lines of a log that is packed whole."""
+        if isinstance(event, Started):
+            return msgspec.structs.replace(event, host="", job="")
+        return msgspec.structs.replace(event, reason=self._neutral_text(event.reason), log_tail=[])
+
+
+def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
+    """Return what stands for the absolute paths of this machine: nothing for the working folder and the checkout."""
+    name_by_folder = {str(folder.absolute()): folder.name for folder in folders if folder.is_absolute()}
+    name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
+    replacements = []
+    for folder in sorted(name_by_folder, key=len, reverse=True):
+        if folder != "/":
+            name = name_by_folder[folder]
+            inside = "" if name == "." else f"{name}/"
+            replacements.append((re.compile(rf"{re.escape(folder)}/+"), inside))
+            replacements.append((re.compile(rf"{re.escape(folder)}(?![\w.-])"), name))
+    return replacements

@@ -1,0 +1,308 @@
+"""Makes the page of a scale: what was asked, what came of it, what it is worth and what is missing; figures and tables.
+
+A figure comes as it lies in its folder, so the page needs no library that draws.
+"""
+
+import csv
+import html
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from aiayn.printed import PAPER_SCALE
+from analysis.scoring.verdict import MARGIN_BLEU, Outcome
+from paper_tables.figures import INDEX_NAME, INSTALL_COMMAND
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell
+from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.render.page import wrap_page
+from paper_tables.render.render import Popovers, render_html_part
+from paper_tables.tables.conclusions import conclude, pair_conclusions
+from paper_tables.tables.ours import provenance_of
+
+MIN_SORTABLE = 8  # rows; fewer are seen at once
+MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
+MAX_NAMED = 6  # trainings that are named in the first look; the table of runs has all
+NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page says of its own making: when, from which commit, and whether everything was there."""
+
+    made: str
+    commit: str
+    so_far: bool
+
+
+class DrawnFigure(NamedTuple):
+    """A figure as it lies in its folder: its SVG, or in a sentence why there is none."""
+
+    name: str
+    title: str
+    caption: str
+    reason: str
+    svg: str
+    folder_name: str
+
+
+class Chapter(NamedTuple):
+    """A part of the page: its figures, by the beginning of their names, and its tables."""
+
+    name: str
+    title: str
+    figures: tuple[str, ...]
+    tables: tuple[str, ...]
+
+
+CHAPTERS = (
+    Chapter("results", "Results", ("verdict_strip", "bleu_cost", "bleu_definitions"),
+            ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
+    Chapter("variations", "Variations on the model", ("forest",),
+            ("table3", "expectations", "variants", "architectures")),
+    Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
+    Chapter("model", "The model", ("architecture", "attention", "positions", "schedules"), ("table1", "parameters")),
+    Chapter("claims_of_others", "What others say", (), ("claims", "reference_replications")),
+    Chapter("printed", "Printed alone", (), ("table4",)),
+)  # fmt: skip
+FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names
+
+
+def read_drawn(folder: Path) -> list[DrawnFigure] | None:
+    """Return the figures in a folder, in their order; None if none were drawn there."""
+    index_path = folder / INDEX_NAME
+    if not index_path.exists():
+        return None
+    drawn = []
+    with index_path.open(encoding="utf-8", newline="") as lines:
+        for line in csv.DictReader(lines, delimiter="\t"):
+            path = folder / f"{line['name']}.svg"
+            svg = path.read_text(encoding="utf-8") if not line["reason"] else ""
+            drawn.append(
+                DrawnFigure(line["name"], line["title"], line["caption"], line["reason"], svg, folder_name=folder.name)
+            )
+    return drawn
+
+
+def render_report(
+    findings: Findings,
+    judged: Sequence[JudgedCell],
+    tables: Sequence[Table],
+    origin: Origin,
+    figures: Sequence[DrawnFigure] | None = None,
+) -> str:
+    """Return the page; without `figures` it has tables alone, and says how to get the pictures."""
+    scale = findings.scale.scale
+    popovers = Popovers()
+    title = f"Attention Is All You Need: printed and ours, scale {scale}"
+    glance = _glance(findings, judged, popovers)
+    lead = (
+        "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
+        "comes from: run, commit, seed, hardware, signature."
+    )
+    opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
+    return render_page(title, opening, glance, tables, figures, origin, popovers)
+
+
+def render_page(
+    title: str,
+    opening: str,
+    glance: str,
+    tables: Sequence[Table],
+    figures: Sequence[DrawnFigure] | None,
+    origin: Origin,
+    popovers: Popovers,
+) -> str:
+    """Return a page in chapters: `opening` and `glance` are HTML, `popovers` what buttons in these open."""
+    sections, links = [], []
+    figures = figures if figures is None else _within_limit(figures)
+    for chapter, chapter_figures, chapter_tables in _chapters(figures or (), tables):
+        links.append(f'<a href="#{chapter.name}">{html.escape(chapter.title)}</a>\n')
+        drawn = "".join(map(_figure, (one for one in chapter_figures if one.svg)))
+        parts = [f'<section id="{chapter.name}">\n<h2>{html.escape(chapter.title)}</h2>\n']
+        parts += [f'<div class="figures">\n{drawn}</div>\n'] if drawn else []
+        parts += [render_html_part(one, popovers, is_sortable=is_sortable(one)) for one in chapter_tables]
+        reasons = dict.fromkeys(one.reason for one in chapter_figures if one.reason)
+        parts += [f'<p class="aside">{html.escape(reason)}</p>\n' for reason in reasons]
+        sections.append("".join([*parts, "</section>\n"]))
+    anchors = {row.anchor for table in tables for row in table.rows if row.anchor}
+    without = f'<p class="aside">{html.escape(NO_FIGURES)}</p>\n' if figures is None else ""
+    body = (
+        '<a class="skip" href="#content">To the results</a>\n'
+        f"<header>\n<h1>{html.escape(title)}</h1>\n{opening}"
+        f'<section aria-label="At a glance">\n{glance}</section>\n{without}'
+        f'<nav aria-label="Chapters">\n{"".join(links)}</nav>\n</header>\n'
+        f'<main id="content">\n{"".join(sections)}</main>\n'
+        f"<footer>Made {html.escape(origin.made)} from commit <code>{html.escape(origin.commit)}</code>.</footer>\n"
+        f"{popovers.render(anchors)}"
+    )
+    return wrap_page(title, body)
+
+
+def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
+    """Return the figures; those that would make the page too large become a sentence that says where they lie."""
+    kept, num_left = [], MAX_SVG_BYTES
+    for one in figures:
+        size = len(one.svg.encode())
+        if size > num_left:
+            place = f"{one.folder_name}/{one.name}.svg"
+            kept.append(one._replace(svg="", reason=f"{one.title}: not on this page for its size, see {place}."))
+        else:
+            kept.append(one)
+            num_left -= size
+    return kept
+
+
+def _chapters(
+    figures: Iterable[DrawnFigure], tables: Sequence[Table]
+) -> list[tuple[Chapter, list[DrawnFigure], list[Table]]]:
+    """Return the chapters that there is something for; what none of them names is in a further one."""
+    left_figures, left_tables = list(figures), {table.name: table for table in tables}
+    found = []
+    for chapter in (*CHAPTERS, FURTHER):
+        names = chapter.tables if chapter is not FURTHER else tuple(left_tables)
+        own_tables = [left_tables.pop(name) for name in names if name in left_tables]
+        own_figures = [one for one in left_figures if one.name.startswith(chapter.figures or ("\0",))]
+        left_figures = [one for one in left_figures if one not in own_figures]
+        if own_tables or own_figures:
+            found.append((chapter, own_figures, own_tables))
+    return found
+
+
+def is_sortable(table: Table) -> bool:
+    """Tell whether a table is long and each of its rows stands alone: no printed row with ours below it, no span."""
+    rows = [row for row in table.rows if row.aside is None]
+    sides = {row.side for row in rows}
+    spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
+    return len(rows) >= MIN_SORTABLE and not spans and (len(sides) == 1 or table.name == "logs")
+
+
+def _figure(figure: DrawnFigure) -> str:
+    """Return a figure with its title and caption; ids within its SVG are made its own, as a page has each once."""
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
+    place = f"{figure.folder_name}/{figure.name}"
+    return (
+        f'<figure id="figure-{figure.name}">\n<h3>{html.escape(figure.title)}</h3>\n{svg}\n'
+        f'<figcaption>{html.escape(figure.caption)} <a href="{place}.tsv">Numbers</a>, <a href="{place}.pdf">PDF</a>.'
+        "</figcaption>\n</figure>\n"
+    )
+
+
+def _glance(findings: Findings, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
+    """Return the first look: asked, came out, verdict, missing."""
+    cards = (
+        ("Asked", _asked(findings)),
+        ("Came out", _came_out(findings, judged, popovers)),
+        ("Verdict", _verdict(findings, judged)),
+        ("Missing", _missing(findings, judged)),
+    )
+    return '<dl class="glance">\n' + "".join(map(card, *zip(*cards, strict=True))) + "</dl>\n"
+
+
+def card(name: str, content: str) -> str:
+    """Return one of the cards of the first look; `content` is HTML."""
+    return f"<div><dt>{name}</dt><dd>{content}</dd></div>\n"
+
+
+def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
+    """Return the content of a card: what counts, and lines of HTML below it."""
+    listed = "".join(f"<li>{item}</li>" for item in items)
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<strong{attribute}>{html.escape(strong)}</strong>" + (f"<ul>{listed}</ul>" if listed else "")
+
+
+def _asked(findings: Findings) -> str:
+    systems: dict[str, dict[str, list[int]]] = {}
+    for corpus, system, seed in findings.state_by_key:
+        systems.setdefault(corpus, {}).setdefault(system, []).append(seed)
+    items = []
+    for corpus, seeds_by_system in systems.items():
+        num_seeds = sorted({len(seeds) for seeds in seeds_by_system.values()})
+        seeds = " or ".join(map(str, num_seeds)) + f" seed{'' if num_seeds == [1] else 's'}"
+        items.append(html.escape(f"{corpus}: {_named(list(seeds_by_system))}, {seeds} each"))
+    num_trainings = len(findings.state_by_key)
+    return card_words(f"{num_trainings} training{'' if num_trainings == 1 else 's'}", items)
+
+
+def _named(names: Collection[str]) -> str:
+    """Return names, of many the first few and how many more."""
+    shown = list(names)[:MAX_NAMED]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _came_out(findings: Findings, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
+    items = []
+    cells = {(cell.corpus, cell.system, cell.table): cell for cell in judged if cell.table in ("2", "replications")}
+    for cell in cells.values():
+        evaluation = cell.evaluation
+        values = findings.values_of(evaluation, cell.metric) if evaluation else {}
+        if evaluation is None or not values:
+            continue
+        asked = len(findings.seeds_of(evaluation.corpus, evaluation.system))
+        text = html.escape(format_seeds(list(values.values()), cell.metric, asked))
+        provenance = provenance_of(findings, evaluation, cell.metric)
+        ours = popovers.button(provenance, text) if provenance else text
+        place = NAME_BY_PAIR.get(evaluation.language_pair, evaluation.language_pair)
+        items.append(f"{html.escape(f'{cell.system} {place}')}: <b>{ours}</b>, printed {html.escape(cell.printed)}")
+    num_finished = sum(state.status == "finished" for state in findings.state_by_key.values())
+    strong = f"{num_finished} of {len(findings.state_by_key)} trainings finished"
+    return card_words(strong, [*items, *([] if items else ["No BLEU of a test set yet"])])
+
+
+def _verdict(findings: Findings, judged: Sequence[JudgedCell]) -> str:
+    comparable = [cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE]
+    outcomes: Counter[Outcome] = Counter(comparable)
+    items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
+    strong = ", ".join(f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome])
+    if not outcomes:
+        is_paper = findings.scale.scale == PAPER_SCALE
+        strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
+    calls = [conclude(findings, pair) for pair in pair_conclusions(findings)]
+    counted = Counter(call.call.value for call in calls if call is not None)
+    if counted:
+        words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
+        items.append(f'<a href="#conclusions">Of {sum(counted.values())} conclusions</a>: {html.escape(words)}')
+    else:
+        items.append("No conclusion of the paper's can be called yet")
+    kind = "good" if set(outcomes) == {Outcome.REPRODUCED} else "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
+    return card_words(strong, items, kind)
+
+
+def _missing(findings: Findings, judged: Sequence[JudgedCell]) -> str:
+    names_by_status: dict[str, list[str]] = {}
+    for (corpus, system, seed), state in findings.state_by_key.items():
+        if state.status != "finished":
+            place = f"{corpus} {system} seed {seed}"
+            if state.update:
+                place += f" at update {state.update:,} of {state.updates:,}"
+            text = html.escape(place)
+            named = f'<a href="#{anchor_of(state.run)}">{text}</a>' if state.run else text
+            names_by_status.setdefault(state.status, []).append(named)
+    scored = {tuple(line) for line in findings.scores[["corpus", "system", "seed", "average", "testset"]].to_numpy()}
+    wanted = {(one.corpus, one.system, one.seed, one.average, one.testset) for one in findings.evaluations}
+    num_missing = len(wanted - scored)
+    num_not_asked = sum(cell.evaluation is None for cell in judged)
+    items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]
+    items += [f"{num_missing} of {len(wanted)} evaluations are not scored"] if num_missing else []
+    items += [f"Not asked at this scale: {num_not_asked} of {len(judged)} printed BLEU"] if num_not_asked else []
+    num_states = sum(len(names) for names in names_by_status.values())
+    if not num_states:
+        return card_words("Scores", items) if num_missing else card_words("Nothing that was asked", items, "good")
+    return card_words(f"{num_states} training{'' if num_states == 1 else 's'}", items, "bad")
+
+
+def _banners(scale: str, origin: Origin) -> str:
+    """Return what a reader must not overlook: that this is another scale than the paper's, or not everything yet."""
+    warnings = []
+    if scale != PAPER_SCALE:
+        warnings.append(
+            f"Every number that was measured is of scale {scale}: another corpus and smaller systems than the paper's. "
+            f"None reproduces a number of the paper's; the mark {MARK_BY_SCALE[scale]} stands in each row that has one."
+        )
+    if origin.so_far:
+        warnings.append("This page shows what is there so far; missing, running and failed runs are named.")
+    return "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in warnings)

@@ -1,0 +1,184 @@
+"""The whole verb: from records to scores.tsv, summary.tsv, verdicts.tsv, tables, figures, and report.html."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from aiayn.experiment import shown_evaluations
+from aiayn.provenance import commit_label, replace_on_success, utc_now
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from analysis.scoring.scores import summarise_frame
+from paper_tables.figures import INSTALL_COMMAND, has_figures
+from paper_tables.findings import Findings, gather_findings
+from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
+from paper_tables.layout import Table, compact
+from paper_tables.recorded import Recorded
+from paper_tables.render.measured_readme import README_NAME, render_readme
+from paper_tables.render.page import wrap_page
+from paper_tables.render.render import RENDERER_BY_SUFFIX
+from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
+from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
+from paper_tables.tables.conclusions import lay_out_conclusions
+from paper_tables.tables.costs import lay_out_costs
+from paper_tables.tables.expectations import lay_out_expectations
+from paper_tables.tables.further import (
+    lay_out_baselines,
+    lay_out_runs,
+    lay_out_table4,
+)
+from paper_tables.tables.parameters import lay_out_parameters
+from paper_tables.tables.reference import lay_out_reference
+from paper_tables.tables.table1 import lay_out_table1
+from paper_tables.tables.table2 import lay_out_table2
+from paper_tables.tables.table3 import lay_out_table3
+from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
+
+SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
+REPORT_NAME = "report.html"
+FIGURES_FOLDER = "figures"
+ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
+ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
+ALWAYS_OF_RECORDS = ("table2", "table3", "conclusions")  # also where no number of ours is in them yet
+logger = logging.getLogger(__name__)
+
+
+def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
+    """Write everything below `results_folder/<scale>/`, or its `so-far/`; return the path of the report.
+
+    Raises:
+        TableError: naming the first missing record, unless `so_far`.
+    """
+    findings = gather_findings(scale, results_folder, so_far=so_far, config_folder=config_folder)
+    judged = judge_cells(findings)
+    tables = lay_out_tables(findings, judged)
+    folder = results_folder / scale.scale
+    folder = folder / SO_FAR_FOLDER if so_far else folder
+    write_frames(findings, judged, folder)
+    for table in tables:
+        if table.name not in ONLY_ON_THE_PAGE:
+            write_table(table, folder / "tables")
+    attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
+    figures_folder = folder / FIGURES_FOLDER
+    figures = draw_figures(lambda: _write_figures(findings, judged, attention_folder, figures_folder), figures_folder)
+    write_report(findings, judged, tables, folder / REPORT_NAME, so_far=so_far, figures=figures)
+    return folder / REPORT_NAME
+
+
+def make_recorded_tables(recorded: Recorded, folder: Path) -> list[Table]:
+    """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
+
+    Nothing of it says when or from which commit it was rendered: the same records give the same bytes. The page that
+    says so is `write_report`'s.
+    """
+    findings = recorded.findings
+    judged = judge_cells(findings)
+    tables = [
+        table
+        for table in lay_out_tables(findings, judged)
+        if table.name in ALWAYS_OF_RECORDS or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
+    ]
+    write_frames(findings, judged, folder)
+    for table in tables:
+        write_table(table, folder / "tables")
+    write_text(render_readme(recorded, tables), folder / README_NAME)
+    return tables
+
+
+def write_frames(findings: Findings, judged: list[JudgedCell], folder: Path) -> None:
+    """Write scores.tsv, summary.tsv and verdicts.tsv."""
+    write_frame(findings.scores, folder / "scores.tsv")
+    write_frame(summarise_frame(findings.scores), folder / "summary.tsv")
+    write_frame(verdict_frame(judged), folder / "verdicts.tsv")
+
+
+def write_report(
+    findings: Findings,
+    judged: list[JudgedCell],
+    tables: Sequence[Table],
+    path: Path,
+    *,
+    so_far: bool,
+    figures: Sequence[DrawnFigure] | None,
+) -> None:
+    """Write the page of these tables and figures, which says when it was made and from which commit."""
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
+    write_text(render_report(findings, judged, tables, origin, figures), path)
+
+
+def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | None:
+    """Draw figures if the extra is installed, and return them; else say in one line how to get them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not has_figures():
+        logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
+        return None
+    draw()
+    return read_drawn(folder)
+
+
+def _write_figures(findings: Findings, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
+    from paper_tables.figures.registry import Material, find_figures, write_figures
+    from paper_tables.figures.sources import curves_of_scale
+
+    write_figures(find_figures(Material(findings, judged, curves_of_scale(findings), attention_folder)), folder)
+
+
+def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
+    """Return all tables in the order of the report: ours first, what is only printed last."""
+    tables = [
+        lay_out_table2(findings, judged),
+        lay_out_table3(findings, judged),
+        lay_out_costs(findings),
+        lay_out_conclusions(findings),
+        lay_out_variants(findings),
+        lay_out_architectures(findings),
+        lay_out_parameters(),
+        lay_out_expectations(findings),
+        lay_out_baselines(findings),
+        lay_out_replications(findings, judged),
+        *_repeated_sentences(findings),
+        lay_out_verdicts(findings, judged),
+        *_claims(findings, judged),
+        lay_out_runs(findings),
+        lay_out_table1(findings.measured.layers if findings.measured else None),
+        lay_out_table4(),
+        lay_out_reference(findings),
+    ]
+    return [compact(table) for table in tables]
+
+
+def _repeated_sentences(findings: Findings) -> list[Table]:
+    """Return the table of the tutorial's sentences, if the scale repeats it."""
+    if not shown_evaluations(findings.evaluations):
+        return []
+    from paper_tables.claims.toy_en_es import lay_out_toy
+
+    return lay_out_toy(findings)
+
+
+def _claims(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
+    """Return the table of what others say, if the scale asks for it."""
+    if not findings.scale.has_claims:
+        return []
+    from paper_tables.claims.layout import lay_out_claims
+
+    return [lay_out_claims(findings, judged)]
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """Write a frame as tab-separated text, numbers in full precision, whole or not at all."""
+    write_text(frame.to_csv(sep="\t", index=False, lineterminator="\n"), path)
+
+
+def write_table(table: Table, folder: Path) -> None:
+    """Write one table in every format; HTML as a page of its own."""
+    for suffix, render in RENDERER_BY_SUFFIX.items():
+        text = render(table)
+        write_text(wrap_page(table.title, text) if suffix == "html" else text, folder / f"{table.name}.{suffix}")
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write text whole or not at all."""
+    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="\n") as lines:
+        lines.write(text)

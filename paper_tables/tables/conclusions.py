@@ -1,0 +1,174 @@
+"""Lays out what holds: each conclusion of the paper's text that two printed cells support, printed and ours.
+
+The rule stands in `analysis.scoring.conclusion`, and in the notes of the table; both were fixed before anything was run.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from typing import NamedTuple
+
+from aiayn.paths import Evaluation
+from aiayn.printed import (
+    CellJoin,
+    PublishedCell,
+    PublishedConclusion,
+    find_join,
+    find_printed,
+    read_cells,
+    read_conclusions,
+    read_table,
+)
+from analysis.scoring.conclusion import Call, Conclusion, draw_conclusion
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU
+from paper_tables.findings import Findings
+from paper_tables.judged import pool_of
+from paper_tables.layout import (
+    Aside,
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    format_difference,
+    label_field,
+    our_field,
+    printed_field,
+    rows_of,
+    text_cell,
+)
+from paper_tables.tables.ours import complete, difference_provenance, mark_of
+
+OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
+NOT_RUN = "One of the two systems is not run at this scale"
+RULE_NOTES = (
+    "The rule was fixed before anything was run. A difference is the mean of the row over its seeds minus that of the "
+    "other row over its own. sd: the standard deviation over seeds, pooled over the systems of this scale, test set "
+    "and metric that have 2 seeds or more, with df degrees of freedom. Higher or lower: holds here if the difference "
+    "in the paper's direction is more than the reach, t(0.975, df) sd sqrt(1/n1 + 1/n2); reversed if it is as large "
+    "the other way; else too close to call. Without any system of 2 seeds there is no sd, and nothing is called.",
+    f"Equivalent, in BLEU: holds here if the size of the difference plus the reach, t({1 - ALPHA}, df) sd sqrt(1/n1 + "
+    f"1/n2), is below {MARGIN_BLEU} BLEU, the verdicts' margin (two one-sided tests); reversed if all of the 95 % "
+    "interval of the difference lies outside the margin; else too close to call.",
+    "Of forty such calls of directions that are not there, one is expected to read holds here by chance.",
+)
+
+
+class Pair(NamedTuple):
+    """A conclusion, its two printed cells and joins, and our two evaluations, None if one is not run at this scale."""
+
+    conclusion: PublishedConclusion
+    metric: str
+    printed_difference: Decimal
+    row: Evaluation | None
+    reference: Evaluation | None
+
+    @property
+    def name(self) -> str:
+        """Whose difference it is: ours, or the printed row where that is not run."""
+        row = self.conclusion.row if self.row is None else self.row.system
+        reference = self.conclusion.reference if self.reference is None else self.reference.system
+        return f"{row} minus {reference}"
+
+    @property
+    def aside(self) -> Aside | None:
+        """Why nothing of ours can stand in its row; None if it can."""
+        if self.row is not None and self.reference is not None:
+            return None
+        return Aside(f"{self.conclusion.row} minus {self.conclusion.reference} ({self.metric})", NOT_RUN)
+
+
+_Found = tuple[Pair, Conclusion | None]
+
+
+def lay_out_conclusions(findings: Findings) -> Table:
+    """Return one row a conclusion and metric, in the order of conclusions.csv."""
+    pairs = pair_conclusions(findings)
+    found_by_pair = [(pair, conclude(findings, pair)) for pair in pairs]
+    fields: tuple[Field[_Found], ...] = (
+        label_field(
+            "sentence", "section: sentence", lambda of: f"{of[0].conclusion.section}: {of[0].conclusion.sentence}"
+        ),
+        label_field("statement", "of the rows", lambda of: of[0].conclusion.statement),
+        label_field("rows", "difference", lambda of: of[0].name),
+        label_field("metric", "metric", lambda of: of[0].metric),
+        printed_field("printed", "printed", lambda of: f"{of[0].printed_difference:+}"),
+        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of[0].conclusion.relation]),
+        our_field("ours", "ours", lambda of: _difference_cell(findings, *of)),
+        our_field("reach", "reach", lambda of: _reach_cell(of[1])),
+        our_field("call", "call", lambda of: _call_cell(of[1])),
+    )
+    table = Table(
+        name="conclusions",
+        title="What holds?",
+        caption="What the paper's text concludes from its Tables 2 and 3, and whether our systems show it: the printed "
+        "difference, ours, and the call by one rule. A call is of our corpus and sizes; at a smaller scale than the "
+        "paper's a row keeps its ratio to base, not the sizes that the words name.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, found_by_pair, aside=lambda of: of[0].aside),
+        notes=(*_sd_notes(found_by_pair), *(Note("", text) for text in RULE_NOTES)),
+    )
+    return complete(findings, table, has_states=False)
+
+
+def pair_conclusions(findings: Findings) -> list[Pair]:
+    """Return every conclusion with what was printed, and with our evaluations of its two rows."""
+    joins, cells_by_table = read_cells(), {number: read_table(number) for number in (2, 3)}
+    pairs = []
+    for conclusion in read_conclusions():
+        row, reference = (find_join(conclusion, name, joins) for name in (conclusion.row, conclusion.reference))
+        difference = _printed(row, cells_by_table) - _printed(reference, cells_by_table)
+        evaluations = (findings.evaluation_for(row), findings.evaluation_for(reference))
+        pairs.append(Pair(conclusion, row.metric, difference, *evaluations))
+    return pairs
+
+
+def conclude(findings: Findings, pair: Pair) -> Conclusion | None:
+    """Return the call on a conclusion; None if one of the two rows has no value here."""
+    if pair.row is None or pair.reference is None:
+        return None
+    values, reference_values = (
+        list(findings.values_of(evaluation, pair.metric).values()) for evaluation in (pair.row, pair.reference)
+    )
+    if not values or not reference_values:
+        return None
+    pooled = pool_of(findings, [pair.row, pair.reference], pair.metric)
+    return draw_conclusion(pair.conclusion.relation, values, reference_values, pooled)
+
+
+def _printed(join: CellJoin, cells_by_table: dict[int, list[PublishedCell]]) -> Decimal:
+    return Decimal(find_printed(join, cells_by_table[join.table]).value)
+
+
+def _difference_cell(findings: Findings, pair: Pair, found: Conclusion | None) -> Cell:
+    marks = mark_of(findings, pair.row)
+    shows = tuple((evaluation, pair.metric) for evaluation in (pair.row, pair.reference) if evaluation is not None)
+    if found is None or pair.row is None or pair.reference is None:
+        return replace(text_cell("not measured" if len(shows) == 2 else "not run", "state", *marks), shows=shows)
+    text = f"{format_difference(found.difference)} (n={found.num_seeds} and {found.num_reference_seeds})"
+    provenance = difference_provenance(findings, pair.row, pair.reference, pair.metric)
+    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=shows)
+
+
+def _reach_cell(found: Conclusion | None) -> Cell:
+    return blank_cell() if found is None or found.reach is None else text_cell(f"{found.reach:.2f}", "ours")
+
+
+def _call_cell(found: Conclusion | None) -> Cell:
+    if found is None:
+        return blank_cell()
+    return text_cell(found.call.value, "ours" if found.call in (Call.HOLDS, Call.REVERSED) else "state")
+
+
+def _sd_notes(found_by_pair: Iterable[_Found]) -> list[Note]:
+    """Return the pooled sd of each metric and test set that something was called by."""
+    texts: dict[str, None] = {}
+    for pair, conclusion in found_by_pair:
+        pooled = None if conclusion is None else conclusion.pooled
+        if pooled is not None and pair.row is not None:
+            texts[
+                f"sd of {pair.metric} on {pair.row.testset}: {pooled.sd:.3f}, {pooled.degrees_of_freedom} degrees of "
+                f"freedom, pooled over {pooled.num_systems} system(s)."
+            ] = None
+    return [Note("", text) for text in texts]

@@ -1,0 +1,105 @@
+"""Lays out the directions of Table 3 that were fixed before anything was run, and whether they held, seed by seed."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from aiayn.paths import Evaluation
+from aiayn.printed import PublishedExpectation, evaluations_of, read_expectations
+from paper_tables.findings import Findings
+from paper_tables.layout import (
+    Cell,
+    Field,
+    Note,
+    Table,
+    columns_of,
+    format_value,
+    label_field,
+    our_field,
+    rows_of,
+    text_cell,
+)
+from paper_tables.tables.ours import complete, difference_provenance, mark_of
+
+LANGUAGE_PAIR = "en-de"  # Table 3's
+RELATION_SIGN = {"above": ">", "below": "<"}
+
+
+class Expected(NamedTuple):
+    """An expectation and the dev evaluations of its two systems."""
+
+    expectation: PublishedExpectation
+    ours: Evaluation
+    reference: Evaluation
+
+
+def lay_out_expectations(findings: Findings) -> Table:
+    """Return one row an expectation; only seeds that both systems were trained with are compared."""
+    expected = [
+        Expected(one, ours, reference)
+        for one in read_expectations()
+        if (ours := _dev_evaluation(findings, one.system)) is not None
+        and (reference := _dev_evaluation(findings, one.reference)) is not None
+    ]
+    fields: tuple[Field[Expected], ...] = (
+        label_field("statement", "fixed beforehand", lambda one: one.expectation.statement),
+        label_field("source", "printed", lambda one: one.expectation.source),
+        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(findings, *one)),
+        our_field("outcome", "outcome", lambda one: _outcome_cell(findings, *one)),
+    )
+    note = Note("", "No system that an expectation is about is run at this scale.")
+    table = Table(
+        name="expectations",
+        title="Expectations",
+        caption="Directions of Table 3, fixed before anything was run, on the dev set and seed by seed, "
+        "ours on the left of the sign and base's on the right. A seed that "
+        "disagrees is printed, not tuned away.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, expected, "ours"),
+        notes=() if expected else (note,),
+    )
+    return complete(findings, table, has_precisions=False, has_states=False)
+
+
+def holds(expectation: PublishedExpectation, ours: float, reference: float) -> bool:
+    """Tell whether a seed's pair of values lies as expected; equal values do not."""
+    return ours > reference if expectation.relation == "above" else ours < reference
+
+
+def _dev_evaluation(findings: Findings, system: str) -> Evaluation | None:
+    average = next(average for average, role in evaluations_of(LANGUAGE_PAIR, system) if role == "dev")
+    return findings.evaluation_of(findings.corpus_of(LANGUAGE_PAIR), system, average, "dev")
+
+
+def _pairs(
+    findings: Findings, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
+) -> dict[int, tuple[float, float]]:
+    """Return our value and the reference's by common seed."""
+    values, others = (findings.values_of(one, expectation.metric) for one in (ours, reference))
+    return {seed: (value, others[seed]) for seed, value in values.items() if seed in others}
+
+
+def _seeds_cell(findings: Findings, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation) -> Cell:
+    pairs, metric = _pairs(findings, expectation, ours, reference), expectation.metric
+    sign = RELATION_SIGN[expectation.relation]
+    texts = [
+        f"seed {seed}: {format_value(pair[0], metric)} {'' if holds(expectation, *pair) else 'not '}{sign} "
+        f"{format_value(pair[1], metric)}"
+        for seed, pair in pairs.items()
+    ]
+    return replace(
+        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(findings, ours)),
+        provenance=difference_provenance(findings, ours, reference, metric, pairs),
+        shows=((ours, metric), (reference, metric)),
+    )
+
+
+def _outcome_cell(
+    findings: Findings, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
+) -> Cell:
+    held = [holds(expectation, *pair) for pair in _pairs(findings, expectation, ours, reference).values()]
+    marks = mark_of(findings, ours)
+    if not held:
+        return text_cell("open", "state", *marks)
+    if all(held):
+        return text_cell("held" if len(held) == 1 else f"held in all {len(held)} seeds", "ours", *marks)
+    return text_cell(f"held in {sum(held)} of {len(held)} seeds", "state", *marks)

@@ -1,0 +1,129 @@
+"""Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at this scale."""
+
+from typing import Literal
+
+from aiayn.paths import Evaluation
+from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_table
+from aiayn.spec.system import TrainingSpec
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell
+from paper_tables.layout import (
+    SACRE_METRIC,
+    SEEDS_WORDS,
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    label,
+    printed_by_column,
+    row_by_column,
+    text_cell,
+)
+from paper_tables.tables.ours import complete, mark_of, metric_cell, training_cell
+from paper_tables.tables.table2 import difference_cell
+
+BLEU_METRIC = METRIC_BY_PAIR["en-de"]
+SETTINGS = tuple(column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting")
+
+
+def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
+    """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
+    printed, columns = read_table(3), _columns()
+    rows: list[Row] = []
+    evaluations = []
+    for name in dict.fromkeys(cell.row for cell in printed):
+        group = group_of(name)
+        rows.append(Row(row_by_column(columns, printed_by_column(printed, name)), group=group))
+        evaluation = dev_evaluation(findings, name)
+        if evaluation is not None:
+            evaluations.append(evaluation)
+            judged_here = [cell for cell in judged if (cell.table, cell.row) == ("3", name)]
+            cells = row_by_column(columns, _our_cells(findings, evaluation, judged_here))
+            rows.append(Row(cells, "ours", group=group))
+    return complete(
+        findings,
+        Table(
+            name="table3",
+            title="Table 3",
+            caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: "
+            "newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every value really "
+            f"used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
+            "which is another quantity and never subtracted. Perplexity is per subword of ours: it compares with other "
+            "lines of ours, not with the printed one.",
+            columns=columns,
+            rows=tuple(rows),
+            notes=tuple(_notes(findings, evaluations)),
+        ),
+    )
+
+
+def group_of(row: str) -> str:
+    """Return what the group of a row is called in print: `base`, `(A)` to `(E)`, `big`."""
+    return f"({row.split('_')[1].upper()})" if row.startswith("table3_") else row
+
+
+def _columns() -> tuple[Column, ...]:
+    better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
+    columns = []
+    for column in COLUMNS_BY_TABLE[3]:
+        side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
+        columns.append(Column(column.name, column.heading, side=side, better=better.get(column.name, "")))
+        if column.name == "bleu_dev":
+            columns += [
+                Column("difference", "difference", side="ours"),
+                Column("bleu_dev_sacre", "sacreBLEU 13a (dev)", side="ours", better="higher"),
+            ]
+    return tuple(columns)
+
+
+def dev_evaluation(findings: Findings, row: str) -> Evaluation | None:
+    """Return the evaluation that stands beside a row's dev BLEU, of one seed; None if the scale does not run it."""
+    join = next((join for join in read_cells() if (join.table, join.row, join.metric) == (3, row, BLEU_METRIC)), None)
+    return None if join is None else findings.evaluation_for(join)
+
+
+def setting_by_column(training: TrainingSpec) -> dict[str, str]:
+    """Return the hyper-parameters of a spec under Table 3's column names."""
+    values = (
+        training.num_layers,
+        training.d_model,
+        training.d_ff,
+        training.num_heads,
+        training.d_k,
+        training.d_v,
+        training.p_drop,
+        training.eps_ls,
+    )
+    return {name: str(value) for name, value in zip(SETTINGS, values, strict=True)}
+
+
+def _our_cells(findings: Findings, evaluation: Evaluation, judged: list[JudgedCell]) -> dict[str, Cell]:
+    settings = setting_by_column(findings.system_by_name[evaluation.system].training)
+    marks = mark_of(findings, evaluation)
+    return {
+        "label": label(f"ours: {evaluation.system}", *marks),
+        **{name: text_cell(text, "ours", *marks) for name, text in settings.items()},
+        "train_steps": training_cell(findings, evaluation, lambda train: train.updates, "steps"),
+        "ppl_dev": metric_cell(findings, evaluation, PERPLEXITY_METRIC),
+        "bleu_dev": metric_cell(findings, evaluation, BLEU_METRIC),
+        "difference": difference_cell(findings, evaluation, judged),
+        "bleu_dev_sacre": metric_cell(findings, evaluation, SACRE_METRIC),
+        "params": training_cell(findings, evaluation, lambda train: train.num_parameters, "num_parameters"),
+    }
+
+
+def _notes(findings: Findings, evaluations: list[Evaluation]) -> list[Note]:
+    """Return what a count of parameters depends on, and positions that are no sinusoids."""
+    notes = []
+    for corpus in dict.fromkeys(evaluation.corpus for evaluation in evaluations):
+        sizes = findings.vocabulary_sizes_of(corpus)
+        if sizes:
+            words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
+            notes.append(
+                Note("", f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special symbols.")
+            )
+    for evaluation in evaluations:
+        if findings.system_by_name[evaluation.system].training.positions == "learned":
+            notes.append(Note("", f"{evaluation.system}: learned positional embedding instead of sinusoids."))
+    return notes

@@ -1,0 +1,212 @@
+"""Lays out what is judged: published replications beside ours, and the verdict on every printed BLEU."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from aiayn.printed import read_replications
+from analysis.scoring.family import Family
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome
+from paper_tables.findings import Findings
+from paper_tables.judged import JudgedCell, family_of
+from paper_tables.layout import (
+    DASH,
+    Aside,
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    format_difference,
+    format_interval,
+    format_value,
+    label_field,
+    our_field,
+    printed_field,
+    rows_of,
+    text_cell,
+)
+from paper_tables.tables.ours import complete, metric_cell, provenance_of
+
+P_DECIMALS = 3
+UNLIKE_SYSTEMS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
+    " The systems do not share one spread: verdicts on those that vary more than the pool are wrong more often than "
+    f"{ALPHA}."
+)
+
+
+def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+    """Return the published numbers of other papers beside ours, each with its verdict."""
+    replication_by_row = {replication.row: replication for replication in read_replications()}
+
+    def place(cell: JudgedCell) -> str:
+        one = replication_by_row[cell.row]
+        return f"{one.corpus}, {one.testset}, {one.average}"
+
+    def aside(cell: JudgedCell) -> Aside | None:
+        return None if cell.evaluation else Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
+
+    fields: tuple[Field[JudgedCell], ...] = (
+        label_field("row", "system", lambda cell: cell.row),
+        label_field("conditions", "corpus, test set, average", place),
+        *_fields(findings),
+    )
+    sources = [
+        Note("", f"{r.row}: {r.paper}. {r.source_repository}, {r.source_path} at {r.source_commit[:8]}: "
+                 f"\u201c{r.printed_line}\u201d ({r.num_seeds} seed(s)). {r.conditions}.")
+        for r in replication_by_row.values()
+    ]  # fmt: skip
+    table = Table(
+        name="replications",
+        title="Replications",
+        caption="Numbers that others published at a smaller scale, beside ours under the same conditions: same text, "
+        "test set and definition of BLEU. A difference is to that published number, never to the paper's.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, [cell for cell in judged if cell.table == "replications"], aside=aside),
+        notes=tuple(sources),
+    )
+    text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
+    return complete(findings, table, mark_text=text, has_precisions=False)
+
+
+def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+    """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
+    fields: tuple[Field[JudgedCell], ...] = (
+        label_field("cell", "printed cell", name_of),
+        *_fields(findings),
+        our_field("p_equivalent", "p equivalent (Holm)", lambda cell: _p_cell(cell, "p_equivalent")),
+        our_field("p_outside", "p outside (Holm)", lambda cell: _p_cell(cell, "p_outside")),
+    )
+    table = Table(
+        name="verdicts",
+        title="Verdicts",
+        caption=f"The rule, fixed beforehand: margin {MARGIN_BLEU} BLEU, two one-sided t-tests at {ALPHA}, at least "
+        f"{MIN_SEEDS} seeds, standard deviation pooled over the systems of this scale in one definition. The printed "
+        "number is taken as a constant. Differences with 95 % interval; p-values, and by Holm's correction over all "
+        "judged cells.",
+        columns=columns_of(fields),
+        rows=rows_of(
+            fields,
+            judged,
+            aside=lambda cell: Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_unlike(cell) else None,
+        ),
+        notes=(*_family_notes(judged, family_of(judged)), *_spread_notes(judged)),
+    )
+    return complete(findings, table, has_states=False, has_signatures=False)
+
+
+def _fields(findings: Findings) -> tuple[Field[JudgedCell], ...]:
+    """Return what both tables say of a cell: printed, ours, the difference, and the verdict with its reason."""
+
+    def largest(cell: JudgedCell) -> str:
+        difference = cell.verdict.largest_equivalent_difference
+        return "none" if difference is None else format_value(difference, cell.metric)
+
+    def needed(cell: JudgedCell) -> str:
+        number = cell.verdict.num_seeds_to_decide
+        return "not known" if number is None else str(number)
+
+    return (
+        label_field("metric", "definition", lambda cell: cell.metric),
+        printed_field("printed", "printed", lambda cell: cell.printed),
+        our_field("ours", "ours", lambda cell: _ours(findings, cell)),
+        our_field("difference", "difference", lambda cell: _difference(findings, cell)),
+        our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
+        label_field("reason", "reason", lambda cell: cell.verdict.reason),
+        our_field(
+            "largest_equivalent_difference",
+            "largest difference callable equivalent",
+            lambda cell: blank_cell() if is_unlike(cell) else text_cell(largest(cell), "ours"),
+        ),
+        our_field(
+            "num_seeds_to_decide",
+            "seeds that would decide",
+            lambda cell: blank_cell() if is_unlike(cell) else text_cell(needed(cell), "ours"),
+        ),
+    )
+
+
+def _ours(findings: Findings, cell: JudgedCell) -> Cell:
+    if cell.evaluation is None:
+        return text_cell("not run", "state")
+    return metric_cell(findings, cell.evaluation, cell.metric)
+
+
+def _difference(findings: Findings, cell: JudgedCell) -> Cell:
+    verdict = cell.verdict
+    if cell.evaluation is None:
+        return blank_cell()
+    if verdict.difference is None:
+        return text_cell(DASH, "state")
+    interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
+    shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
+    return replace(shown, provenance=provenance_of(findings, cell.evaluation, cell.metric))
+
+
+def is_unlike(cell: JudgedCell) -> bool:
+    """Tell whether the rule cannot be applied to a printed number here: not run, or not under its conditions."""
+    return cell.verdict.outcome is Outcome.NOT_COMPARABLE
+
+
+def name_of(cell: JudgedCell) -> str:
+    """Return where a number is printed, as `Table 2: big, bleu_en_fr (arxiv)`."""
+    place = f"Table {cell.table}" if cell.table.isdigit() else cell.table
+    edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
+    return f"{place}: {cell.row}, {cell.column}{edition}"
+
+
+def format_p(p_value: float) -> str:
+    """Return a p-value with three decimals; what would round to zero is below 0.001."""
+    smallest = 10.0**-P_DECIMALS
+    return f"{p_value:.{P_DECIMALS}f}" if p_value >= smallest else f"<{smallest:g}"
+
+
+def _p_cell(cell: JudgedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
+    """Return a p-value of the verdict, and by Holm's correction."""
+    if cell.corrected is None:
+        return blank_cell()
+    return text_cell(f"{format_p(getattr(cell.verdict, name))} ({format_p(getattr(cell.corrected, name))})", "ours")
+
+
+def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
+    """Return what all verdicts together are worth, and which of them Holm's correction would take back."""
+    if family.num_judged == 0:
+        return [Note("", "Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
+    changed = [
+        f"{name_of(cell)} ({cell.verdict.outcome.value} to {cell.corrected.outcome.value})"
+        for cell in judged
+        if cell.corrected is not None and cell.corrected.outcome is not cell.verdict.outcome
+    ]
+    reproduced, not_reproduced = Outcome.REPRODUCED.value, Outcome.NOT_REPRODUCED.value
+    chance = (
+        f"Family of verdicts: the rule was applied to {family.num_judged} cell(s), each at {ALPHA}. If every true "
+        "difference were the margin itself, the worst case, and the cells independent, the chance of at least one "
+        f"wrong {reproduced} would be {format_p(family.chance_wrongly_reproduced)}, "
+        f"1 - (1 - {ALPHA})^{family.num_judged}, and of at least one wrong {not_reproduced} "
+        f"{format_p(family.chance_wrongly_not_reproduced)}."
+    )
+    correction = (
+        f"Holm's correction holds both chances at {ALPHA} for all cells together, however they depend on one another; "
+        f"it would change: {'; '.join(changed) or 'none'}."
+    )
+    return [Note("", chance), Note("", correction)]
+
+
+def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
+    """Return, for each definition, the pooled standard deviation and how unlike the systems are."""
+    notes: dict[str, None] = {}
+    for cell in cells:
+        pooled = cell.verdict.pooled
+        if pooled is not None:
+            sd, smallest, largest = (
+                format_value(value, cell.metric) for value in (pooled.sd, pooled.smallest_sd, pooled.largest_sd)
+            )
+            p_value = pooled.bartlett_p
+            test = "" if p_value is None else f", Bartlett's p {format_p(p_value)}"
+            warning = UNLIKE_SYSTEMS if p_value is not None and p_value < ALPHA else ""
+            notes[
+                f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s), {pooled.degrees_of_freedom} "
+                f"degrees of freedom; single sds {smallest} to {largest}{test}.{warning}"
+            ] = None
+    return [Note("", text) for text in notes]

@@ -1,0 +1,33 @@
+"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big 20) into one."""
+
+import argparse
+from pathlib import Path
+
+from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.errors import CheckpointError
+from aiayn.records import read_train_record, write_record
+
+EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record average/last5.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn average`."""
+    parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the record that train wrote")
+    parser.add_argument("--last", type=int, required=True, metavar="N", help="number of newest checkpoints to average")
+    add_runs_folder_argument(parser, "where to look for the run if it is not where its record says")
+    parser.add_argument(
+        "--record", type=Path, required=True, help="the record to write; the checkpoint goes beside it (.pt)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Average and write the record."""
+    from aiayn.train.average import average_checkpoints
+
+    train = read_train_record(args.train, args.runs_folder)
+    if not train.run_folder.is_dir():
+        raise CheckpointError(
+            f"{args.train}: no folder {train.run_folder}, which has the checkpoints; "
+            "name the folder that holds the run with --runs-folder"
+        )
+    write_record(average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record)

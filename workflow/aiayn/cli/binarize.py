@@ -1,0 +1,60 @@
+"""Turn text into fairseq's data-bin, the folder `data-bin/` beside the record.
+
+Text in words needs the record of its subword models (--segmented). Text that others have segmented already (`segmented`
+in the corpus file) does not: give the record of fetch as --text.
+"""
+
+import argparse
+from pathlib import Path
+
+from aiayn.data.text.binarize import binarize_corpus
+from aiayn.data.text.encoder import Encoder, WordEncoder
+from aiayn.errors import UsageError
+from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
+from aiayn.spec.system import read_corpus
+
+EXAMPLE = (
+    "aiayn binarize --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json "
+    "--segmented results/demo/segment/demo_en_de/record.json --record results/demo/binarize/demo_en_de/record.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn binarize`."""
+    parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
+    parser.add_argument(
+        "--text", type=Path, required=True, metavar="RECORD", help="what clean wrote (fetch, for segmented text)"
+    )
+    parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; not for segmented text")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; data-bin/ goes beside it")
+    parser.add_argument(
+        "--num-processes", type=int, default=1, metavar="N", help="processes that segment and encode text (default: 1)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Binarize and write the record."""
+    spec = read_corpus(args.corpus)
+    if spec.is_segmented != (args.segmented is None):
+        state = "in pieces: leave --segmented out" if spec.is_segmented else "in words: give --segmented RECORD"
+        raise UsageError(f"corpus {spec.name}: its text comes {state}")
+    text = read_record(args.text, RawCorpus) if spec.is_segmented else read_record(args.text, ParallelText)
+    encoder_by_language: dict[str, Encoder]
+    if args.segmented is None:  # others' segmentations are joint ones: one encoder for both, one dictionary
+        encoder_by_language = dict.fromkeys((spec.source_language, spec.target_language), WordEncoder())
+        model_paths = []
+    else:
+        from aiayn.data.text.subword import load_encoders
+
+        segmented = read_record(args.segmented, SegmentedText)
+        encoder_by_language = {**load_encoders(segmented)}
+        model_paths = list(dict.fromkeys(segmented.model_path_by_language.values()))
+    record = binarize_corpus(
+        spec,
+        text,
+        encoder_by_language,
+        model_paths=model_paths,
+        record_path=args.record,
+        num_processes=args.num_processes,
+    )
+    write_record(record, args.record)

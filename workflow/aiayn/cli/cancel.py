@@ -1,0 +1,31 @@
+"""End a run that is training or queued: it saves a checkpoint, ends, and is not started again by itself.
+
+A job that is still running but no longer known to Slurm can be ended only on its own machine; elsewhere you are told
+its host and process. A driver that waits for the run ends with exit code 3.
+
+Exit code 0: the run has ended. 1: nothing of it is running here. 3: it could not be ended.
+"""
+
+import argparse
+
+from aiayn.cli.flags import add_run_arguments
+from aiayn.launch import slurm_queue
+from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS, cancel_run
+from aiayn.runs.status import find_run_folder
+
+EXAMPLE = "aiayn cancel demo_en_de-base-seed1"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn cancel`."""
+    add_run_arguments(parser)
+    parser.add_argument(
+        "--timeout-seconds", type=float, default=DEFAULT_TIMEOUT_SECONDS, metavar="S",
+        help=f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> None:
+    """End the run, and say what was saved."""
+    run_folder = find_run_folder(args.runs_folder, args.run)
+    print(cancel_run(run_folder, slurm_queue, timeout_seconds=args.timeout_seconds))

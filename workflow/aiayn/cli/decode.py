@@ -1,0 +1,73 @@
+"""Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding` (section 6.1).
+
+Writes beside the record: detokenised translations (.txt), the same as subword pieces (.pieces.txt), and the
+log-probability of each line (.logprob.txt).
+"""
+
+import argparse
+from pathlib import Path
+
+from aiayn.cli.flags import add_device_arguments
+from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import write_lines
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
+from aiayn.spec.system import read_corpus, read_system
+
+EXAMPLE = (
+    "aiayn decode --scale demo --system base --checkpoint average/last5.json "
+    "--binarized results/demo/binarize/demo_en_de/record.json --testset demo_test --record decode/demo_test.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn decode`."""
+    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
+    parser.add_argument("--system", required=True, help="the system whose `decoding` is used")
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
+    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument("--testset", required=True, help="a test set of the corpus")
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; translations go beside it")
+    add_device_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Decode and write lines and record."""
+    import torch
+
+    from aiayn.decode.decode import Translator, decode_split, decoding_signature
+    from aiayn.train.train import resolve_device
+
+    torch.set_num_threads(args.threads)
+    checkpoint = read_record(args.checkpoint, CheckpointRecord)
+    data = read_record(args.binarized, BinarizedCorpus)
+    decoding = read_system(args.system, args.scale).decoding
+    corpus = read_corpus(data.corpus)
+    device = resolve_device(args.device)
+    translator = Translator(checkpoint.path, data.folder, decoding, device=device)
+    hypotheses, sentences_per_second = decode_split(translator, data.split_of(args.testset))
+
+    args.record.parent.mkdir(parents=True, exist_ok=True)
+    text_path = args.record.with_suffix(".txt")
+    pieces_path = args.record.with_suffix(".pieces.txt")
+    pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
+    write_lines(pieces, pieces_path)
+    write_lines((f"{h.log_probability_nats:.6f}" for h in hypotheses), args.record.with_suffix(".logprob.txt"))
+    write_lines((detokenise(line, corpus) for line in pieces), text_path)
+    record = Hypotheses(
+        provenance=gather_provenance([args.checkpoint, args.binarized]),
+        run=checkpoint.run,
+        average=checkpoint.average,
+        testset=args.testset,
+        path=text_path,
+        pieces_path=pieces_path,
+        num_lines=len(hypotheses),
+        hypotheses_sha256=file_sha256(text_path),
+        beam_size=decoding.beam_size,
+        length_penalty_alpha=decoding.length_penalty_alpha,
+        length_penalty_form=decoding.length_penalty_form,
+        stop=decoding.stop,
+        signature=decoding_signature(decoding),
+        sentences_per_second=sentences_per_second,
+    )
+    write_record(record, args.record)

@@ -1,0 +1,114 @@
+"""Score anybody's fairseq model on a test set: translate a split of its data-bin, and print every definition of BLEU.
+
+The checkpoint is of any translation model that fairseq-train has saved, such as `--arch transformer`; it is unpickled,
+which may run code, so take it from people you trust. The data-bin is what fairseq-preprocess has made for the model:
+its dictionaries, and the split to translate. The search is the paper's (section 6.1), unless flags say otherwise.
+Subword pieces (`@@ `, U+2581) are joined; --detokenise turns tokens into plain text, which the definitions begin with,
+and --as-given leaves tokens on both sides as they are.
+"""
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from aiayn.cli.flags import add_device_argument
+from aiayn.data.sources.testsets import public_references, target_language_of
+from aiayn.data.text.detokenise import join_pieces, remove_marks
+from aiayn.errors import CorpusError, ScoreError, UsageError
+from aiayn.plan.config import positive
+from aiayn.provenance import replace_on_success
+from aiayn.spec.system import read_system
+from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
+from analysis.scoring.system_output import Treatment, prepare, read_output, unlike_sides
+
+EXAMPLE = (
+    "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "
+    "--detokenise --output newstest2014.de"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn evaluate`."""
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="what fairseq-train has saved")
+    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the model's data-bin")
+    parser.add_argument("--split", default="test", help="the split of the data-bin to translate (default: test)")
+    parser.add_argument("--testset", help="its public name: newstest2014, any of sacreBLEU's, ...")
+    parser.add_argument("--references", type=Path, metavar="FILE", help="references instead of the public ones")
+    parser.add_argument(
+        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU knows (default: en-de)"
+    )
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens")
+    ways.add_argument("--as-given", action="store_true", help="both sides are tokens: do not tokenise them")
+    parser.add_argument(
+        "--force", action="store_true", help="score even if the sides are unlike; the signature says so"
+    )
+    parser.add_argument("--beam-size", type=positive, metavar="N", help="default: the paper's 4")
+    parser.add_argument("--length-penalty-alpha", type=float, metavar="A", help="default: the paper's 0.6")
+    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="len is fairseq's; default: gnmt")
+    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="whose search; default: tensor2tensor")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write the translations, one a line")
+    add_device_argument(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate, write the translations if asked to, and print the scores.
+
+    Raises:
+        UsageError: if neither a public test set nor references are named.
+        CheckpointError: if the checkpoint is torn, or not of this data-bin.
+        ScoreError: if translations and references are not alike.
+    """
+    from aiayn.decode.decode import Translator, decode_split, decoding_signature
+    from aiayn.train.device import resolve_device
+
+    if args.references is None and args.testset is None:
+        raise UsageError("which references? --testset NAME of a public test set, or --references FILE")
+    target_language = target_language_of(args.language_pair)
+    if args.references is not None:
+        references = read_output(args.references).lines
+    else:
+        references = public_references(args.testset, args.language_pair)
+    names = ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
+    changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    decoding = msgspec.structs.replace(read_system("base", "paper").decoding, **changes)
+    translator = Translator(args.checkpoint, args.data, decoding, device=resolve_device(args.device))
+    try:
+        hypotheses, _ = decode_split(translator, args.split)
+    except FileNotFoundError as error:
+        raise CorpusError(f"{args.data}: {error}; name a split of this data-bin with --split") from error
+    symbols = translator.task.target_dictionary.symbols
+    join = join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks  # sentencepiece's mark, or @@
+    lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
+    if args.output is not None:
+        with replace_on_success(args.output) as partial_path:
+            partial_path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    if len(lines) != len(references):
+        raise ScoreError(
+            f"{args.data}, split {args.split}: {len(lines)} lines, the references have {len(references)}; another "
+            "--split, --testset or --references belongs to it"
+        )
+    sides, treatment = {"hyp": lines, "ref": references}, Treatment(args.as_given, False, args.detokenise)
+    unlike = unlike_sides(sides, treatment)
+    if unlike is not None and not args.force:
+        words, advice = unlike.words_by_side, " or ".join(" ".join(flags) for flags in unlike.flags)
+        raise ScoreError(
+            f"not scored: translations are {words['hyp']}, references {words['ref']}; right would be {advice} (write "
+            "translations with --output FILE for `aiayn score --hypotheses FILE`, which has all of these); --force "
+            "scores them as they are"
+        )
+    prepared, done = prepare(sides, treatment, target_language)
+    scores = score_hypotheses(
+        prepared["hyp"],
+        prepared["ref"],
+        metrics=default_metrics(target_language, args.as_given),
+        target_language=target_language,
+        hypotheses_sha256=lines_sha256(lines),
+        testset=args.testset or args.references.name,
+    )
+    added = decoding_signature(decoding) + (f"|input:{done}" if done else "")
+    added += f"|forced:{unlike.tags}" if unlike is not None else ""
+    width = max(len(score.metric) for score in scores)
+    for score in scores:
+        print(f"{score.metric:<{width}}  {score.value:6.2f}  {score.signature}|{added}")

@@ -1,0 +1,42 @@
+"""Pack what the finished runs of a scale left, small enough to be shipped, and render the tables that follow from it.
+
+Into <output>/<scale>/ go the records, logs, attempts and translations of every finished run that the config asks for,
+the tables, and a README.md with the tables, when, on which hardware and at which commit. `aiayn tables --from-logs`
+makes the tables again from that folder alone. The same runs give the same bytes. References are not packed: their
+digest and public place are named. What is not finished is named, and left out.
+"""
+
+import argparse
+from pathlib import Path
+
+from aiayn.plan.config import add_changes_argument, read_changed_scale
+from paper_tables.render.pack import pack_scale
+
+EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
+MAX_MB = 15.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn pack`."""
+    parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
+    add_changes_argument(parser)
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument(
+        "--output", type=Path, default=Path("paper_tables/measured"), metavar="FOLDER",
+        help="where the scale's folder is made, or replaced (default: paper_tables/measured)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-mb", type=float, default=MAX_MB, metavar="MB", help=f"refuse to write more (default: {MAX_MB:g})"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Pack, and print what was packed and what is not there."""
+    scale = read_changed_scale(args.configfile, args.config)
+    packed = pack_scale(scale, args.results, args.output, max_bytes=round(args.max_mb * 1e6))
+    print(
+        f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings, {packed.num_translations} translations, "
+        f"{packed.num_bytes / 1e6:.2f} MB"
+    )
+    for name in packed.missing:
+        print(f"not there: {name}")

@@ -1,0 +1,63 @@
+"""Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
+
+Each RUN is a run's name, any unique beginning of it, or the path of a log of fairseq's, ours or anybody's. Runs that
+differ in their seeds alone are drawn as a mean and a band. Written are curves_by_update and curves_by_hours, and beside
+each its numbers as TSV.
+"""
+
+import argparse
+from pathlib import Path
+
+from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.errors import StateError
+from aiayn.runs.attempts import LOG_NAME
+from aiayn.runs.names import split_run_name
+from aiayn.runs.status import find_run_folder
+
+EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
+FORMATS = ("svg", "html", "png", "pdf")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn plot`."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's name, a beginning of it, or a log's path")
+    add_runs_folder_argument(parser)
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="where to write (default: results/plots/<first run>)"
+    )
+    parser.add_argument("--format", action="append", choices=FORMATS, help="may be repeated (default: svg)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Draw the curves and print the path of each picture."""
+    from paper_tables.figures import INSTALL_COMMAND, has_figures
+
+    if not has_figures():
+        raise StateError(f"aiayn plot draws with the extra `figures`, which is not installed; {INSTALL_COMMAND}")
+    from paper_tables.figures.curves import CURVES_BY_HOURS, CURVES_BY_UPDATE, curve_frame
+    from paper_tables.figures.figure import FigureError, write_figure
+    from paper_tables.figures.sources import curves_of_files
+
+    named: list[tuple[str, str, int | None, Path]] = []
+    for asked in args.runs:
+        path = Path(asked)
+        if path.is_file():
+            named.append((asked, asked, None, path))
+            continue
+        folder = path if (path / LOG_NAME).is_file() else find_run_folder(args.runs_folder, asked)
+        parts = split_run_name(folder.name)
+        series = f"{parts.system}, {parts.corpus}" if parts else folder.name
+        named.append((folder.name, series, parts.seed if parts else None, folder / LOG_NAME))
+    frame = curve_frame(curves_of_files(named))
+    output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
+    reasons = []
+    for figure in (CURVES_BY_UPDATE, CURVES_BY_HOURS):
+        try:
+            for path in write_figure(figure, frame, output_folder, args.format or ["svg"]):
+                print(path)
+        except FigureError as error:
+            reasons.append(str(error))
+    for reason in reasons[:1] if len(reasons) == 2 else reasons:
+        if len(reasons) == 2:
+            raise FigureError(reason)
+        print(reason)

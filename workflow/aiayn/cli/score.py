@@ -1,0 +1,183 @@
+"""Score translations under every definition of BLEU that applies, and chrF; each number has its signature.
+
+For any translations: --hypotheses (one line a segment; an .sgm file, gzip and the log of fairseq-generate are read as
+what they are), --testset and --language-pair; --references replaces the public references of the test set, and needs
+no network. The pipeline uses --decoded, --raw and --record instead.
+
+The definitions begin with plain text. If one side is tokens, subword pieces or lower case, nothing is scored: the
+message says what each side is, and the right command.
+"""
+
+import argparse
+import logging
+import shlex
+import sys
+from pathlib import Path
+
+import msgspec
+
+from aiayn.data.sources.testsets import public_references, target_language_of
+from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import read_lines
+from aiayn.errors import ScoreError, UsageError
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
+from aiayn.spec.system import read_corpus
+from aiayn.terminal import json_text
+from analysis.scoring.score import CASE_SUFFIX, default_metrics, lines_sha256, score_hypotheses
+from analysis.scoring.system_output import (
+    SystemOutput,
+    Treatment,
+    Unlike,
+    check_num_lines,
+    prepare,
+    read_output,
+    unlike_sides,
+)
+
+EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn score`."""
+    anybody = parser.add_argument_group("any translations")
+    anybody.add_argument("--hypotheses", type=Path, metavar="FILE", help="translations, one a line")
+    anybody.add_argument(
+        "--testset",
+        help="newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...), "
+        "or, beside --references, a name of your own",
+    )
+    anybody.add_argument("--references", type=Path, metavar="FILE", help="references to use instead of the public ones")
+    anybody.add_argument(
+        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU knows (default: en-de)"
+    )
+    anybody.add_argument(
+        "--join-pieces", action="store_true", help="join subword pieces (`@@ `, U+2581) on the side that has them"
+    )
+    anybody.add_argument(
+        "--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens: plain text comes out"
+    )
+    anybody.add_argument(
+        "--as-given", action="store_true", help="translations and references are tokens already: do not tokenise them"
+    )
+    anybody.add_argument(
+        "--lowercase", action="store_true", help="lower-case both sides; print the definitions without case (_lc) alone"
+    )
+    anybody.add_argument(
+        "--force", action="store_true", help="score even if the two sides are unlike; the signature says so"
+    )
+    anybody.add_argument("--json", action="store_true", help="print a JSON list of objects: metric, value, signature")
+    pipeline = parser.add_argument_group("in the pipeline")
+    pipeline.add_argument("--decoded", type=Path, metavar="RECORD", help="record of decode")
+    pipeline.add_argument("--raw", type=Path, metavar="RECORD", help="record of fetch, which has the references")
+    pipeline.add_argument("--record", type=Path, help="the record to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Score, and write the record or print the numbers."""
+    if args.decoded is not None and args.raw is not None and args.record is not None:
+        _score_run(args)
+    elif args.as_given and args.detokenise:
+        raise UsageError("--as-given takes tokens as they stand, --detokenise turns them into plain text; choose one")
+    elif args.hypotheses is not None:
+        _print_scores(_score_anybody(args), as_json=args.json)
+    else:
+        raise UsageError("give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw and "
+                         "--record; see --help")  # fmt: skip
+
+
+def _score_run(args: argparse.Namespace) -> None:
+    decoded = read_record(args.decoded, Hypotheses)
+    raw = read_record(args.raw, RawCorpus)
+    corpus = read_corpus(raw.corpus)
+    reference_path = raw.pair_by_split[decoded.testset].path_by_language[corpus.target_language]
+    hypotheses, references = list(read_lines(decoded.path)), list(read_lines(reference_path))
+    if corpus.is_segmented:
+        references = [detokenise(line, corpus) for line in references]
+    unlike = unlike_sides({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=corpus.is_segmented))
+    if unlike is not None:  # a model may write anything: it is scored as it is
+        logging.getLogger(__name__).warning("%s: hypotheses and references are not alike: %s", decoded.path, unlike)
+    scores = score_hypotheses(
+        hypotheses,
+        references,
+        metrics=default_metrics(corpus.target_language, corpus.is_segmented),
+        target_language=corpus.target_language,
+        hypotheses_sha256=decoded.hypotheses_sha256,
+        testset=decoded.testset,
+    )
+    signed = [msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}") for score in scores]
+    provenance = gather_provenance([args.decoded, args.raw])
+    write_record(
+        ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), args.record
+    )
+
+
+def _score_anybody(args: argparse.Namespace) -> list[ScoreRecord]:
+    target_language = target_language_of(args.language_pair)
+    output = read_output(args.hypotheses)
+    references, place = _references(args, output)
+    check_num_lines(output, len(references), place)
+    treatment = Treatment(args.as_given, args.join_pieces, args.detokenise, args.lowercase)
+    sides = {"hyp": output.lines, "ref": references}
+    unlike = unlike_sides(sides, treatment)
+    if unlike is not None and not args.force:
+        raise ScoreError(_refusal(args, unlike, place))
+    if output.kind != "lines":
+        print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
+    prepared, done = prepare(sides, treatment, target_language)
+    metrics = default_metrics(target_language, args.as_given)
+    if args.lowercase and not args.as_given:
+        metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
+    scores = score_hypotheses(
+        prepared["hyp"],
+        prepared["ref"],
+        metrics=metrics,
+        target_language=target_language,
+        hypotheses_sha256=file_sha256(args.hypotheses),
+        references_sha256=lines_sha256(references),
+        testset=args.testset or (args.references or args.hypotheses).name,
+    )
+    fields = {"input": done, "forced": unlike.tags if unlike is not None else ""}
+    added = "".join(f"|{key}:{value}" for key, value in fields.items() if value)
+    return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
+
+
+def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[str], str]:
+    """Return the reference lines and what to call them."""
+    if args.references is not None:
+        found = read_output(args.references)
+        if found.kind != "generate log":
+            return found.lines, str(args.references)
+        if found.references is None:
+            raise ScoreError(f"{args.references}: a fairseq-generate log without T- lines; name a file of references")
+        return found.references, str(args.references)
+    if args.testset is not None:
+        return public_references(args.testset, args.language_pair), args.testset
+    if output.references is not None:
+        return output.references, f"{output.path} (its T- lines)"
+    raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
+
+
+def _refusal(args: argparse.Namespace, unlike: Unlike, place: str) -> str:
+    """Return what each side is, and the commands that are right."""
+    words = unlike.words_by_side
+    given = ["--testset", args.testset] if args.testset else []
+    given += ["--references", str(args.references)] if args.references else []
+    given += ["--language-pair", args.language_pair]
+    base = ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given]
+    commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in unlike.flags)
+    expected = "takes tokens of one kind" if args.as_given else "needs plain text"
+    return (
+        f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; given are\n"
+        f"  hypotheses {args.hypotheses}: {words['hyp']}\n  references {place}: {words['ref']}\n"
+        f"The right command is\n{commands}\n(--force scores them as they are, and the signature says so)"
+    )
+
+
+def _print_scores(scores: list[ScoreRecord], *, as_json: bool) -> None:
+    if as_json:
+        print(json_text([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores]), end="")
+        return
+    width = max(len(score.metric) for score in scores)
+    for score in scores:
+        print(f"{score.metric:<{width}}  {score.value:6.2f}  {score.signature}")

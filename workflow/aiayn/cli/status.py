@@ -1,0 +1,36 @@
+"""List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything known about one run.
+
+States: queued (with the reason), running, stopped (saved; the same command resumes it), failed, lost (it ended without
+a message), cancelled, done, unknown (squeue does not answer, or no longer knows a job that may still be running),
+damaged (its files cannot be read).
+"""
+
+import argparse
+
+from aiayn.cli.flags import add_run_arguments
+from aiayn.launch import slurm_queue
+from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
+from aiayn.runs.status_text import render_status, render_statuses
+from aiayn.terminal import json_text
+
+EXAMPLE = "aiayn status"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn status`."""
+    add_run_arguments(parser, is_optional=True)
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects; with RUN one object")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print how runs stand."""
+    answer: RunStatus | list[RunStatus]
+    if args.run is None:
+        answer = statuses = read_statuses(list_run_folders(args.runs_folder), slurm_queue)
+        text = render_statuses(statuses, args.runs_folder)
+    else:
+        (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)], slurm_queue)
+        answer, text = status, render_status(status)
+    if args.json:
+        text = json_text(answer)
+    print(text, end="")

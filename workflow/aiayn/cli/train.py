@@ -1,0 +1,135 @@
+"""Train one system on one corpus with one seed (section 5), or resume it, or wait if it is being trained already.
+
+The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl. Ctrl-C
+saves and ends; the same command resumes. On Slurm the job continues without this command, and the same command attaches
+to it again. --dry-run needs neither --binarized nor --record: it uses the pipeline's record of the data, or prints
+DIGEST in the run's name if there is none yet. Exit code 3: the run failed or was cancelled; no record was written.
+"""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+import msgspec
+
+from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.data.text.binarize import require_recorded_data_bin
+from aiayn.errors import UsageError
+from aiayn.launch.code_snapshot import foresee_code
+from aiayn.launch.driver import drive
+from aiayn.launch.submit import sbatch_text
+from aiayn.paths import corpus_record
+from aiayn.plan.config import add_override_arguments, named_overrides, positive
+from aiayn.plan.feasibility import check_feasible, check_precision, make_request
+from aiayn.records import BinarizedCorpus, read_record
+from aiayn.runs.attempts import is_done
+from aiayn.runs.jobs import LAUNCHERS
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.train.request import TrainingRequest
+
+EXAMPLE = (
+    "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
+    "--binarized results/demo/binarize/demo_en_de/record.json --record results/demo/train/demo_en_de/base/seed1.json"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn train`."""
+    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
+    parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
+    parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
+    parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
+    parser.add_argument("--binarized", type=Path, metavar="RECORD", help="record of binarize")
+    add_override_arguments(parser)
+    parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
+    add_runs_folder_argument(parser)
+    parser.add_argument(
+        "--launcher", default="local", choices=LAUNCHERS, help="local (default), slurm, or debug (in this process)"
+    )
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="for slurm: a file of workflow/config/clusters; it sets the number of ranks"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="for slurm: print the sbatch file, submit nothing")
+    parser.add_argument(
+        "--num-models", type=positive, default=1, metavar="N", help="number of model-only checkpoints to keep"
+    )
+    parser.add_argument(
+        "--threads-per-rank", type=positive, default=1, help="CPU threads of each rank (default: 1; not for slurm)"
+    )
+    parser.add_argument(
+        "--num-ranks", type=positive, default=1, help="processes that share each update (default: 1; not for slurm)"
+    )
+    parser.add_argument("--fresh", action="store_true", help="start anew; the earlier run is set aside")
+    parser.add_argument(
+        "--allow-long-runs",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="train even if more than 24 hours are predicted (default: refuse)",
+    )
+
+
+def _chosen_cluster(args: argparse.Namespace) -> ClusterSpec | None:
+    """Return the cluster to train on, None for another launcher than slurm.
+
+    Raises:
+        UsageError: if slurm has no cluster, or another launcher is to print an sbatch file.
+        ConfigError: if the cluster's file is at fault.
+    """
+    if args.launcher != "slurm":
+        if args.dry_run:
+            raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; take --launcher slurm")
+        return None
+    if args.cluster is None:
+        raise UsageError("--launcher slurm: which cluster? `--cluster NAME`, a file of workflow/config/clusters")
+    return read_cluster(args.cluster)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Drive the training to its end, or print what would be submitted."""
+    cluster = _chosen_cluster(args)
+    if args.dry_run and cluster is not None:
+        _print_sbatch_file(args, cluster)
+        return
+    for flag, path in (("--binarized", args.binarized), ("--record", args.record)):
+        if path is None:
+            raise UsageError(f"{flag} is missing; only --dry-run goes without it, see `aiayn train --help`")
+    data = _read_data(args)
+    request = _request(args, data, cluster)
+    if args.fresh or not is_done(request.folder):  # the record of a run that is done is copied on any machine
+        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster)
+    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
+
+
+def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
+    """Print what sbatch would get; what only files decide that are not made yet is DIGEST, and said to be."""
+    args.binarized = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
+    is_missing = not args.binarized.exists()
+    if is_missing:
+        print(
+            f"aiayn train: not there yet: {args.binarized}; DIGEST stands for the 8 digits that the content will "
+            "decide, all else is as it will be",
+            file=sys.stderr,
+        )
+    request = _request(args, None if is_missing else _read_data(args), cluster)
+    check_precision(request, cluster)
+    code = foresee_code(request, fresh=args.fresh)
+    print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
+
+
+def _read_data(args: argparse.Namespace) -> BinarizedCorpus:
+    """Return the record of the data-bin, which is as it says."""
+    data = read_record(args.binarized, BinarizedCorpus)
+    require_recorded_data_bin(data)
+    return data
+
+
+def _request(args: argparse.Namespace, data: BinarizedCorpus | None, cluster: ClusterSpec | None) -> TrainingRequest:
+    """Return what the flags ask for; a cluster decides how many ranks and threads there are."""
+    return make_request(
+        args.scale, args.corpus, args.system, args.seed, data,
+        binarized_path=args.binarized, runs_folder=args.runs_folder, overrides=named_overrides(args),
+        num_models=args.num_models, num_ranks=cluster.num_ranks if cluster else args.num_ranks,
+        threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
+        command=shlex.join(["aiayn", *sys.argv[1:]]),
+    )  # fmt: skip

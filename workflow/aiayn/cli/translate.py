@@ -1,0 +1,81 @@
+"""Translate sentences from standard input, one a line, with a trained run. Prints score, tab, translation.
+
+RUN is a run's name or any unique beginning of it (default: the newest finished run). The score is the one of beam
+search: log-probability (nats) divided by the length penalty; nearer to 0 is better. Input and output are plain text.
+The exception is a corpus that was segmented by others: there, type its subword pieces; the output is its tokens.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+
+from aiayn.cli.flags import add_device_argument, add_finished_run_arguments
+from aiayn.data.text.clean import preprocessor
+from aiayn.data.text.detokenise import join_line, remove_marks
+from aiayn.errors import CorpusError
+from aiayn.runs.finished import FinishedRun, find_finished
+
+EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
+LINES_AT_ONCE = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn translate`."""
+    add_finished_run_arguments(parser)
+    add_device_argument(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate line by line at a terminal, many lines at once from a pipe."""
+    from aiayn.decode.decode import Translator, decoding_signature
+    from aiayn.train.train import resolve_device
+
+    finished = find_finished(args.results, args.run, args.average)
+    split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
+    device = resolve_device(args.device)
+    translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)
+    search = decoding_signature(finished.decoding)
+    print(f"{finished.checkpoint.run}, {finished.checkpoint.average}, {search}", file=sys.stderr)
+    if finished.segmented is None:
+        print("this run reads text in pieces (`@@ ` inside words), as its corpus was published", file=sys.stderr)
+    if sys.stdin.isatty():
+        print("one sentence a line; Ctrl-D ends", file=sys.stderr)
+    for lines in _blocks(1 if sys.stdin.isatty() else LINES_AT_ONCE):
+        for hypothesis in translator.translate([translator.number(split(line)) for line in lines]):
+            print(f"{hypothesis.score:.4f}\t{join(' '.join(hypothesis.pieces))}", flush=True)
+
+
+def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
+    """Return what makes pieces of a line of a language, as was done to the run's corpus."""
+    from aiayn.data.text.subword import load_encoders
+
+    segmented = finished.segmented
+    if segmented is None:
+        return lambda line: line
+    prepare = preprocessor(segmented.normalise, segmented.tokenise, language)
+    encoder = load_encoders(segmented)[language]
+    return lambda line: encoder.pieces(prepare(line))
+
+
+def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
+    """Return what makes a line of text of its pieces."""
+    segmented = finished.segmented
+    if segmented is None:
+        return remove_marks
+    language = finished.data.target_language
+    return lambda pieces: join_line(pieces, segmented.method, segmented.tokenise, language)
+
+
+def _blocks(num_lines: int) -> Iterator[list[str]]:
+    """Yield the lines of standard input, split at LF alone, in lists of at most `num_lines`."""
+    block: list[str] = []
+    for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
+        try:
+            block.append(line.removesuffix(b"\n").decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"standard input, line {line_number}: not UTF-8: {error}; convert it first") from error
+        if len(block) == num_lines:
+            yield block
+            block = []
+    if block:
+        yield block

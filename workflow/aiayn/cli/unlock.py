@@ -1,0 +1,40 @@
+"""After snakemake was killed: show what it left in this directory and in Slurm, and clean up.
+
+Its locks are removed, and the Slurm jobs of its CPU rules cancelled, only if it is certainly dead: it ran on this
+machine, and its process is gone. Trainings are left alone; the next snakemake attaches to them.
+
+Exit code 1: something was not cleaned up, and the message says why and what to do.
+"""
+
+import argparse
+from pathlib import Path
+
+from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.errors import StateError
+from aiayn.launch import slurm_queue
+from aiayn.runs.status import list_run_folders, read_statuses
+from aiayn.runs.unlock import clean_up, find_leftovers, refusals, render_leftovers
+
+EXAMPLE = "aiayn unlock --dry-run"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn unlock`."""
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    parser.add_argument(
+        "--directory", type=Path, default=Path(), metavar="FOLDER", help="its working directory (default: this one)"
+    )
+    add_runs_folder_argument(parser, "folder of runs, in that directory")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print what there is; clean up."""
+    runs_folder = args.directory / args.runs_folder
+    statuses = read_statuses(list_run_folders(runs_folder), slurm_queue) if runs_folder.is_dir() else []
+    found = find_leftovers(args.directory, slurm_queue)
+    print(render_leftovers(found, statuses), end="")
+    for line in clean_up(found, slurm_queue, is_dry_run=args.dry_run):
+        print(line)
+    reasons = refusals(found if args.dry_run else find_leftovers(args.directory, slurm_queue))
+    if reasons:
+        raise StateError("\n  ".join(["left as it is:", *reasons]))

@@ -1,0 +1,341 @@
+"""Get published files into a folder: from one place after the other, each verified by its checksum.
+
+A file has its name only once it is verified. Until then it lies there as `.<name>.<key>.partial`, from which this or a
+later start continues; `key` is of the checksum, so bytes of two editions are never joined. A file without a published
+checksum is never continued, as nothing would tell. What fails is set aside as `<name>.wrong`.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import random
+import re
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import requests
+import urllib3
+
+from aiayn.errors import ConfigError, FetchError
+from aiayn.progress import progress_bar
+from aiayn.spec.recipe import UNKNOWN, split_checksum
+
+_LOG = logging.getLogger(__name__)
+MIRROR_VARIABLE = "AIAYN_MIRROR"
+MAX_ATTEMPTS = 5  # in a row that bring nothing new, at one place
+MAX_WAIT_SECONDS = 120.0
+CONNECT_TIMEOUT_SECONDS = 30.0
+READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
+PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})  # statmt.org answers 503 when it is busy
+MAX_UNSTATED_BYTES = 16 << 30  # where neither recipe nor server says how long a file is; WMT14's longest has 2.6 GB
+_BLOCK_BYTES = 1 << 20
+_CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
+
+Sleep = Callable[[float], object]
+
+
+class PublishedFile(msgspec.Struct, frozen=True):
+    """A file and where it is to be had, in order; the mirrors of all editions are asked before any public place.
+
+    `num_bytes` is None and `checksum` is `unknown` where nobody published one. `edition` is the caller's word for it.
+    """
+
+    name: str
+    urls: Sequence[str]
+    mirror_urls: Sequence[str] = ()
+    num_bytes: int | None = None
+    checksum: str = UNKNOWN
+    edition: str = ""
+
+
+class FoundFile(msgspec.Struct, frozen=True):
+    """A verified file; `url` is where it is from, '' if it was there; `checked_by` is an algorithm, or `unknown`."""
+
+    path: Path
+    url: str
+    num_bytes: int
+    sha256: str
+    checked_by: str
+    edition: str
+
+
+class WrongFileError(FetchError):
+    """A file is not the published one."""
+
+
+class PlaceError(FetchError):
+    """One place does not give the file; another one may."""
+
+
+def named_mirror(mirror: str | None) -> str | None:
+    """Return the mirror that is asked for, else the environment's, else None; '' is None.
+
+    Raises:
+        ConfigError: if it is not a `file://`, `http://` or `https://` URL.
+    """
+    mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
+    if mirror is not None and urllib.parse.urlsplit(mirror).scheme not in ("file", "http", "https"):
+        raise ConfigError(
+            f"mirror {mirror!r}: expected file://, http:// or https://; for a local folder write "
+            f"{Path(mirror).absolute().as_uri()}"
+        )
+    return mirror
+
+
+def download_file(editions: Sequence[PublishedFile], folder: Path, *, sleep: Sleep = time.sleep) -> FoundFile:
+    """Return one of several editions of a file: one that lies in `folder`, else the first that a place gives whole.
+
+    A place that gives nothing new is asked again after waits that double, each shortened by up to a half (many clients
+    must not come back at once); what a server asks for itself (Retry-After) is kept, up to `MAX_WAIT_SECONDS`.
+
+    Raises:
+        FetchError: naming every place, what it gave and what to do.
+    """
+    reasons: list[str] = []
+    for edition in editions:
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                return verify_file(folder / edition.name, edition)
+            except WrongFileError as error:
+                reasons.append(_set_aside(folder / edition.name, error))
+    places = [(edition, url) for edition in editions for url in edition.mirror_urls]
+    places += [(edition, url) for edition in editions for url in edition.urls]
+    for edition, url in places:
+        try:
+            return _from_place(edition, url, folder, sleep)
+        except (PlaceError, WrongFileError) as error:
+            reasons.append(str(error))
+            _LOG.warning("%s%s", error, "; asking the next place" if url != places[-1][1] else "")
+    if len(reasons) == 1:
+        raise FetchError(f"{reasons[0]}; {_next_step()}")
+    listed = "".join(f"\n  {reason}" for reason in reasons)
+    raise FetchError(f"{editions[0].name}: no place gives the published file:{listed}\n{_next_step()}")
+
+
+def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
+    """Return how many bytes a download would add to `folder`, by the first edition's published size, 0 if unknown."""
+    if any((folder / edition.name).exists() for edition in editions):
+        return 0
+    first = editions[0]
+    if any((path := local_path(url)) is not None and path.exists() for url in first.mirror_urls):
+        return 0  # read where it lies
+    return max(0, (first.num_bytes or 0) - _num_bytes_of(_partial_path(first, folder)))
+
+
+def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFile:
+    """Compare a file with what was published of it, size first; where that is no SHA-256, say so and what is seen.
+
+    Raises:
+        WrongFileError: naming the file, or its URL, with what was found and what was expected.
+        FileNotFoundError: if there is no file.
+    """
+    place, num_bytes = url or path, path.stat().st_size
+    if published.num_bytes not in (None, num_bytes):
+        raise WrongFileError(f"{place}: {num_bytes} bytes, expected {published.num_bytes}: not the published file")
+    algorithm, expected = split_checksum(published.checksum)
+    digest_by_algorithm = _file_digests(path, {"sha256"} | ({algorithm} if expected else set()))
+    sha256 = digest_by_algorithm["sha256"]
+    if expected and digest_by_algorithm[algorithm] != expected:
+        raise WrongFileError(
+            f"{place}: {algorithm} {digest_by_algorithm[algorithm]}, expected {expected}: not the published file, or "
+            "torn on its way"
+        )
+    if algorithm != "sha256":
+        checked = f"checked by {algorithm} alone" if expected else "NOT checked, for nobody published a sum of it"
+        _LOG.warning("%s: %s; seen: %d bytes, sha256 %s", place, checked, num_bytes, sha256)
+    return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
+
+
+def _from_place(published: PublishedFile, url: str, folder: Path, sleep: Sleep) -> FoundFile:
+    """Return the verified file of one place; that of a `file://` URL stays where it is."""
+    path = local_path(url)
+    if path is not None:
+        try:
+            return verify_file(path, published, url)
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise PlaceError(f"{url}: no such file") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / f".{published.name}.lock", published.name):
+        with contextlib.suppress(FileNotFoundError, WrongFileError):  # another process may have brought it
+            return verify_file(folder / published.name, published)
+        was_begun = _num_bytes_of(_partial_path(published, folder)) > 0
+        try:
+            return _receive_and_verify(published, url, folder, sleep)
+        except WrongFileError as error:
+            if not was_begun:
+                raise
+            _LOG.warning("%s; it was put together from two downloads: receiving it once more as a whole", error)
+            return _receive_and_verify(published, url, folder, sleep)
+
+
+def _receive_and_verify(published: PublishedFile, url: str, folder: Path, sleep: Sleep) -> FoundFile:
+    partial_path = _partial_path(published, folder)
+    _receive(url, partial_path, published, sleep)
+    try:
+        found = verify_file(partial_path, published, url)
+    except WrongFileError as error:
+        raise WrongFileError(_set_aside(partial_path, error, folder / published.name)) from error
+    with partial_path.open("rb") as received:
+        os.fsync(received.fileno())
+    _LOG.info("%s: %d bytes, sha256 %s", url, found.num_bytes, found.sha256)
+    return msgspec.structs.replace(found, path=partial_path.replace(folder / published.name))
+
+
+def _receive(url: str, partial_path: Path, published: PublishedFile, sleep: Sleep) -> None:
+    """Write what an http(s) URL gives, after what is there already; try again while that may help.
+
+    An attempt that brought new bytes does not count, so that a server that drops every connection is read to the end.
+    """
+    num_failures, most_bytes = 0, _num_bytes_of(partial_path)
+    while True:
+        if published.checksum == UNKNOWN:
+            partial_path.unlink(missing_ok=True)
+        try:
+            _receive_once(url, partial_path, published.num_bytes)
+            return
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            reached = _num_bytes_of(partial_path)
+            num_failures = 1 if reached > most_bytes else num_failures + 1
+            most_bytes = max(most_bytes, reached)
+            if num_failures >= MAX_ATTEMPTS:
+                raise PlaceError(f"{url}: {error} (attempt {num_failures})") from error
+            wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
+            wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _asked_seconds(error)))
+            _LOG.warning("%s: %s; %d bytes are there; trying again in %.1f s", url, error, reached, wait_seconds)
+            sleep(wait_seconds)
+
+
+def _asked_seconds(error: Exception) -> float:
+    """Return how long a server asks to be left alone, 0 if it does not say."""
+    response = getattr(error, "response", None)
+    after = None if response is None else response.headers.get("Retry-After")
+    try:
+        return 0.0 if after is None else urllib3.Retry().parse_retry_after(after)
+    except urllib3.exceptions.InvalidHeader:
+        return 0.0
+
+
+def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
+    """Ask once, from the first byte that is missing; for none, do not ask.
+
+    Bytes are taken as they are sent, whatever Content-Encoding says, and as soon as they are there: `iter_content`
+    would unpack a .tgz that a server labels as gzip-encoded, and drops what it has of a block when a connection breaks.
+    """
+    start = _num_bytes_of(partial_path)
+    if start and start == num_bytes:
+        return
+    if start:
+        _LOG.info("%s: continuing after %d bytes", url, start)
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"} | ({"Range": f"bytes={start}-"} if start else {})
+    timeouts = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS)
+    with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
+        _check_status(url, response, partial_path)
+        start, total_bytes = _agreed_range(url, response, start)
+        if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
+            raise PlaceError(f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}")
+        expected_bytes = total_bytes if total_bytes is not None else num_bytes
+        most_bytes = MAX_UNSTATED_BYTES if expected_bytes is None else expected_bytes
+        name = url.rpartition("/")[2]
+        with (
+            partial_path.open("r+b" if start else "wb") as partial,
+            progress_bar(name, expected_bytes, "B", initial=start) as bar,
+        ):
+            position = partial.seek(start)
+            while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
+                position += len(block)
+                if position > most_bytes:
+                    raise PlaceError(f"{url}: sends more than {most_bytes} bytes")
+                partial.write(block)
+                bar.update(len(block))
+    if expected_bytes is not None and position < expected_bytes:
+        raise requests.ConnectionError(f"the answer ended after {position} of {expected_bytes} bytes")
+
+
+def _check_status(url: str, response: requests.Response, partial_path: Path) -> None:
+    status = f"{response.status_code} {response.reason}"
+    if response.status_code in PASSING_STATUSES:
+        raise requests.HTTPError(status, response=response)
+    if response.status_code == 416:  # it has no bytes there: what we hold is too long, or of another file
+        partial_path.unlink(missing_ok=True)
+        raise requests.HTTPError(f"{status}; starting over", response=response)
+    if response.status_code not in (200, 206):
+        raise PlaceError(f"{url}: {status}")
+
+
+def _agreed_range(url: str, response: requests.Response, start: int) -> tuple[int, int | None]:
+    """Return where the answer's bytes begin, and how many the whole file has, where the server says so."""
+    if response.status_code == 200:
+        if start:
+            _LOG.warning("%s: the server ignores where to continue; starting over", url)
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if length.isdecimal() else None
+    found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    if found is None or int(found["start"]) != start:
+        raise PlaceError(f"{url}: asked for bytes from {start}, answered {response.headers.get('Content-Range')!r}")
+    return start, int(found["total"]) if found["total"] != "*" else None
+
+
+def local_path(url: str) -> Path | None:
+    """Return the path that a `file://` URL names, None for another URL."""
+    parts = urllib.parse.urlsplit(url)
+    return Path(urllib.request.url2pathname(parts.path)) if parts.scheme == "file" else None
+
+
+def _num_bytes_of(path: Path) -> int:
+    """Return a file's size, 0 if there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> str:
+    """Rename a wrong file, so that it is neither taken for the right one nor in its way, and return what to say."""
+    aside_path = (named or path).with_name(f"{(named or path).name}.wrong")
+    try:
+        path.replace(aside_path)
+    except OSError as reason:
+        return f"{error}; it cannot be set aside ({reason.strerror}): remove it"
+    _LOG.warning("%s; set aside as %s", error, aside_path)
+    return f"{error}; set aside as {aside_path}"
+
+
+def _partial_path(published: PublishedFile, folder: Path) -> Path:
+    key = hashlib.sha256(published.checksum.encode()).hexdigest()[:8]
+    return folder / f".{published.name}.{key}.partial"
+
+
+def _file_digests(path: Path, algorithms: set[str]) -> dict[str, str]:
+    """Return a file's digests by algorithm, read once."""
+    digest_by_algorithm = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in algorithms}
+    with path.open("rb") as content:
+        while block := content.read(_BLOCK_BYTES):
+            for digest in digest_by_algorithm.values():
+                digest.update(block)
+    return {algorithm: digest.hexdigest() for algorithm, digest in digest_by_algorithm.items()}
+
+
+@contextlib.contextmanager
+def _locked(path: Path, name: str) -> Iterator[None]:
+    """Let one process at a time download a file: two corpora share archives, and are fetched at once."""
+    with path.open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _LOG.info("%s: being downloaded by another process; waiting for it", name)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:  # a file system without locks
+            _LOG.warning("%s: cannot be locked (%s): let no other process download it", name, error.strerror)
+        yield
+
+
+def _next_step() -> str:
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    now = f" (now {mirror})" if mirror else ""
+    return (
+        f"try later, or name a copy with --mirror or {MIRROR_VARIABLE}{now}, laid out as <base>/<mirror_folder>/<path>"
+        ", or put an archive into --archives-folder"
+    )

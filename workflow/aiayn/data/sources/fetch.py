@@ -1,0 +1,267 @@
+"""Get a corpus's text: shipped with its file, listed in it, or downloaded from its public places or a mirror.
+
+What is downloaded is verified by its published checksum. A *mirror* is a base, `file://` or `http(s)://`, under which
+each source has a folder of its name and below it the relative path of its public place.
+"""
+
+import contextlib
+import logging
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from aiayn.data.sources.archives import SizeLimit
+from aiayn.data.sources.download import FoundFile, PublishedFile, Sleep, download_file, missing_bytes, named_mirror
+from aiayn.data.sources.joining import append_archive
+from aiayn.data.sources.testsets import write_public_testsets
+from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
+from aiayn.errors import CorpusError, FetchError
+from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
+from aiayn.records import FetchedArchive, RawCorpus, TextPair
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec, place_urls
+from aiayn.spec.system import (
+    CONFIG_FOLDER,
+    CorpusSpec,
+    ListedSource,
+    ParallelSource,
+    PublicFile,
+    SegmentedSource,
+    ShippedSource,
+)
+
+ARCHIVES_FOLDER = Path("results/archives")  # of all corpora, which share archives; kept for the next fetch
+_BLOCK_BYTES = 1 << 20
+_LOG = logging.getLogger(__name__)
+# Of one side, with LF: newstest's sides have 111 to 148 bytes a line; what is written is checked by the disk itself.
+ESTIMATED_BYTES_PER_LINE = 200
+ESTIMATED_UNPACKED_PER_PACKED = 4  # where nobody counted lines
+
+
+def fetch_corpus(
+    spec: CorpusSpec,
+    *,
+    mirror: str | None,
+    record_path: Path,
+    archives_folder: Path = ARCHIVES_FOLDER,
+    sleep: Sleep = time.sleep,
+) -> RawCorpus:
+    """Write `<split>.<language>` beside the record, for training and all test sets, and return the record.
+
+    `mirror` null means the environment's AIAYN_MIRROR, and without that the public place. `archives_folder` keeps
+    archives for the next fetch.
+
+    Raises:
+        ConfigError: for a mirror that is no URL.
+        FetchError: if a file cannot be had or is not the published one.
+        CorpusError: if the sides of a split differ in their number of lines, or are empty.
+        SpaceError: if archives and their text would not fit on the disk.
+    """
+    splits = ("train", *spec.testsets)
+    archive_by_name: dict[str, FetchedArchive] = {}
+    with replace_outputs_on_success(record_path) as folder:
+        if isinstance(spec.source, ShippedSource):
+            _write_shipped(spec, spec.source, folder)
+        elif isinstance(spec.source, ListedSource):
+            _write_listed(spec.source, folder)
+        elif isinstance(spec.source, ArchiveSource):
+            archive_by_name = _join(spec, spec.source, folder, archives_folder, named_mirror(mirror), sleep)
+        else:
+            _download(spec.source, splits, named_mirror(mirror), folder, sleep)
+        pair_by_split = {split: _pair(spec, split, folder, record_path.parent) for split in splits}
+    sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
+    return RawCorpus(
+        provenance=msgspec.structs.replace(gather_provenance(), input_sha256_by_path=sha256_by_path),
+        corpus=spec.name,
+        pair_by_split=pair_by_split,
+        archive_by_name=archive_by_name,
+    )
+
+
+def _pair(spec: CorpusSpec, split: str, written_folder: Path, final_folder: Path) -> TextPair:
+    languages = (spec.source_language, spec.target_language)
+    return text_pair({language: written_folder / f"{split}.{language}" for language in languages}, final_folder)
+
+
+def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> None:
+    path = CONFIG_FOLDER / "corpora" / source.file
+    found = file_sha256(path) if path.is_file() else "absent"
+    if found != source.sha256:
+        raise FetchError(f"{path}: sha256 {found}, expected {source.sha256}; restore it: `git checkout {path}`")
+    pairs_by_split: dict[str, list[list[str]]] = {split: [] for split in ("train", *spec.testsets)}
+    for line in read_lines(path):
+        split, *pair = line.split("\t")
+        pairs_by_split[split].append(pair)
+    for split, pairs in pairs_by_split.items():
+        for language, side in zip((spec.source_language, spec.target_language), zip(*pairs, strict=True), strict=True):
+            write_lines(side, folder / f"{split}.{language}")
+
+
+def _write_listed(source: ListedSource, folder: Path) -> None:
+    for split, pairs in source.pairs_by_split.items():
+        for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
+            write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
+
+
+def _join(
+    spec: CorpusSpec,
+    source: ArchiveSource,
+    folder: Path,
+    archives_folder: Path,
+    mirror: str | None,
+    sleep: Sleep,
+) -> dict[str, FetchedArchive]:
+    languages = (spec.source_language, spec.target_language)
+    write_public_testsets(
+        source, spec.testsets, spec.language_pair, folder, mirror, sleep=sleep
+    )  # the small ones first
+    return fetch_archives(source, languages, folder, archives_folder, mirror, sleep=sleep)
+
+
+def _download(
+    source: ParallelSource | SegmentedSource,
+    splits: tuple[str, ...],
+    mirror: str | None,
+    folder: Path,
+    sleep: Sleep,
+) -> None:
+    for split in splits:
+        for language, public_file in source.file_by_split[split].items():
+            url, name = file_url(source, public_file, mirror), Path(public_file.path).name
+            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+                published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
+                packed_path = download_file([published], Path(temporary), sleep=sleep).path
+                _copy_text(url, packed_path, folder / f"{split}.{language}")
+
+
+def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, mirror: str | None) -> str:
+    """Return where a published file is to be had: below the mirror, or at its public place if that is null."""
+    if mirror is None:
+        return f"{source.public_url.rstrip('/')}/{public_file.path}"
+    return f"{mirror.rstrip('/')}/{source.mirror_folder}/{public_file.path}"
+
+
+def _copy_text(url: str, packed_path: Path, into: Path) -> None:
+    """Copy a file's text, unpacked if its name ends in `.gz`."""
+    try:
+        with open_bytes(packed_path) as unpacked, into.open("wb") as text:
+            shutil.copyfileobj(unpacked, text, _BLOCK_BYTES)
+    except CorpusError as error:
+        raise CorpusError(
+            f"{url}: no whole gzip file ({error.__cause__}), though its sha256 is the corpus file's; put that "
+            "of a whole one there"
+        ) from error
+
+
+def fetch_archives(
+    source: ArchiveSource, languages: tuple[str, str], folder: Path, archives_folder: Path, mirror: str | None,
+    *, sleep: Sleep = time.sleep,
+) -> dict[str, FetchedArchive]:  # fmt: skip
+    """Write `train.<language>` into `folder` and return what was seen of each archive, in the order of joining.
+
+    Archives that lie in `archives_folder` under their public names are used; what is missing is downloaded into it.
+
+    Raises:
+        FetchError: if an archive cannot be had, or is not the published one.
+        CorpusError: if an archive's text is not as the recipe says.
+        SpaceError: before anything is downloaded, if archives and text would not fit.
+    """
+    archive_by_name = source.joined()
+    editions_by_name = {name: _editions(source, archive, mirror) for name, archive in archive_by_name.items()}
+    _warn_of_dead_download(source)
+    _require_space(archive_by_name, editions_by_name, folder, archives_folder)
+    found_by_name, failures = {}, []
+    for name, editions in editions_by_name.items():  # one that fails stops no other: what they bring is kept
+        try:
+            found_by_name[name] = download_file(editions, archives_folder, sleep=sleep)
+        except FetchError as error:
+            failures.append(str(error))
+    if failures:
+        raise FetchError("\n".join(failures))
+    fetched_by_name = {}
+    with contextlib.ExitStack() as opened:
+        text_by_language = {
+            language: opened.enter_context((folder / f"train.{language}").open("wb")) for language in languages
+        }
+        for name, archive in archive_by_name.items():
+            found, began = found_by_name[name], time.monotonic()
+            num_lines = append_archive(
+                found.path,
+                found.edition,
+                archive.member_by_language,
+                text_by_language,
+                max_lines=None if archive.num_lines == UNKNOWN else archive.num_lines,
+                limit=SizeLimit(found.path) if found.checked_by == UNKNOWN else None,
+            )
+            fetched_by_name[name] = _checked_count(name, archive, found, num_lines)
+            _LOG.info("%s: %d pairs read in %.0f s", found.path, num_lines, time.monotonic() - began)
+    return fetched_by_name
+
+
+def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -> list[PublishedFile]:
+    editions = []
+    for archive_format, packed in archive.file_by_format.items():
+        mirror_urls, urls = place_urls(source, packed, mirror)
+        editions.append(
+            PublishedFile(
+                name=packed.name,
+                urls=urls,
+                mirror_urls=mirror_urls,
+                num_bytes=None if packed.num_bytes == UNKNOWN else packed.num_bytes,
+                checksum=packed.checksum,
+                edition=archive_format,
+            )
+        )
+    return editions
+
+
+def _checked_count(name: str, archive: ArchiveSpec, found: FoundFile, num_lines: int) -> FetchedArchive:
+    published = None if archive.num_lines == UNKNOWN else archive.num_lines
+    if published is None:
+        _LOG.warning("%s: nobody published the number of its pairs; %d are recorded", name, num_lines)
+    elif num_lines != published:
+        raise CorpusError(
+            f"{found.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): another text than the "
+            "recipe means; compare its checksum, and correct what is wrong"
+        )
+    return FetchedArchive(
+        path=found.path,
+        url=found.url,
+        num_bytes=found.num_bytes,
+        sha256=found.sha256,
+        checked_by=found.checked_by,
+        num_lines=num_lines,
+        published_num_lines=published,
+    )
+
+
+def _warn_of_dead_download(source: ArchiveSource) -> None:
+    dead = source.dead_download
+    if dead is not None:
+        _LOG.warning(
+            "%s (%s pairs, %s) cannot be downloaded since %s; the text is rebuilt: %s",
+            dead.name, dead.num_pairs, dead.checksum, dead.since, dead.rebuild,
+        )  # fmt: skip
+
+
+def _require_space(
+    archive_by_name: dict[str, ArchiveSpec],
+    editions_by_name: dict[str, list[PublishedFile]],
+    folder: Path,
+    archives_folder: Path,
+) -> None:
+    download_bytes = sum(missing_bytes(editions, archives_folder) for editions in editions_by_name.values())
+    text_bytes = 0
+    for name, archive in archive_by_name.items():
+        if archive.num_lines == UNKNOWN:
+            text_bytes += ESTIMATED_UNPACKED_PER_PACKED * (editions_by_name[name][0].num_bytes or 0)
+        else:
+            text_bytes += 2 * ESTIMATED_BYTES_PER_LINE * archive.num_lines
+    archives_folder.mkdir(parents=True, exist_ok=True)
+    if archives_folder.stat().st_dev == folder.stat().st_dev:
+        require_free_space(archives_folder, download_bytes + text_bytes, "archives to download and their text")
+    else:
+        require_free_space(archives_folder, download_bytes, "archives to download")
+        require_free_space(folder, text_bytes, "the archives' text")

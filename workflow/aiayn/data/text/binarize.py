@@ -1,0 +1,376 @@
+"""Turn text into fairseq's mmap data-bin, with the bytes that `fairseq-preprocess --padding-factor 1` would write.
+
+The format (fairseq 0.12.3, data/indexed_dataset.py and data/dictionary.py; little-endian):
+`dict.<language>.txt`: `symbol count` a line, by falling count in training, then by code points; the four special
+symbols come before the first line and are not written.
+`.bin`: the token indices of all lines, each line ended by `</s>`, in 16 bits if the dictionary has fewer than 65,500
+symbols, else in 32.
+`.idx`: a magic word, version 1, a code of the width, the number of lines, each line's length (int32), each line's first
+byte in the `.bin` (int64).
+
+Text becomes numbers in chunks, over processes, and the bytes depend on neither: a side's symbols are numbered as they
+come, in a temporary file, until all of training is counted. Memory does not grow with the corpus, apart from its
+vocabulary: everything passes in blocks.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import itertools
+import struct
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from aiayn.data.text.chunks import LINES_PER_CHUNK, LINES_PER_PROCESS, Chunk, map_chunks
+from aiayn.data.text.encoder import Encoder
+from aiayn.data.text.lines import read_lines, text_provenance, unchanged_paths, write_lines
+from aiayn.errors import CorpusError
+from aiayn.provenance import file_sha256, replace_outputs_on_success, require_free_space
+from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus, TextPair
+from aiayn.spec.system import CleanSpec, CorpusSpec
+
+DATA_BIN_NAME = "data-bin"
+SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
+UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
+MAX_WORDS = 1 << 19  # at most 120 MB, whatever the length of the text
+_NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
+_WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
+_NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
+_MAGIC = b"MMIDIDX\x00\x00"
+_BYTES_PER_BLOCK = 1 << 20
+
+
+def binarize_corpus(
+    spec: CorpusSpec,
+    text: ParallelText | RawCorpus,
+    encoder_by_language: Mapping[str, Encoder],
+    *,
+    model_paths: Sequence[Path] = (),
+    record_path: Path,
+    num_processes: int = 1,
+    lines_per_chunk: int = LINES_PER_CHUNK,
+    lines_per_process: int = LINES_PER_PROCESS,
+) -> BinarizedCorpus:
+    """Write `data-bin/` beside the record and return the record.
+
+    The dictionary is joint if both languages have the same encoder; then it counts the training text of both. The
+    dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the corpus's order. Counts of
+    tokens include `</s>`. `model_paths` are the subword models behind the encoders, for the record. Training pairs are
+    dropped for their lengths in pieces, if the corpus file gives its limits in these.
+
+    Raises:
+        CorpusError: if the text is another corpus's, or has changed since its record was written, or no pair is left.
+    """
+    if text.corpus != spec.name:
+        raise CorpusError(f"the text record is of corpus {text.corpus}, expected {spec.name}; name its own record")
+    fairseq_split_by_testset = {name: _fairseq_split(index) for index, name in enumerate(spec.testsets)}
+    pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
+    num_bytes = sum(path.stat().st_size for pair in pair_by_split.values() for path in unchanged_paths(pair).values())
+    # four bytes a token while at work, two to four in the end; a token is seldom under two bytes of text
+    require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
+    limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None
+    with replace_outputs_on_success(record_path) as folder, contextlib.ExitStack() as opened:
+
+        def temporary_file() -> BinaryIO:
+            return opened.enter_context(tempfile.TemporaryFile(dir=folder))
+
+        encoded_by_split = {}
+        for split, pair in pair_by_split.items():
+            encoded = EncodedSplit({k: _EncodedSide(temporary_file(), temporary_file()) for k in encoder_by_language})
+            encoded_by_split[split] = encoded
+            encoded.fill(
+                map_chunks(
+                    EncodingWork(dict(encoder_by_language), limits if split == "train" else None),
+                    pair.path_by_language,
+                    num_processes=num_processes,
+                    what=f"binarize {split} of {spec.name}",
+                    lines_per_chunk=lines_per_chunk,
+                    lines_per_process=lines_per_process,
+                ),
+                pair,
+            )
+        name_by_split = {"train": "train", **fairseq_split_by_testset}
+        stem_by_split = {split: f"{name}.{spec.language_pair}" for split, name in name_by_split.items()}
+        num_tokens = _write_data_bin(encoded_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
+    data_bin_folder = record_path.parent / DATA_BIN_NAME
+    dictionary_paths = {language: data_bin_folder / f"dict.{language}.txt" for language in encoder_by_language}
+    return BinarizedCorpus(
+        provenance=text_provenance(pair_by_split.values(), model_paths),
+        corpus=spec.name,
+        folder=data_bin_folder,
+        source_language=spec.source_language,
+        target_language=spec.target_language,
+        dictionary_sha256_by_language={k: file_sha256(path) for k, path in dictionary_paths.items()},
+        digest=data_bin_digest(data_bin_folder),
+        vocabulary_size_by_language={k: len(read_dictionary(path)) for k, path in dictionary_paths.items()},
+        num_pairs_by_split={split: encoded.num_pairs for split, encoded in encoded_by_split.items()},
+        num_tokens_by_split_by_language=num_tokens,
+        fairseq_split_by_testset=fairseq_split_by_testset,
+        num_dropped_by_reason=dict(encoded_by_split["train"].num_dropped_by_reason),
+    )
+
+
+def _fairseq_split(testset_index: int) -> str:
+    """Return `valid test test1 test2 ...` by position."""
+    return ("valid", "test")[testset_index] if testset_index < 2 else f"test{testset_index - 1}"
+
+
+class SideOfChunk(NamedTuple):
+    """One side of a chunk; a line's length counts its end. A number is of this chunk alone, an index into `symbols`."""
+
+    numbers: npt.NDArray[np.uint32]  # (num_tokens,)
+    lengths: npt.NDArray[np.int32]  # (num_lines,)
+    symbols: list[str]
+    counts: list[int]
+
+
+class EncodedChunk(NamedTuple):
+    """A chunk's kept pairs as numbers, and why others were dropped."""
+
+    side_by_language: dict[str, SideOfChunk]
+    num_dropped_by_reason: dict[str, int]
+
+
+class _Numbering:
+    """Numbers lines by an encoder, each different word of them once.
+
+    Text repeats its words, and 97 % are known from chunks before. When there are too many, those of the newest chunk
+    stay, the frequent ones among them.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._row_by_word: dict[str, bytes] = {}  # the numbers of its pieces, as bytes of _NUMBER_DTYPE
+        self._end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
+
+    def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
+        """Return the numbers of all lines' pieces, each line ended by `</s>`, and the lines' lengths."""
+        words_by_line = list(map(self._encoder.words, lines))
+        words = set(itertools.chain.from_iterable(words_by_line))
+        new_words = list(words.difference(self._row_by_word))
+        numbers = self._encoder.numbers(new_words)
+        self._row_by_word.update(
+            zip(new_words, (np.array(row, _NUMBER_DTYPE).tobytes() for row in numbers), strict=True)
+        )
+        rows = [b"".join(map(self._row_by_word.__getitem__, line)) for line in words_by_line]
+        if len(self._row_by_word) > MAX_WORDS:
+            self._row_by_word = {word: self._row_by_word[word] for word in words}
+        lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // _NUMBER_DTYPE.itemsize + 1
+        return np.frombuffer(self._end.join([*rows, b""]), _NUMBER_DTYPE), lengths
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodingWork:
+    """Numbers the symbols of a chunk; `limits`, if any, are on lengths in symbols, the end not counted."""
+
+    encoder_by_language: dict[str, Encoder]
+    limits: CleanSpec | None
+
+    @functools.cached_property
+    def _numbering_by_language(self) -> dict[str, _Numbering]:
+        numbering_by_encoder = {id(encoder): _Numbering(encoder) for encoder in self.encoder_by_language.values()}
+        return {language: numbering_by_encoder[id(encoder)] for language, encoder in self.encoder_by_language.items()}
+
+    def __call__(self, chunk: Chunk) -> EncodedChunk:
+        """Return the chunk's kept pairs as numbers."""
+        numbering_by_language = self._numbering_by_language
+        numbered = {k: numbering.number(chunk.lines(k)) for k, numbering in numbering_by_language.items()}
+        num_dropped_by_reason: dict[str, int] = {}
+        if self.limits is not None:
+            kept = kept_pairs([lengths - 1 for _, lengths in numbered.values()], self.limits, num_dropped_by_reason)
+            numbered = {k: (some[np.repeat(kept, lengths)], lengths[kept]) for k, (some, lengths) in numbered.items()}
+        sides = {}
+        for language, (numbers, lengths) in numbered.items():
+            counts, symbols = np.bincount(numbers), self.encoder_by_language[language].symbols()
+            occurring = np.flatnonzero(counts)
+            table = np.zeros(counts.size, _NUMBER_DTYPE)
+            table[occurring] = np.arange(occurring.size)
+            names = [symbols[number] for number in occurring.tolist()]
+            sides[language] = SideOfChunk(table[numbers], lengths, names, counts[occurring].tolist())
+        return EncodedChunk(sides, num_dropped_by_reason)
+
+
+def kept_pairs(
+    lengths: Sequence[npt.NDArray[np.int32]], limits: CleanSpec, num_dropped_by_reason: dict[str, int]
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs keep the limits, by their two lengths, and count the others by the first reason that holds.
+
+    As clean-corpus-n.perl: an empty side, a side over `max_words`, a longer side over `max_length_ratio` times the
+    shorter.
+    """
+    shorter, longer = np.minimum(*lengths), np.maximum(*lengths)
+    is_bad_by_reason = {"empty_side": shorter == 0}
+    if limits.max_words is not None:
+        is_bad_by_reason["too_long"] = longer > limits.max_words
+    if limits.max_length_ratio is not None:
+        is_bad_by_reason["length_ratio"] = longer / np.maximum(shorter, 1) > limits.max_length_ratio
+    kept = np.ones(shorter.size, np.bool_)
+    for reason, is_bad in is_bad_by_reason.items():
+        num_dropped_by_reason[reason] = num_dropped_by_reason.get(reason, 0) + int((kept & is_bad).sum())
+        kept &= ~is_bad
+    return kept
+
+
+class _EncodedSide:
+    """One language of a split: all its lines' numbers and lengths in files, and how often each symbol occurs."""
+
+    def __init__(self, numbers: BinaryIO, lengths: BinaryIO) -> None:
+        self.numbers, self.lengths = numbers, lengths
+        self.num_tokens = 0
+        self.count_by_symbol: dict[str, int] = {}  # in the order of their numbers
+        self._number_by_symbol: dict[str, int] = {}
+
+    def append(self, side: SideOfChunk) -> None:
+        """Add a chunk's lines."""
+        known = self._number_by_symbol
+        table = np.array([known.setdefault(symbol, len(known)) for symbol in side.symbols], _NUMBER_DTYPE)
+        self.numbers.write(table[side.numbers].tobytes())
+        self.lengths.write(side.lengths.astype(_LENGTH_DTYPE, copy=False).tobytes())
+        self.num_tokens += side.numbers.size
+        for symbol, count in zip(side.symbols, side.counts, strict=True):
+            self.count_by_symbol[symbol] = self.count_by_symbol.get(symbol, 0) + count
+
+
+@dataclasses.dataclass
+class EncodedSplit:
+    """A split as numbers."""
+
+    side_by_language: dict[str, _EncodedSide]
+    num_pairs: int = 0
+    num_dropped_by_reason: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def fill(self, chunks: Iterator[EncodedChunk], pair: TextPair) -> None:
+        """Take all chunks of the text of `pair`.
+
+        Raises:
+            CorpusError: if no pair is left.
+        """
+        for chunk in chunks:
+            for language, side in chunk.side_by_language.items():
+                self.side_by_language[language].append(side)
+            self.num_pairs += next(iter(chunk.side_by_language.values())).lengths.size
+            self.num_dropped_by_reason.update(chunk.num_dropped_by_reason)
+        if self.num_pairs == 0:
+            raise CorpusError(
+                f"{' and '.join(map(str, pair.path_by_language.values()))}: no pair is left of {pair.num_lines}, "
+                f"dropped: {dict(self.num_dropped_by_reason)}; look at the corpus file's clean.max_words and "
+                "clean.max_length_ratio"
+            )
+
+
+def _write_data_bin(
+    encoded_by_split: Mapping[str, EncodedSplit],
+    stem_by_split: Mapping[str, str],
+    encoder_by_language: Mapping[str, Encoder],
+    folder: Path,
+) -> dict[str, dict[str, int]]:
+    """Write the data-bin of numbered text and return its numbers of tokens by split and language."""
+    folder.mkdir()
+    train = encoded_by_split["train"].side_by_language
+    for language, encoder in encoder_by_language.items():
+        count_by_symbol: Counter[str] = Counter()
+        for other, other_encoder in encoder_by_language.items():
+            if other_encoder is encoder:
+                count_by_symbol.update(train[other].count_by_symbol)
+        path = folder / f"dict.{language}.txt"
+        write_lines(dictionary_lines(count_by_symbol), path)
+        index_by_symbol = {symbol: index for index, symbol in enumerate(read_dictionary(path))}
+        for split, encoded in encoded_by_split.items():
+            _write_indices(encoded.side_by_language[language], index_by_symbol, folder / stem_by_split[split], language)
+    return {
+        split: {language: side.num_tokens for language, side in encoded.side_by_language.items()}
+        for split, encoded in encoded_by_split.items()
+    }
+
+
+def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
+    """Return a dictionary file's lines: what occurs, by falling count, then by code points; no special symbols."""
+    ordinary = [(s, count) for s, count in count_by_symbol.items() if count > 0 and s not in SPECIAL_SYMBOLS]
+    return [f"{symbol} {count}" for symbol, count in sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))]
+
+
+def read_dictionary(path: Path) -> list[str]:
+    """Return a dictionary's symbols by index, the four special ones first.
+
+    Raises:
+        CorpusError: if a line is not `symbol count`, naming it.
+    """
+    symbols = list(SPECIAL_SYMBOLS)
+    for line_number, line in enumerate(read_lines(path), start=1):
+        symbol, _, count = line.rpartition(" ")
+        if not symbol or not count.isdecimal():
+            raise CorpusError(f"{path}:{line_number}: {line!r}; expected `symbol count`; rerun `aiayn binarize`")
+        symbols.append(symbol)
+    return symbols
+
+
+def index_dtype(num_symbols: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
+    """Return the type of a token's index for a dictionary of so many symbols, special ones included."""
+    return np.dtype("<u2") if num_symbols < _NARROW_LIMIT else np.dtype("<u4")
+
+
+def _write_indices(side: _EncodedSide, index_by_symbol: Mapping[str, int], stem: Path, language: str) -> None:
+    """Write `<stem>.<language>.bin` and `.idx`."""
+    dtype = index_dtype(len(index_by_symbol))
+    table = np.array([index_by_symbol.get(symbol, UNKNOWN_INDEX) for symbol in side.count_by_symbol], dtype)
+    with stem.with_name(f"{stem.name}.{language}.bin").open("wb") as tokens:
+        for numbers in _blocks(side.numbers, _NUMBER_DTYPE):
+            tokens.write(table[numbers].tobytes())
+    with stem.with_name(f"{stem.name}.{language}.idx").open("wb") as index:
+        num_lines = side.lengths.seek(0, 2) // _LENGTH_DTYPE.itemsize
+        index.write(_MAGIC + struct.pack("<QBQ", 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
+        for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
+            index.write(lengths.tobytes())
+        first_token = 0
+        for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
+            ends = first_token + np.cumsum(lengths, dtype=np.int64)
+            index.write(((ends - lengths) * dtype.itemsize).astype("<i8").tobytes())
+            first_token = int(ends[-1])
+
+
+def _blocks(content: BinaryIO, dtype: "np.dtype[Any]") -> "Iterator[npt.NDArray[Any]]":
+    """Yield a file's numbers in arrays of at most a block."""
+    content.seek(0)
+    while block := content.read(_BYTES_PER_BLOCK):
+        yield np.frombuffer(block, dtype)
+
+
+def data_bin_digest(folder: Path) -> str:
+    """Return the SHA-256 over a line `<sha256>  <name>` for each dictionary, .bin and .idx file, in order of name.
+
+    By hand: `LC_ALL=C; sha256sum *.bin dict.*.txt *.idx | sort -k2 | sha256sum`.
+    """
+    paths = [path for pattern in ("dict.*.txt", "*.bin", "*.idx") for path in folder.glob(pattern)]
+    listing = "".join(f"{file_sha256(path)}  {path.name}\n" for path in sorted(paths, key=lambda path: path.name))
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
+    """Return the data-bin's folder, after a look that its bytes are still those that the record is of.
+
+    Raises:
+        CorpusError: saying which vocabulary, or that the text, is another.
+    """
+    folder = record.folder
+    for language, expected in record.dictionary_sha256_by_language.items():
+        path = folder / f"dict.{language}.txt"
+        found = file_sha256(path) if path.is_file() else "absent"
+        if found != expected:
+            raise CorpusError(
+                f"{path}: sha256 {found}, its record says {expected}: a data-bin of another vocabulary; "
+                f"rerun `aiayn binarize --corpus {record.corpus}`"
+            )
+    digest = data_bin_digest(folder)
+    if digest != record.digest:
+        raise CorpusError(
+            f"{folder}: digest {digest}, its record says {record.digest}: a data-bin of other text, or torn; "
+            f"rerun `aiayn binarize --corpus {record.corpus}`"
+        )
+    return folder

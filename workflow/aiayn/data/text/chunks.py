@@ -1,0 +1,139 @@
+"""Work on line-aligned text in chunks, in processes: results are in order, memory is that of the chunks in flight."""
+
+import contextlib
+import itertools
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from aiayn.data.text.lines import count_aligned_lines
+from aiayn.errors import CorpusError
+from aiayn.progress import progress_bar
+
+LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
+LINES_PER_PROCESS = 250_000  # a process takes longer to start than to work on far fewer
+_CHUNKS_PER_PROCESS = 2  # one at work, one waiting
+
+Result = TypeVar("Result")
+
+
+class Chunk(NamedTuple):
+    """The same lines of every side, by where their bytes begin and end in its file; `first_line` counts from 1."""
+
+    path_by_language: dict[str, Path]
+    first_line: int
+    num_lines: int
+    bounds_by_language: dict[str, tuple[int, int]]
+
+    def lines(self, language: str) -> list[str]:
+        """Return the lines of one side, without their LF.
+
+        Raises:
+            CorpusError: naming file and line, if one is not UTF-8.
+        """
+        begin, end = self.bounds_by_language[language]
+        with self.path_by_language[language].open("rb") as content:
+            content.seek(begin)
+            text = content.read(end - begin)
+        try:
+            return text.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            line_number = self.first_line + text.count(b"\n", 0, error.start)
+            place = f"{self.path_by_language[language]}:{line_number}"
+            raise CorpusError(f"{place}: not UTF-8: {error}; convert or fetch it again") from error
+
+
+def map_chunks(
+    work: Callable[[Chunk], Result],
+    path_by_language: Mapping[str, Path],
+    *,
+    num_processes: int,
+    what: str,
+    lines_per_chunk: int = LINES_PER_CHUNK,
+    lines_per_process: int = LINES_PER_PROCESS,
+) -> Iterator[Result]:
+    """Yield `work(chunk)` for all chunks of line-aligned files, in their order.
+
+    Lines end at LF alone, and the last one may lack it. Work is pickled once for each process; these are spawned, as a
+    fork beside other libraries' threads can hang. A text too short to be worth a second process is worked on here.
+
+    Raises:
+        CorpusError: naming each file and its count, if these differ or are 0; if a process was killed.
+        Exception: whatever `work` raises, as itself.
+    """
+    num_lines = count_aligned_lines(path_by_language)
+    num_processes = min(num_processes, -(-num_lines // lines_per_process))
+    chunks = _find_chunks(path_by_language, num_lines, lines_per_chunk)
+    with progress_bar(what, num_lines, " lines") as bar:
+        results: Iterator[tuple[int, Result]] = ((chunk.num_lines, work(chunk)) for chunk in chunks)
+        if num_processes > 1:
+            results = _work_in_processes(work, chunks, num_processes, what)
+        for num_done, result in results:
+            bar.update(num_done)
+            yield result
+
+
+def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int, lines_per_chunk: int) -> Iterator[Chunk]:
+    with contextlib.ExitStack() as opened:
+        sides = {language: opened.enter_context(path.open("rb")) for language, path in path_by_language.items()}
+        begins = dict.fromkeys(path_by_language, 0)
+        for first_line in range(1, num_lines + 1, lines_per_chunk):
+            num_chunk_lines = min(lines_per_chunk, num_lines + 1 - first_line)
+            ends = {k: begins[k] + sum(map(len, itertools.islice(side, num_chunk_lines))) for k, side in sides.items()}
+            bounds_by_language = {language: (begins[language], end) for language, end in ends.items()}
+            yield Chunk(dict(path_by_language), first_line, num_chunk_lines, bounds_by_language)
+            begins = ends
+
+
+def _work_in_processes(
+    work: Callable[[Chunk], Result], chunks: Iterator[Chunk], num_processes: int, what: str
+) -> Iterator[tuple[int, Result]]:
+    executor = ProcessPoolExecutor(num_processes, multiprocessing.get_context("spawn"), _begin_process, (work,))
+    pending: deque[tuple[int, Future[Result]]] = deque()
+    try:
+        for chunk in itertools.chain(chunks, [None] * _CHUNKS_PER_PROCESS * num_processes):
+            if len(pending) == _CHUNKS_PER_PROCESS * num_processes or (pending and chunk is None):
+                num_lines, future = pending.popleft()
+                yield num_lines, future.result()
+            if chunk is not None:
+                pending.append((chunk.num_lines, executor.submit(_work_on, chunk)))
+    except BrokenProcessPool as error:
+        raise CorpusError(
+            f"{what}: one of {num_processes} processes ended abruptly (killed by the system, if memory ran out); start "
+            "again, with a smaller --num-processes if memory is short"
+        ) from error
+    except BaseException:  # Ctrl-C, an error of the work, or of whoever reads the results
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+_work_of_process: list[Callable[[Chunk], Any]] = []
+
+
+def _begin_process(work: Callable[[Chunk], Any]) -> None:
+    """Set up a process that leaves Ctrl-C to its parent and ends when that does, even by SIGKILL."""
+    _work_of_process[:] = [work]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # it was spawned
+    threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _exit_after(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def _work_on(chunk: Chunk) -> Any:
+    return _work_of_process[0](chunk)

@@ -1,0 +1,242 @@
+"""Prepare text as the recipe says: punctuation and tokens of all splits, and the training pairs that are to be kept.
+
+Training text is gone through in chunks, over processes; the output depends on neither. Test sets are never filtered;
+where nothing is normalised or tokenised they are copied. A pair's duplicates are found by digests on disk: memory does
+not grow with the corpus but for one byte a pair, where duplicates are dropped.
+
+The limits are those of Moses' clean-corpus-n.perl, but its other habits are not taken over: it deletes `|` from every
+line (unless the first pair has one) and turns a no-break space into a blank. Here a pair is kept as it is or dropped.
+"""
+
+import contextlib
+import functools
+import hashlib
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from aiayn.data.text.chunks import LINES_PER_CHUNK, LINES_PER_PROCESS, Chunk, map_chunks
+from aiayn.data.text.lines import read_lines, text_pair, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.normalise_moses import normalise_line
+from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.errors import ConfigError, CorpusError
+from aiayn.provenance import replace_outputs_on_success, require_free_space
+from aiayn.records import ParallelText, RawCorpus
+from aiayn.spec.corpus import CleanSpec
+from aiayn.spec.system import CorpusSpec
+
+REASONS = ("empty_side", "too_long", "length_ratio", "long_word", "duplicate")
+PAIRS_PER_BUCKET = 1_000_000  # whose digests are sorted at once, 16 bytes each and as much again to sort them
+_DIGEST_BYTES = 16  # two of 40 million pairs collide with 2e-24
+_TOKENISED_BYTES_PER_BYTE = 1.25  # Moses' tokens of newstest take 1.03 to 1.10
+
+
+def clean_corpus(
+    spec: CorpusSpec,
+    raw: RawCorpus,
+    *,
+    record_path: Path,
+    num_processes: int = 1,
+    lines_per_chunk: int = LINES_PER_CHUNK,
+    lines_per_process: int = LINES_PER_PROCESS,
+) -> ParallelText:
+    """Write the kept training pairs and the test sets beside the record, all as prepared, and return the record.
+
+    Raises:
+        ConfigError: if the corpus comes in pieces, which others have cleaned.
+        CorpusError: if the sides of training differ in their number of lines, if one is not UTF-8, if no pair is left,
+            or if a raw file has changed since it was fetched.
+    """
+    if spec.clean is None:
+        raise ConfigError(f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`")
+    if raw.corpus != spec.name:
+        raise CorpusError(f"the raw record is of corpus {raw.corpus}, expected {spec.name}; name its own")
+    paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
+    num_bytes = sum(path.stat().st_size for paths in paths_by_split.values() for path in paths.values())
+    growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
+    require_free_space(record_path.parent, round(2 * growth * num_bytes), "the cleaned text")
+    with replace_outputs_on_success(record_path) as folder:
+        pair_by_split = {}
+        for split, path_by_language in paths_by_split.items():
+            new_paths = {language: folder / f"{split}.{language}" for language in path_by_language}
+            if split == "train":
+                chunks = map_chunks(
+                    functools.partial(clean_chunk, spec),
+                    path_by_language,
+                    num_processes=num_processes,
+                    what=f"clean {spec.name}",
+                    lines_per_chunk=lines_per_chunk,
+                    lines_per_process=lines_per_process,
+                )
+                num_dropped_by_reason = _write_train(chunks, new_paths)
+                if not all(path.stat().st_size for path in new_paths.values()):
+                    names = " and ".join(map(str, path_by_language.values()))
+                    raise CorpusError(
+                        f"{names}: no training pair is left, dropped: {num_dropped_by_reason}; loosen `clean` of "
+                        f"corpus {spec.name}"
+                    )
+            else:
+                _write_testset(spec, path_by_language, new_paths)
+            pair_by_split[split] = text_pair(new_paths, record_path.parent)
+    return ParallelText(
+        provenance=text_provenance(raw.pair_by_split.values()),
+        corpus=spec.name,
+        pair_by_split=pair_by_split,
+        num_pairs=pair_by_split["train"].num_lines,
+        num_dropped_by_reason=num_dropped_by_reason,
+    )
+
+
+class CleanedChunk(NamedTuple):
+    """A chunk's kept pairs, and a digest of each where duplicates are to go."""
+
+    text_by_language: dict[str, bytes]
+    digests: bytes
+    num_dropped_by_reason: dict[str, int]
+
+
+def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
+    """Prepare a chunk's pairs and drop those that the limits drop.
+
+    Raises:
+        CorpusError: if a line is not UTF-8, naming it.
+    """
+    assert spec.clean is not None  # clean_corpus has refused the others
+    num_dropped_by_reason, digests = dict.fromkeys(REASONS, 0), bytearray()
+    kept: tuple[list[str], list[str]] = ([], [])
+    languages = (spec.source_language, spec.target_language)
+    sides = (map(preprocessor(spec.normalise, spec.tokenise, k), chunk.lines(k)) for k in languages)
+    for source, target in zip(*sides, strict=True):
+        reason = reason_to_drop(source, target, spec.clean)
+        if reason is not None:
+            num_dropped_by_reason[reason] += 1
+            continue
+        kept[0].append(source)
+        kept[1].append(target)
+        if spec.clean.deduplicate:  # a line holds no LF, so no two pairs give the same bytes
+            digests += hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=_DIGEST_BYTES).digest()
+    texts = {k: "\n".join([*lines, ""]).encode() for k, lines in zip(languages, kept, strict=True)}
+    return CleanedChunk(texts, bytes(digests), num_dropped_by_reason)
+
+
+@functools.cache
+def preprocessor(normalise: str, tokenise: str, language: str) -> Callable[[str], str]:
+    """Return what a recipe does to each line of a language before subwords; the values are those of a corpus file.
+
+    Training text and test sets pass it, and sentences to be translated; references for scoring stay as published, and
+    translations come back by `aiayn.data.text.detokenise`. Tokens have one blank between two and none around them.
+    """
+    tokenizer = None if tokenise == "none" else Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
+
+    def prepare(line: str) -> str:
+        if normalise == "moses":
+            line = normalise_line(line, language)
+        if tokenizer is not None:
+            line = " ".join(tokenizer.tokenize(line).split())  # a last `.'` leaves blanks behind it
+        return line
+
+    return prepare
+
+
+def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
+    """Return which of REASONS drops a pair, the first that holds, or None; duplicates are not looked for.
+
+    Limits in pieces, which do not exist yet, are left to binarize.
+    """
+    if not source.strip() or not target.strip():
+        return "empty_side"
+    if clean.unit == "pieces":
+        return None
+    reason = length_reason(num_words(source), num_words(target), clean)
+    if reason is None and clean.max_word_characters is not None:
+        is_long = any(_has_longer_word(line, clean.max_word_characters) for line in (source, target))
+        return "long_word" if is_long else None
+    return reason
+
+
+def _has_longer_word(line: str, max_characters: int) -> bool:
+    return len(line) > max_characters and max(map(len, line.split(" "))) > max_characters
+
+
+def length_reason(num_source: int, num_target: int, clean: CleanSpec) -> str | None:
+    """Return `too_long`, `length_ratio` or None for the sides' numbers of words.
+
+    The ratio is of the longer side to the shorter, and a pair of just the limit stays, as in clean-corpus-n.perl.
+    """
+    shorter, longer = (num_source, num_target) if num_source < num_target else (num_target, num_source)
+    if clean.max_words is not None and longer > clean.max_words:
+        return "too_long"
+    if clean.max_length_ratio is not None and (shorter == 0 or longer / shorter > clean.max_length_ratio):
+        return "length_ratio"
+    return None
+
+
+def num_words(line: str) -> int:
+    """Return the number of words, that is, of what blanks (U+0020 alone) separate."""
+    words = line.split(" ")
+    return len(words) - words.count("")
+
+
+def _write_train(chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]) -> dict[str, int]:
+    """Write all chunks' pairs without duplicates, and return how many pairs each of REASONS dropped."""
+    num_dropped_by_reason = dict.fromkeys(REASONS, 0)
+    with contextlib.ExitStack() as opened:
+        texts = {language: opened.enter_context(path.open("wb")) for language, path in path_by_language.items()}
+        digests = opened.enter_context(tempfile.TemporaryFile(dir=next(iter(path_by_language.values())).parent))
+        for chunk in chunks:
+            for language, text in chunk.text_by_language.items():
+                texts[language].write(text)
+            digests.write(chunk.digests)
+            for reason, count in chunk.num_dropped_by_reason.items():
+                num_dropped_by_reason[reason] += count
+        is_kept = first_occurrences(digests)
+    num_dropped_by_reason["duplicate"] = int((~is_kept).sum())
+    if num_dropped_by_reason["duplicate"]:
+        for path in path_by_language.values():
+            _keep_lines(path, is_kept)
+    return num_dropped_by_reason
+
+
+def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
+    """Return for each digest of a file whether it is the first of its like, whatever lies between.
+
+    The digests are gone through once a bucket: as many as their values' remainder puts together are sorted at once.
+    """
+    digests_file.seek(0, 2)
+    num_pairs = digests_file.tell() // _DIGEST_BYTES
+    is_kept = np.ones(num_pairs, np.bool_)
+    if num_pairs == 0:
+        return is_kept
+    digests = np.memmap(digests_file, "<u8", "r", shape=(num_pairs, 2))
+    num_buckets = -(-num_pairs // PAIRS_PER_BUCKET)
+    for bucket in range(num_buckets):
+        blocks = range(0, num_pairs, PAIRS_PER_BUCKET)
+        found = [first + np.flatnonzero(digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket)
+                 for first in blocks]  # fmt: skip
+        pairs = np.concatenate(found)
+        pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
+        is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
+    return is_kept
+
+
+def _keep_lines(path: Path, is_kept: npt.NDArray[np.bool_]) -> None:
+    kept_path = path.with_name(f"{path.name}.kept")
+    with path.open("rb") as lines, kept_path.open("wb") as kept:
+        kept.writelines(itertools.compress(lines, is_kept.tobytes()))
+    kept_path.replace(path)
+
+
+def _write_testset(spec: CorpusSpec, path_by_language: Mapping[str, Path], new_paths: Mapping[str, Path]) -> None:
+    """Write a test set, prepared as training text is but never filtered."""
+    for language, path in path_by_language.items():
+        if (spec.normalise, spec.tokenise) == ("none", "none"):
+            shutil.copyfile(path, new_paths[language])
+        else:
+            prepare = preprocessor(spec.normalise, spec.tokenise, language)
+            write_lines(map(prepare, read_lines(path)), new_paths[language])

@@ -1,0 +1,60 @@
+"""Join the pieces of a translation to the line of text that they stand for, as the corpus was split."""
+
+import re
+
+from aiayn.data.text.tokenize_moses import detokenize_line
+from aiayn.spec.system import CorpusSpec
+
+CONTINUATION_MARK = "@@ "  # of subword-nmt: the word goes on
+_WORD_BEGIN = "\u2581"
+_UNKNOWN_SURFACE = " \u2047 "  # what sentencepiece prints for <unk>
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def detokenise(pieces: str, corpus: CorpusSpec) -> str:
+    """Return the line of the target language that pieces, separated by blanks, stand for; it never holds a line feed.
+
+    Of text that others segmented, words stay as they were tokenised (fairseq's `--remove-bpe`). Where this project
+    tokenised, tokens are put together as Moses' detokenizer does: the line is plain text, as the references are.
+    """
+    if corpus.subword is None:  # it came in pieces
+        return remove_marks(pieces)
+    return join_line(pieces, corpus.subword.method, corpus.tokenise, corpus.target_language)
+
+
+def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
+    """Return the line of text in a language that was tokenised, and then split by a method, into these pieces.
+
+    `method` is sentencepiece or subword_nmt; `tokenise` is none, or one of Moses' ways.
+    """
+    line = join_pieces(pieces) if method == "sentencepiece" else remove_marks(pieces)
+    return line if tokenise == "none" else detokenize_line(line, language)
+
+
+def remove_marks(pieces: str) -> str:
+    """Return the words of pieces by subword-nmt: `@@ ` goes, as by fairseq's `--remove-bpe`."""
+    return f"{pieces} ".replace(CONTINUATION_MARK, "").rstrip()
+
+
+def join_pieces(pieces: str) -> str:
+    """Return the line of sentencepiece's pieces, joined as its `decode_pieces` does."""
+    text = ""
+    spelt = bytearray()  # of the byte pieces in a row
+    for piece in [*filter(None, pieces.split(" ")), ""]:
+        byte = _BYTE_PIECE.fullmatch(piece)
+        if byte:
+            spelt.append(int(byte[1], 16))
+            continue
+        text += _decode_bytes(spelt)
+        spelt.clear()
+        if piece == "<unk>":
+            text += _UNKNOWN_SURFACE
+        elif piece not in ("<s>", "</s>"):
+            text += (piece if text else piece.removeprefix(_WORD_BEGIN)).replace(_WORD_BEGIN, " ")
+    return text.replace("\n", " ")  # a model may spell a line feed in bytes; one line in is one line out
+
+
+def _decode_bytes(spelt: bytearray) -> str:
+    """Decode UTF-8, each byte that belongs to no character as U+FFFD."""
+    text = spelt.decode("utf-8", errors="surrogateescape")  # one surrogate a stray byte
+    return re.sub("[\udc80-\udcff]", "\ufffd", text)

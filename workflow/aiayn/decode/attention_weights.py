@@ -1,0 +1,179 @@
+"""What the heads of a trained model attend to: the weights of equation (1), as the model itself works them out.
+
+Shapes are in the names: H heads, Q queries, K keys, D = d_k, B = 1 sentence.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from aiayn.decode.decode import Translator
+from aiayn.errors import CheckpointError, UsageError
+from aiayn.provenance import replace_on_success
+from aiayn.train.fairseq_args import MAX_POSITIONS
+
+Kind = Literal["encoder", "decoder", "cross"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+STACK_AND_NAME = {"encoder": ("encoder", "self_attn"), "decoder": ("decoder", "self_attn"),
+                  "cross": ("decoder", "encoder_attn")}  # fmt: skip
+COLUMNS = ("run", "kind", "layer", "num_layers", "head", "query_index", "query", "key_index", "key", "weight")
+# fp32 sums of some hundred terms; what another formula would give is larger by orders
+TOLERANCE = 1e-3
+
+
+class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
+    """The weights of one layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
+
+    The decoder's queries are its input, </s> and then the target; those of `cross` are what each position predicts.
+    """
+
+    kind: Kind
+    layer: int
+    num_layers: int
+    queries: list[str]
+    keys: list[str]
+    weights_HQK: np.ndarray
+
+
+def attention_weights(
+    translator: Translator, source: str, target: str | None, *, kind: Kind, layer: int | None = None
+) -> AttentionWeights:
+    """Return what a layer's heads attend to in a sentence; `source` and `target` are lines of pieces.
+
+    Without `target` the decoder reads the model's own translation. `layer` counts from 1; without it, it is the one
+    before the last, which is the paper's 5 of 6. Weights of attention as the paper has it are checked against equation
+    (1), worked out anew from the layer's input.
+
+    Raises:
+        CheckpointError: if the model has no multi-head attention, or its weights are not those of equation (1).
+        UsageError: if there is no such layer, or the sentence is longer than the model's positions.
+    """
+    stack, name = STACK_AND_NAME[kind]
+    model = translator.model
+    layers = getattr(getattr(model, stack), "layers", None)
+    if layers is None or not all(hasattr(one, name) for one in layers):
+        raise CheckpointError(f"{type(model).__name__} has no multi-head attention in its {stack}: no weights to show")
+    num_layers = len(layers)
+    layer = max(1, num_layers - 1) if layer is None else layer
+    if not 1 <= layer <= num_layers:
+        raise UsageError(f"--layer {layer}: the {stack} has layers 1 to {num_layers}")
+    source_S = translator.number(source)
+    target_T = None
+    if kind != "encoder":
+        target_T = _translation(translator, source_S) if target is None else _number(translator, target)
+    for ids in (source_S, target_T):
+        if ids is not None and len(ids) > MAX_POSITIONS:
+            raise UsageError(f"a sentence of {len(ids)} tokens; the model has {MAX_POSITIONS} positions: shorten it")
+    weights_HQK = _observe(translator, layers[layer - 1], name, source_S, target_T)
+    sources = [translator.task.source_dictionary[int(number)] for number in source_S]
+    targets = [] if target_T is None else [translator.task.target_dictionary[int(number)] for number in target_T]
+    shifted = [targets[-1], *targets[:-1]] if targets else []
+    queries = {"encoder": sources, "decoder": shifted, "cross": targets}[kind]
+    return AttentionWeights(
+        kind=kind,
+        layer=layer,
+        num_layers=num_layers,
+        queries=queries,
+        keys=shifted if kind == "decoder" else sources,
+        weights_HQK=weights_HQK,
+    )
+
+
+def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
+    """Write the weights as tab-separated text, a line a weight, layer and head counted from 1, tokens from 0."""
+    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="\n") as lines:
+        lines.write("\t".join(COLUMNS) + "\n")
+        same = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
+        for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
+            tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"
+            lines.write(f"{same}\t{head + 1}\t{tokens}\t{weight:.6g}\n")
+
+
+def _number(translator: Translator, pieces: str) -> Tensor:
+    encoded: Tensor = translator.task.target_dictionary.encode_line(pieces, add_if_not_exist=False).long()
+    return encoded
+
+
+def _translation(translator: Translator, source: Tensor) -> Tensor:
+    """Return the model's own translation as ids with end of sentence."""
+    hypothesis = translator.translate([source])[0]
+    dictionary = translator.task.target_dictionary
+    numbers = [dictionary.index(piece) for piece in hypothesis.pieces]
+    return torch.tensor([*numbers, dictionary.eos()])
+
+
+def _observe(translator: Translator, layer: Any, name: str, source_S: Tensor, target_T: Tensor | None) -> np.ndarray:
+    """Run the model on the sentence and return the weights of one attention in it, (H, Q, K)."""
+    seen: list[tuple[Sequence[Any], dict[str, Any], Any]] = []
+    attention = getattr(layer, name)
+    is_ours = hasattr(attention, "score")
+    asked = {"needs_weights": True} if is_ours else {"need_weights": True, "need_head_weights": True}
+
+    def ask(module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return args, kwargs | asked
+
+    def look(module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+        seen.append((args, kwargs, output))
+
+    if hasattr(layer, "ever_training"):
+        layer.ever_training = True  # else fairseq's encoder takes torch's fused layer, which shows no weights
+    hooks = [
+        attention.register_forward_pre_hook(ask, with_kwargs=True),
+        attention.register_forward_hook(look, with_kwargs=True),
+    ]
+    try:
+        source_BS = source_S[None].to(translator.device)
+        with torch.no_grad():
+            encoded = translator.model.encoder(
+                source_BS, src_lengths=torch.tensor([len(source_S)]).to(translator.device)
+            )
+            if target_T is not None:
+                shifted_T = torch.cat([target_T[-1:], target_T[:-1]])  # section 3.1: the outputs, shifted right
+                translator.model.decoder(shifted_T[None].to(translator.device), encoder_out=encoded)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    args, _, (_, weights) = seen[-1]
+    weights_HQK = weights.squeeze(0 if is_ours else 1).float().cpu().numpy()
+    if is_ours and attention.score == "scaled":
+        _check(attention, args, weights_HQK, is_causal=name == "self_attn" and target_T is not None)
+    found_HQK: np.ndarray = np.asarray(weights_HQK)
+    return found_HQK
+
+
+def _check(attention: Any, args: Sequence[Tensor], weights_HQK: np.ndarray, *, is_causal: bool) -> None:
+    expected_HQK = equation_1_weights(
+        attention, *(states[0].double().cpu().numpy() for states in args[:2]), is_causal=is_causal
+    )
+    farthest = float(np.abs(expected_HQK - weights_HQK).max())
+    if not farthest <= TOLERANCE:  # also where it is no number
+        raise CheckpointError(
+            f"the model's attention weights differ from equation (1) by {farthest:.3g}, more than {TOLERANCE:g}: its "
+            "tensors are damaged, or its attention is another than its spec says"
+        )
+
+
+def equation_1_weights(attention: Any, query_QM: np.ndarray, memory_KM: np.ndarray, *, is_causal: bool) -> np.ndarray:
+    """Return softmax(Q K^T / sqrt(d_k)) of each head, (H, Q, K), in fp64 and apart from the model's own code.
+
+    `attention` gives the projections; with `is_causal`, query i sees the keys up to i (section 3.2.3).
+    """
+
+    def project(linear: Any, states_TM: np.ndarray) -> np.ndarray:
+        projected_TP = states_TM @ linear.weight.detach().double().cpu().numpy().T
+        if linear.bias is not None:
+            projected_TP = projected_TP + linear.bias.detach().double().cpu().numpy()
+        return np.asarray(projected_TP).reshape(len(states_TM), attention.num_heads, -1).transpose(1, 0, 2)
+
+    q_HQD, k_HKD = project(attention.q_proj, query_QM), project(attention.k_proj, memory_KM)
+    scores_HQK = q_HQD @ k_HKD.transpose(0, 2, 1) / np.sqrt(q_HQD.shape[-1])
+    if is_causal:
+        scores_HQK = np.where(np.tri(scores_HQK.shape[-2], dtype=bool), scores_HQK, -np.inf)
+    exponentials = np.exp(scores_HQK - scores_HQK.max(axis=-1, keepdims=True))
+    weights_HQK: np.ndarray = np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
+    return weights_HQK

@@ -1,0 +1,238 @@
+"""Beam search of a batch (section 6.1): both penalties of length, and both ways of stopping.
+
+It finds the best hypothesis that the generators of `train/generator.py` find, whose table says in what the two stops
+differ. Each sentence has its own maximal length and its own end, so that what a batch is made of changes nothing. The
+loop waits for nothing that the device computes: which sentences are done is asked every few steps on a GPU, and each
+step on a CPU, where asking is free; a sentence that is done and still there finds nothing better.
+
+Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T tokens; J blocks of the
+vocabulary, I symbols in each. Log-probabilities are in nats.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from aiayn.decode.decoder_steps import COLUMN_MULTIPLE, DecoderSteps
+from aiayn.spec.search_options import SearchOptions, check_flag
+
+BLOCK_SIZE = 16  # the maxima of larger blocks take longer to find than what they save
+STEPS_BETWEEN_LOOKS = {"cpu": 1}  # at who is done; elsewhere each look waits for the device
+STEPS_BETWEEN_LOOKS_ELSEWHERE = 8
+LEAVING_FRACTION = 1 / 16  # of a batch: when so many are done they leave it; before, copying the rest costs more
+assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
+
+
+class Found(NamedTuple):
+    """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats), and that penalised."""
+
+    symbols: list[int]
+    log_probability_nats: float
+    score: float
+
+
+class _Candidates(NamedTuple):
+    """The best continuations of each sentence, best first."""
+
+    log_probability_BC: Tensor  # summed over the hypothesis, nats
+    symbol_BC: Tensor
+    beam_BC: Tensor
+
+
+class _Finished(NamedTuple):
+    """The best that has ended of each sentence."""
+
+    score_B: Tensor  # minus infinity where none has
+    log_probability_B: Tensor
+    token_BT: Tensor  # without the end; the first `num_tokens_B`
+    num_tokens_B: Tensor
+
+
+@torch.inference_mode()
+def search_batch(steps: DecoderSteps, source_BS: Tensor, lengths: list[int], options: SearchOptions, *,
+                 padding: int, end: int) -> list[Found | None]:  # fmt: skip
+    """Return the best hypothesis of each sentence; None where the model's outputs are not numbers.
+
+    Args:
+        steps: the model.
+        source_BS: symbols, padded on the left.
+        lengths: of the sentences, in tokens with the end.
+        options: the search.
+        padding: the symbol that is never chosen.
+        end: the symbol that begins and ends a target.
+    """
+    return _Search(steps, source_BS, lengths, options, padding=padding, end=end).run()
+
+
+class _Search:
+    """One batch's search: what is unfinished, what has finished, and which sentences of the batch are still there."""
+
+    def __init__(
+        self, steps: DecoderSteps, source_BS: Tensor, lengths: list[int], options: SearchOptions, *, padding: int,
+        end: int,
+    ) -> None:  # fmt: skip
+        self.steps, self.options, self.padding, self.end = steps, options, padding, end
+        num_sentences, device = len(lengths), source_BS.device
+        self.beam_size = options.beam_size
+        self.is_by_fairseq = options.stop == "fairseq" or self.beam_size == 1  # both are greedy with one beam
+        self.may_be_empty = options.stop == "tensor2tensor"
+        self.max_lengths = [min(options.max_length(length), steps.max_tokens - 1) for length in lengths]
+        check_flag(
+            "longest translation", self.may_be_empty or min(self.max_lengths) >= 1, min(self.max_lengths),
+            "1 token or more with --search-stop fairseq",
+        )  # fmt: skip
+        self.max_length_B = torch.tensor(self.max_lengths, device=device)
+        self.bound_penalty_B = torch.tensor([options.penalty(n + 1) for n in self.max_lengths], device=device)
+        self.places = list(range(num_sentences))  # of the batch's sentences that are still there
+        self.found: list[Found | None] = [None] * num_sentences
+        # At first all hypotheses of a sentence are alike, so that there is one.
+        self.log_probability_BK = torch.zeros(num_sentences, 1, device=device)
+        self.token_BKT = torch.full((num_sentences, 1, 1), end, device=device)
+        self.finished = _Finished(
+            score_B=torch.full((num_sentences,), -torch.inf, device=device),
+            log_probability_B=torch.zeros(num_sentences, device=device),
+            token_BT=torch.empty(num_sentences, 0, dtype=torch.long, device=device),
+            num_tokens_B=torch.zeros(num_sentences, dtype=torch.long, device=device),
+        )
+        self.num_ended_B = torch.zeros(num_sentences, dtype=torch.long, device=device)  # by fairseq's rule alone
+        self.is_done_B = torch.zeros(num_sentences, dtype=torch.bool, device=device)
+        self.steps_between_looks = STEPS_BETWEEN_LOOKS.get(device.type, STEPS_BETWEEN_LOOKS_ELSEWHERE)
+        self.nats_NV = torch.empty(0, 0, device=device)  # taken anew at each step, its pages would be too
+        steps.start(source_BS)
+
+    def run(self) -> list[Found | None]:
+        """Go step by step until all are done."""
+        step = 0
+        while True:
+            candidates = self._candidates(step)
+            is_ending_BC = candidates.symbol_BC.eq(self.end) & candidates.log_probability_BC.ne(-torch.inf)
+            finish = self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
+            self.is_done_B |= finish(candidates, is_ending_BC, step) | self.max_length_B.le(step)
+            sentence_B = self._leave(step)
+            if not self.places:
+                return self.found
+            self._go_on(candidates, is_ending_BC, sentence_B)
+            step += 1
+
+    def _candidates(self, step: int) -> _Candidates:
+        """Return the 2 `beam_size` best continuations of each sentence, of all its beams together.
+
+        The best of them lie in as many blocks of symbols, those with the highest maxima: only these are looked into.
+        """
+        nats_NV = self._log_probabilities(step)
+        num_sentences, num_beams = self.log_probability_BK.shape
+        nats_NIJ = nats_NV.view(len(nats_NV), BLOCK_SIZE, -1)  # block j has the symbols j, j + J, j + 2 J and so on
+        num_blocks = nats_NIJ.shape[2]
+        highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
+        highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
+        num_candidates = 2 * self.beam_size
+        place_BC = highest_BQ.topk(min(num_candidates, highest_BQ.shape[1]), sorted=False).indices
+        beam_BC, block_BC = place_BC // num_blocks, place_BC % num_blocks
+        row_BC = beam_BC + torch.arange(num_sentences, device=beam_BC.device)[:, None] * num_beams
+        nats_BCI = nats_NIJ[row_BC, :, block_BC] + self.log_probability_BK.gather(1, beam_BC)[..., None]
+        best_BC, place_BC = nats_BCI.flatten(1).topk(num_candidates)
+        chosen_BC, in_block_BC = place_BC // BLOCK_SIZE, place_BC % BLOCK_SIZE
+        symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
+        return _Candidates(
+            log_probability_BC=best_BC,
+            # Of a sentence that is done, or a model that has diverged, filling may be all that there is to choose.
+            symbol_BC=symbol_BC.clamp(max=self.steps.num_symbols - 1),
+            beam_BC=beam_BC.gather(1, chosen_BC),
+        )
+
+    def _log_probabilities(self, step: int) -> Tensor:
+        """Return each row's log-probabilities, whole blocks of them; minus infinity for what may not be chosen."""
+        logits_NV = self.steps.logits(self.token_BKT[:, :, -1].flatten())
+        num_filling = -logits_NV.shape[1] % BLOCK_SIZE
+        if num_filling:
+            logits_NV = functional.pad(logits_NV, (0, num_filling))
+        logits_NV[:, self.steps.num_symbols :] = -torch.inf
+        if len(self.nats_NV) < len(logits_NV):
+            self.nats_NV = torch.empty_like(logits_NV)
+        nats_NV = torch.log_softmax(logits_NV, 1, out=self.nats_NV[: len(logits_NV)])
+        nats_NV[:, self.padding] = -torch.inf
+        if step == 0 and not self.may_be_empty:
+            nats_NV[:, self.end] = -torch.inf
+        if step >= min(self.max_lengths):
+            num_beams = self.log_probability_BK.shape[1]
+            is_longest_N1 = self.max_length_B.le(step).repeat_interleave(num_beams)[:, None]
+            is_word_V = torch.arange(nats_NV.shape[1], device=nats_NV.device).ne(self.end)
+            nats_NV.masked_fill_(is_longest_N1 & is_word_V, -torch.inf)
+        return nats_NV
+
+    def _finish_as_fairseq(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> Tensor:
+        """Let end what is among the first `beam_size` candidates; return which sentences have as many ended, (B,)."""
+        is_among_first_C = torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
+        num_after_BC = self.num_ended_B[:, None] + (is_ending_BC & is_among_first_C).cumsum(dim=1)
+        self.num_ended_B = num_after_BC[:, -1]
+        self._keep_best(candidates, is_ending_BC & is_among_first_C & num_after_BC.le(self.beam_size), step)
+        return self.num_ended_B.ge(self.beam_size)
+
+    def _finish_as_tensor2tensor(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> Tensor:
+        """Let end whatever candidate does; return of which sentences nothing unfinished can beat the best, (B,).
+
+        What it can reach: its log-probability only falls, the penalty of length only grows. tensor2tensor goes on until
+        it cannot beat the worst of the `beam_size` best either, by which they change and never the best.
+        """
+        self._keep_best(candidates, is_ending_BC, step)
+        best_unfinished_B = candidates.log_probability_BC.masked_fill(is_ending_BC, -torch.inf).amax(dim=1)
+        return self.finished.score_B.gt(best_unfinished_B / self.bound_penalty_B)
+
+    def _keep_best(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> None:
+        """Take over what ends now where it is the best of its sentence.
+
+        What a sentence that is done goes on to say is not: it ends too late to be counted, or below its bound.
+        """
+        finished = self.finished
+        ended_B, place_B = candidates.log_probability_BC.masked_fill(~is_ending_BC, -torch.inf).max(dim=1)
+        score_B = ended_B / self.options.penalty(step + 1)
+        is_better_B = score_B.gt(finished.score_B)
+        beam_B = candidates.beam_BC.gather(1, place_B[:, None])[:, 0]
+        token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]
+        best_BT = functional.pad(finished.token_BT, (0, token_BT.shape[1] - finished.token_BT.shape[1]))
+        self.finished = _Finished(
+            score_B=torch.where(is_better_B, score_B, finished.score_B),
+            log_probability_B=torch.where(is_better_B, ended_B, finished.log_probability_B),
+            token_BT=torch.where(is_better_B[:, None], token_BT, best_BT),
+            num_tokens_B=torch.where(is_better_B, step, finished.num_tokens_B),
+        )
+
+    def _leave(self, step: int) -> Tensor | None:
+        """Take the sentences that are done out of the batch; return those that stay, None if all do."""
+        is_last = step >= max(self.max_lengths)  # known without asking
+        if not is_last and (step + 1) % self.steps_between_looks:
+            return None
+        is_done = self.is_done_B.tolist()
+        num_done = sum(is_done)
+        if num_done == 0 or (num_done < len(is_done) and num_done < LEAVING_FRACTION * len(is_done)):
+            return None
+        rows = zip(self.finished.score_B.tolist(), self.finished.log_probability_B.tolist(),
+                   self.finished.num_tokens_B.tolist(), self.finished.token_BT.tolist(), strict=True)  # fmt: skip
+        for place, is_one, (score, log_probability, num_tokens, tokens) in zip(self.places, is_done, rows, strict=True):
+            if is_one and score > -torch.inf:
+                self.found[place] = Found(tokens[:num_tokens], log_probability, score)
+        stays = [index for index, is_one in enumerate(is_done) if not is_one]
+        self.places = [self.places[index] for index in stays]
+        self.max_lengths = [self.max_lengths[index] for index in stays]
+        sentence_B = torch.tensor(stays, dtype=torch.long, device=self.max_length_B.device)
+        self.max_length_B, self.bound_penalty_B = self.max_length_B[sentence_B], self.bound_penalty_B[sentence_B]
+        self.num_ended_B, self.is_done_B = self.num_ended_B[sentence_B], self.is_done_B[sentence_B]
+        self.finished = _Finished(*(each[sentence_B] for each in self.finished))
+        return sentence_B
+
+    def _go_on(self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None) -> None:
+        """Extend the best hypotheses that have not ended by their symbols."""
+        num_beams = self.log_probability_BK.shape[1]
+        first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams
+        if sentence_B is not None:
+            candidates = _Candidates(*(each[sentence_B] for each in candidates))
+            is_ending_BC, first_row_B = is_ending_BC[sentence_B], first_row_B[sentence_B]
+        place_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
+        self.log_probability_BK = candidates.log_probability_BC.gather(1, place_BK)
+        row_N = (candidates.beam_BC.gather(1, place_BK) + first_row_B[:, None]).flatten()
+        symbol_BK = candidates.symbol_BC.gather(1, place_BK)
+        token_BKT = self.token_BKT.flatten(0, 1).index_select(0, row_N).view(*symbol_BK.shape, -1)
+        self.token_BKT = torch.cat([token_BKT, symbol_BK[..., None]], dim=2)
+        self.steps.keep(row_N, sentence_B)

@@ -1,0 +1,141 @@
+"""Beam search of a test set (section 6.1): one hypothesis a source line, whatever is in it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from tqdm import tqdm
+
+from aiayn.decode.beam_search import Found, search_batch
+from aiayn.decode.decoder_steps import steps_of
+from aiayn.errors import CheckpointError
+from aiayn.spec.search_options import SearchOptions, make_options
+from aiayn.spec.system import DecodingSpec
+from aiayn.train.fairseq_args import MAX_POSITIONS
+from aiayn.train.model import load_model
+
+# Of source and of longest target together; times the beam size they bound the memory of a batch.
+TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
+TOKENS_PER_BATCH_ELSEWHERE = 32_768
+
+
+class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
+    """The best translation of one line: its pieces, its summed log-probability (nats), and its rank score."""
+
+    pieces: list[str]
+    log_probability_nats: float
+    score: float
+
+
+def decoding_signature(decoding: DecodingSpec) -> str:
+    """Return everything about the search that could change a hypothesis, in one line."""
+    return (
+        f"beam:{decoding.beam_size}|lenpen:{decoding.length_penalty_form}|alpha:{decoding.length_penalty_alpha:g}"
+        f"|stop:{decoding.stop}|maxlen:{decoding.max_length_per_source_token:g}x+{decoding.max_extra_tokens}"
+    )
+
+
+class Translator:
+    """A model with its dictionaries, ready to translate lines of pieces."""
+
+    def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
+        self.model, self.task = load_model(checkpoint_path, data_folder, device=device)
+        self.checkpoint_path, self.device = checkpoint_path, device
+        self.steps = steps_of(self.model)
+        self.search_as(decoding)
+
+    def search_as(self, decoding: DecodingSpec) -> None:
+        """Search from now on as `decoding` says.
+
+        Raises:
+            ConfigError: if the beam is too large for the vocabulary.
+        """
+        self.options = make_options(decoding, num_symbols=len(self.task.target_dictionary))
+
+    def number(self, pieces: str) -> torch.Tensor:
+        """Return the ids of a line of pieces, end of sentence included."""
+        encoded: torch.Tensor = self.task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
+        return encoded
+
+    def translate(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[Hypothesis]:
+        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut.
+
+        Progress, in lines, is shown by `bar`, or by one of its own.
+
+        Raises:
+            CheckpointError: if the model's outputs for a line are not numbers.
+        """
+        if bar is None:
+            with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
+                return self.translate(sources, own_bar)
+        return [self._hypothesis(one, index) for index, one in enumerate(self.search(sources, bar))]
+
+    def search(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[Found | None]:
+        """Return what is found for each line; None where the model's outputs are not numbers."""
+        sources = [_fit(source) for source in sources]
+        found: dict[int, Found | None] = {}
+        tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
+        for line_indices in _batches(list(map(len, sources)), self.options, tokens_per_batch):
+            batch = [sources[index] for index in line_indices]
+            found |= zip(line_indices, self._search_batch(batch), strict=True)
+            if bar is not None:
+                bar.update(len(line_indices))
+        return [found[index] for index in range(len(sources))]
+
+    def _search_batch(self, sources: list[torch.Tensor]) -> list[Found | None]:
+        dictionary = self.task.source_dictionary
+        source_BS = torch.nn.utils.rnn.pad_sequence(
+            sources, batch_first=True, padding_value=dictionary.pad(), padding_side="left"
+        )
+        return search_batch(
+            self.steps, source_BS.to(self.device), list(map(len, sources)), self.options,
+            padding=self.task.target_dictionary.pad(), end=self.task.target_dictionary.eos(),
+        )  # fmt: skip
+
+    def _hypothesis(self, found: Found | None, line_index: int) -> Hypothesis:
+        if found is None:
+            raise CheckpointError(
+                f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers; the training has "
+                "diverged: decode an earlier checkpoint, or lower the learning rate and train anew"
+            )
+        symbols = self.task.target_dictionary.symbols
+        return Hypothesis(
+            pieces=[symbols[symbol] for symbol in found.symbols],
+            log_probability_nats=found.log_probability_nats,
+            score=found.score,
+        )
+
+
+def _fit(source: torch.Tensor) -> torch.Tensor:
+    if len(source) <= MAX_POSITIONS:
+        return source
+    return torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
+
+
+def _batches(lengths: list[int], options: SearchOptions, tokens_per_batch: int) -> Iterator[list[int]]:
+    """Yield line indices, longest first, in batches of at most so many tokens, padding and longest targets counted."""
+    longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    begin = 0
+    while begin < len(longest_first):
+        length = lengths[longest_first[begin]]
+        num_lines = max(1, tokens_per_batch // (length + options.max_length(length) + 1))
+        yield longest_first[begin : begin + num_lines]
+        begin += num_lines
+
+
+def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
+    """Return the source side of a data-bin's split, as ids with end of sentence, in order of line."""
+    task.load_dataset(split)
+    dataset = task.dataset(split)
+    return [dataset.src[index] for index in range(len(dataset.src))]
+
+
+def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:
+    """Translate a split; return its hypotheses in order of line, and sentences a second without loading."""
+    sources = load_source_lines(translator.task, split)
+    begin = time.perf_counter()
+    hypotheses = translator.translate(sources)
+    return hypotheses, len(sources) / max(time.perf_counter() - begin, 1e-9)

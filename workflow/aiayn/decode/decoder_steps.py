@@ -1,0 +1,263 @@
+"""A model asked for its next symbol, step by step, for all unfinished hypotheses of a batch at once.
+
+`steps_of` returns what a beam search drives: for our transformer its decoder written out over plain tensors, as section
+3 has it, and for every other architecture fairseq's own incremental decoding. Both keep what earlier steps left behind
+for one row a hypothesis, and are told after each step which rows go on.
+
+Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M = d_model, F = d_ff,
+H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
+"""
+
+from typing import Any, NamedTuple, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.layers import DecoderLayer
+from aiayn.model.transformer import Transformer
+
+FIRST_CAPACITY = 32  # steps that the caches have room for at first; it doubles when a sentence needs more
+COLUMN_MULTIPLE = 64  # of floats in a row of logits: a product of matrices is half as fast into rows of odd lengths
+
+
+class DecoderSteps(Protocol):
+    """What a beam search asks of a model; one object serves one batch after another."""
+
+    num_symbols: int
+    max_tokens: int  # that a target can have, its end included
+
+    def start(self, source_BS: Tensor) -> None:
+        """Read a batch of sentences, padded on the left; from here on it has one row a sentence."""
+        ...
+
+    def logits(self, token_N: Tensor) -> Tensor:
+        """Return what each row says after its newest token, (N, V or more): log-probabilities but for a constant.
+
+        Columns from `num_symbols` on are filling. The caller may overwrite the tensor.
+        """
+        ...
+
+    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
+        """Go on with these rows, and with these sentences where some have left (None: all stay)."""
+        ...
+
+
+def steps_of(model: Any) -> DecoderSteps:
+    """Return the steps of a model of any architecture, on the device where it is."""
+    return TransformerSteps(model) if isinstance(model, Transformer) else FairseqSteps(model)
+
+
+class FairseqSteps:
+    """The steps of an architecture of fairseq's own, by its incremental state: one encoder output a row."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.num_symbols, self.max_tokens = len(model.decoder.dictionary), int(model.max_decoder_positions())
+        self.padding = model.encoder.dictionary.pad()
+
+    def start(self, source_BS: Tensor) -> None:
+        """Encode a batch."""
+        source_length_B = source_BS.ne(self.padding).sum(dim=1)
+        self.encoder_out = self.model.encoder(source_BS, src_lengths=source_length_B)
+        self.state: dict[str, Any] = {}
+        self.token_NT = source_BS.new_empty(len(source_BS), 0)
+
+    def logits(self, token_N: Tensor) -> Tensor:
+        """Return log-probabilities, (N, V)."""
+        self.token_NT = torch.cat([self.token_NT, token_N[:, None]], dim=1)
+        output = self.model.decoder(self.token_NT, encoder_out=self.encoder_out, incremental_state=self.state)
+        log_probability_N1V: Tensor = self.model.get_normalized_probs(
+            (output[0][:, -1:], output[1]), log_probs=True, sample=None
+        )
+        return log_probability_N1V[:, -1].float()
+
+    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
+        """Reorder tokens, incremental state and encoder output."""
+        self.token_NT = self.token_NT.index_select(0, row_N)
+        self.model.decoder.reorder_incremental_state_scripting(self.state, row_N)
+        self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
+
+
+class _Attention(NamedTuple):
+    """An attention's weights, those that read the same input in one matrix; the factor of q.k is in the queries'."""
+
+    query_weight: Tensor  # (P, M); of self-attention (P + P + R, M), with keys and values
+    query_bias: Tensor | None
+    memory_weight: Tensor  # (P + R, M)
+    memory_bias: Tensor | None
+    out_weight: Tensor  # (M, R)
+    out_bias: Tensor | None
+    additive_HD: Tensor | None  # v of v.tanh(q + k), where the score is additive
+
+
+def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
+    scale = attention.scale
+    if attention.score == "temperature":
+        scale /= float(attention.temperature)
+    q, k, v, out = attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
+    has_biases = q.bias is not None
+    queries = [q.weight * scale, *([k.weight, v.weight] if is_self else [])]
+    query_biases = [q.bias * scale, *([k.bias, v.bias] if is_self else [])] if has_biases else []
+    return _Attention(
+        query_weight=torch.cat(queries),
+        query_bias=torch.cat(query_biases) if has_biases else None,
+        memory_weight=torch.cat([k.weight, v.weight]),
+        memory_bias=torch.cat([k.bias, v.bias]) if has_biases else None,
+        out_weight=out.weight,
+        out_bias=out.bias,
+        additive_HD=attention.additive if attention.score == "additive" else None,
+    )
+
+
+class _Layer(NamedTuple):
+    """A decoder layer's weights."""
+
+    self_attention: _Attention
+    source_attention: _Attention
+    fc1: nn.Linear
+    fc2: nn.Linear
+    norms: tuple[nn.Module, nn.Module, nn.Module]  # of self-attention, attention over the source, feed-forward
+
+
+class TransformerSteps:
+    """The decoder of section 3.1 for one new token a row, without dropout, with the weights that the model has now.
+
+    Keys and values of earlier steps lie in two buffers, (L, T, N, P) and (L, T, N, R), in turn: `keep` copies from one
+    to the other. Those of the encoder's output are computed once a sentence, and its beams read them together.
+    """
+
+    @torch.inference_mode()
+    def __init__(self, model: Transformer) -> None:
+        self.encoder, decoder = model.encoder, model.decoder
+        layers = cast(list[DecoderLayer], decoder.layers)
+        self.num_symbols, self.max_tokens = decoder.output_projection.out_features, decoder.max_positions()
+        self.embedding_VM, self.embed_scale = decoder.embed_tokens.weight, decoder.embed_scale
+        self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
+        self.layers = [
+            _Layer(
+                _weights_of(layer.self_attn, is_self=True),
+                _weights_of(layer.encoder_attn, is_self=False),
+                layer.fc1,
+                layer.fc2,
+                (layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm),
+            )
+            for layer in layers
+        ]
+        self.is_pre_norm, self.last_norm = layers[0].is_pre_norm, decoder.layer_norm
+        attention = layers[0].self_attn
+        self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
+        num_filling = -self.num_symbols % COLUMN_MULTIPLE
+        self.output_VM = functional.pad(decoder.output_projection.weight, (0, 0, 0, num_filling))
+        self.logits_NV = self.output_VM.new_empty(0, len(self.output_VM))
+
+    def start(self, source_BS: Tensor) -> None:
+        """Encode a batch, and compute keys and values of its tokens for each layer."""
+        memory = self.encoder(source_BS)
+        memory_BSM, padding_mask_BS = memory["memory_BSM"], memory["padding_mask_BS"]
+        self.num_sentences = len(source_BS)
+        self.padding_mask_B11S = padding_mask_BS[:, None, None] if bool(padding_mask_BS.any()) else None
+        self.source_keys, self.source_values = [], []
+        for layer in self.layers:
+            weights = layer.source_attention
+            packed_BSP = functional.linear(memory_BSM, weights.memory_weight, weights.memory_bias)
+            k_BSP, v_BSR = torch.split(packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1)
+            self.source_keys.append(self._heads(k_BSP).permute(0, 2, 3, 1).contiguous())  # (B, H, D, S)
+            self.source_values.append(self._heads(v_BSR).transpose(1, 2).contiguous())  # (B, H, S, E)
+        self.num_steps, self.num_rows = 0, self.num_sentences
+        self.caches = self._make_caches(FIRST_CAPACITY, self.num_rows)
+        self.spare_caches: tuple[Tensor, Tensor] | None = None
+
+    def _heads(self, packed: Tensor) -> Tensor:
+        return packed.view(*packed.shape[:-1], self.num_heads, -1)
+
+    def _make_caches(self, capacity: int, num_rows: int) -> tuple[Tensor, Tensor]:
+        """Return room for keys (L, T, N, P) and values (L, T, N, R)."""
+        key_LTNP, value_LTNR = (
+            self.output_VM.new_empty(len(self.layers), capacity, num_rows, self.num_heads * width)
+            for width in (self.d_k, self.d_v)
+        )
+        return key_LTNP, value_LTNR
+
+    def logits(self, token_N: Tensor) -> Tensor:
+        """Return the logits after one more token a row, (N, V)."""
+        x_NM = torch.add(
+            self.position_TM[self.num_steps], functional.embedding(token_N, self.embedding_VM), alpha=self.embed_scale
+        )
+        self.num_steps += 1
+        for index, layer in enumerate(self.layers):
+            for sublayer, norm in zip((self._attend_to_target, self._attend_to_source, _feed_forward), layer.norms,
+                                      strict=True):  # fmt: skip
+                if self.is_pre_norm:
+                    x_NM = x_NM + sublayer(norm(x_NM), layer, index)
+                else:
+                    x_NM = norm(x_NM + sublayer(x_NM, layer, index))
+        if self.last_norm is not None:
+            x_NM = self.last_norm(x_NM)
+        if len(self.logits_NV) < self.num_rows:
+            self.logits_NV = x_NM.new_empty(self.num_rows, len(self.output_VM))
+        return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
+
+    def _attend_to_target(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
+        """Return what each row reads from its own tokens, this one included (section 3.2.3), (N, M)."""
+        weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
+        packed_NQ = functional.linear(x_NM, weights.query_weight, weights.query_bias)
+        d_p, d_r = key_LTNP.shape[-1], value_LTNR.shape[-1]
+        q_NP, k_NP, v_NR = torch.split(packed_NQ, [d_p, d_p, d_r], dim=-1)
+        key_LTNP[index, self.num_steps - 1] = k_NP
+        value_LTNR[index, self.num_steps - 1] = v_NR
+        k_TNHD = self._heads(key_LTNP[index, : self.num_steps])
+        v_TNHE = self._heads(value_LTNR[index, : self.num_steps])
+        # One query a row: sums of products, faster than a product of matrices for each row and head.
+        score_TNH = _scores(self._heads(q_NP), k_TNHD, weights.additive_HD)
+        read_NHE = (score_TNH.softmax(dim=0)[..., None] * v_TNHE).sum(dim=0)
+        return functional.linear(read_NHE.flatten(1), weights.out_weight, weights.out_bias)
+
+    def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
+        """Return what each row reads from its sentence's source, (N, M)."""
+        weights, k_BHDS = layer.source_attention, self.source_keys[index]
+        q_NP = functional.linear(x_NM, weights.query_weight, weights.query_bias)
+        q_BHKD = q_NP.view(self.num_sentences, -1, self.num_heads, self.d_k).transpose(1, 2)
+        if weights.additive_HD is None:
+            score_BHKS = q_BHKD @ k_BHDS
+        else:
+            score_BHKS = _scores(q_BHKD[:, :, :, None], k_BHDS.mT[:, :, None], weights.additive_HD[:, None, None])
+        if self.padding_mask_B11S is not None:
+            score_BHKS = score_BHKS.masked_fill_(self.padding_mask_B11S, -torch.inf)
+        read_BHKE = score_BHKS.softmax(dim=-1) @ self.source_values[index]
+        return functional.linear(
+            read_BHKE.transpose(1, 2).reshape(self.num_rows, -1), weights.out_weight, weights.out_bias
+        )
+
+    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
+        """Reorder the caches, and leave sentences out of what was computed of the source."""
+        if sentence_B is not None:
+            self.num_sentences = len(sentence_B)
+            self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
+            self.source_values = [v_BHSE.index_select(0, sentence_B) for v_BHSE in self.source_values]
+            if self.padding_mask_B11S is not None:
+                self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
+        self.num_rows = len(row_N)
+        # The next step needs one more place; the buffer with fewer rows than now is the one of the first step.
+        capacity = self.caches[0].shape[1] * (2 if self.num_steps == self.caches[0].shape[1] else 1)
+        spare = self.spare_caches
+        if spare is None or spare[0].shape[1] < capacity or spare[0].shape[2] < self.num_rows:
+            spare = self._make_caches(capacity, self.num_rows)
+        kept = (spare[0][:, :, : self.num_rows], spare[1][:, :, : self.num_rows])
+        for from_LTNX, into_LTNX in zip(self.caches, kept, strict=True):
+            torch.index_select(from_LTNX[:, : self.num_steps], 2, row_N, out=into_LTNX[:, : self.num_steps])
+        self.spare_caches, self.caches = self.caches, kept
+
+
+def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor:
+    """Return q.k, scaled in q, or v.tanh(q + k)."""
+    if additive_HD is None:
+        return (q_NHD * k_TNHD).sum(dim=-1)
+    return (torch.tanh(q_NHD + k_TNHD) * additive_HD).sum(dim=-1)
+
+
+def _feed_forward(x_NM: Tensor, layer: _Layer, _: int) -> Tensor:
+    """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2))."""
+    inner_NF = functional.linear(x_NM, layer.fc1.weight, layer.fc1.bias).relu_()
+    return functional.linear(inner_NF, layer.fc2.weight, layer.fc2.bias)

@@ -1,0 +1,174 @@
+"""Does every published file that a scale needs lie here, or answer at its mirror or public place? Asked in parallel.
+
+A place is asked for the head of a file, or its first byte where it gives no heads, and the size that it states is
+compared with the published one; nothing is downloaded.
+"""
+
+import concurrent.futures
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import requests
+
+from aiayn.data.sources.download import local_path
+from aiayn.data.sources.fetch import file_url
+from aiayn.launch.preflight.checks import Check, failed, passed
+from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, place_urls
+
+TIMEOUT_SECONDS = 10.0
+MAX_ASKED_AT_ONCE = 8
+_CONTENT_RANGE = re.compile(r"bytes 0-0/(?P<total>\d+)")
+
+
+class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file: where it may lie already, and (URL, published bytes or None) of each place, in the order of asking."""
+
+    name: str
+    paths: list[Path]
+    places: list[tuple[str, int | None]]
+
+
+def check_mirrors(
+    corpora: Mapping[str, CorpusSpec],
+    *,
+    mirror: str | None,
+    archives_folder: Path,
+    is_offline: bool,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> list[Check]:
+    """Return one check a corpus: FAIL if a file lies nowhere and no place gives it.
+
+    `is_offline`: no place is asked over a network; then only what lies here counts, and `file://` mirrors.
+    """
+    checks = []
+    with concurrent.futures.ThreadPoolExecutor(MAX_ASKED_AT_ONCE) as pool:
+        for name, corpus in corpora.items():
+            needed = needed_files(corpus, mirror, archives_folder)
+            answers = list(
+                pool.map(lambda file: _find(file, is_offline=is_offline, timeout_seconds=timeout_seconds), needed)
+            )
+            checks.append(_check_of(f"mirrors of {name}", list(zip(needed, answers, strict=True)), is_offline))
+    return checks
+
+
+def _check_of(
+    name: str, answers: Sequence[tuple[NeededFile, tuple[str, list[tuple[str, str]]]]], is_offline: bool
+) -> Check:
+    if not answers:
+        return passed(name, "none needed: its text is shipped")
+    absent = [(file, reasons) for file, (where, reasons) in answers if not where]
+    if absent:
+        listed = "; ".join(f"{file.name} ({_in_short(reasons)})" for file, reasons in absent)
+        advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
+        if is_offline:
+            advice = f"fetch them while online (`snakemake data`), or {advice}"
+        return failed(name, f"{len(absent)} of {len(answers)} files are nowhere: {listed}", advice)
+    counts: dict[str, int] = {}
+    for _, (where, _) in answers:
+        counts[where] = counts.get(where, 0) + 1
+    listed = ", ".join(f"{number} {where}" for where, number in counts.items())
+    return passed(name, f"{len(answers)} files: {listed}")
+
+
+def _in_short(reasons: Sequence[tuple[str, str]]) -> str:
+    """Return what places answered: one by its URL, several by their hosts."""
+    if len(reasons) == 1:
+        return f"{reasons[0][0]}: {reasons[0][1]}"
+    pairs = dict.fromkeys((_host(url) or "local mirror", reason) for url, reason in reasons)
+    return ", ".join(f"{host}: {reason}" for host, reason in pairs) or "no place may be asked"
+
+
+def _host(url: str) -> str:
+    return urllib.parse.urlsplit(url).netloc
+
+
+def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
+    """Return every published file of a corpus; none for text that is shipped with the corpus's file."""
+    source = corpus.source
+    if isinstance(source, ArchiveSource):
+        return [
+            *_archives(source, mirror, archives_folder),
+            *(_testset(source, testset, corpus.language_pair, mirror) for testset in corpus.testsets),
+        ]
+    if isinstance(source, ParallelSource | SegmentedSource):
+        return [
+            NeededFile(name=published.path, paths=[], places=[(file_url(source, published, mirror), None)])
+            for split in ("train", *corpus.testsets)
+            for published in source.file_by_split[split].values()
+        ]
+    return []
+
+
+def _archives(source: ArchiveSource, mirror: str | None, archives_folder: Path) -> Iterable[NeededFile]:
+    for name, archive in source.joined().items():
+        mirrors: list[tuple[str, int | None]] = []
+        public: list[tuple[str, int | None]] = []
+        for packed in archive.file_by_format.values():
+            num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
+            below_mirror, urls = place_urls(source, packed, mirror)
+            mirrors += [(url, num_bytes) for url in below_mirror]
+            public += [(url, num_bytes) for url in urls]
+        paths = [archives_folder / packed.name for packed in archive.file_by_format.values()]
+        yield NeededFile(name=name, paths=paths, places=[*mirrors, *public])
+
+
+def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: str | None) -> NeededFile:
+    """Return a test set: sacreBLEU's archive in its cache, one side of a mirror's plain text, sacreBLEU's own place."""
+    from sacrebleu.dataset import DATASETS
+
+    from aiayn.data.sources.testsets import CachedTestset
+
+    published = source.testset_by_name[testset]
+    dataset = DATASETS[published.sacrebleu_name]
+    cached = CachedTestset(testset, published, language_pair, dataset)
+    plain = [one.path for one in published.plain_by_language.values()] if mirror is not None else []
+    places: list[tuple[str, int | None]] = [(f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]]
+    return NeededFile(name=testset, paths=[cached.archive_path], places=[*places, (dataset.data[0], None)])
+
+
+def _find(file: NeededFile, *, is_offline: bool, timeout_seconds: float) -> tuple[str, list[tuple[str, str]]]:
+    """Return where a file is to be had, '' if nowhere, and why not at the places asked before."""
+    if any(path.is_file() for path in file.paths):
+        return "lie here", []
+    reasons: list[tuple[str, str]] = []
+    for url, num_bytes in file.places:
+        path = local_path(url)
+        if path is None and is_offline:
+            continue
+        reason = _look(path, num_bytes) if path is not None else _ask(url, num_bytes, timeout_seconds)
+        if not reason:
+            return ("on a local mirror" if path is not None else f"at {_host(url)}"), reasons
+        reasons.append((url, reason))
+    return "", reasons
+
+
+def _look(path: Path, num_bytes: int | None) -> str:
+    """Return what is wrong with a file of a local mirror, '' if nothing."""
+    if not path.is_file():
+        return "no such file"
+    size = path.stat().st_size
+    return f"{size} bytes, published {num_bytes}" if num_bytes not in (None, size) else ""
+
+
+def _ask(url: str, num_bytes: int | None, timeout_seconds: float) -> str:
+    """Return what is wrong with a place's answer, '' if nothing."""
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
+    try:
+        with requests.head(url, timeout=timeout_seconds, headers=headers, allow_redirects=True) as answer:
+            status, size = answer.status_code, answer.headers.get("Content-Length")
+        if status not in (200, 206):  # some places give no heads
+            first_byte = headers | {"Range": "bytes=0-0"}
+            with requests.get(url, timeout=timeout_seconds, headers=first_byte, stream=True) as answer:
+                status = answer.status_code
+                found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+                size = found["total"] if found else answer.headers.get("Content-Length") if status == 200 else None
+    except requests.RequestException as error:
+        return type(error).__name__
+    if status not in (200, 206):
+        return f"status {status}"
+    is_stated = num_bytes is not None and size is not None and size.isdecimal()
+    return f"{size} bytes, published {num_bytes}" if is_stated and int(size or 0) != num_bytes else ""

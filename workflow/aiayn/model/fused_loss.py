@@ -1,0 +1,116 @@
+"""The output projection and the label-smoothed loss (sections 3.4 and 5.4) in one, a few tokens at a time.
+
+All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, of which a loss makes several copies. Here each chunk's
+logits are turned into its gradients at once. torch's own `linear_cross_entropy` does so too, but not with label
+smoothing.
+
+Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V symbols.
+"""
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aiayn.model.packing import packing_of
+
+TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}  # a CPU's logits stay in its cache
+
+
+def label_smoothed_nll(
+    features_BTM: Tensor,
+    weight_VM: Tensor,
+    target_BT: Tensor,
+    *,
+    eps_ls: float,
+    padding_index: int,
+    num_tokens: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return two sums over all target tokens but padding, in nats: the smoothed loss, and -log-probability.
+
+    The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol (section 5.4, Szegedy
+    et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If `num_tokens`, those that count, are given, no
+    host waits for the GPU that would count them.
+    """
+    if num_tokens is not None:
+        packing = packing_of(target_BT.eq(padding_index), num_tokens)
+        features_NM = features_BTM.flatten(0, 1).index_select(0, packing.place_N)
+        return smoothed_sums(features_NM, weight_VM, packing.pack(target_BT)[0], eps_ls=eps_ls)
+    counts_BT = target_BT.ne(padding_index)
+    return smoothed_sums(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls=eps_ls)
+
+
+def smoothed_sums(features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, *, eps_ls: float) -> tuple[Tensor, Tensor]:
+    """Return `label_smoothed_nll` of tokens that all count."""
+    needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
+    sums: tuple[Tensor, Tensor] = _FusedLoss.apply(  # type: ignore[no-untyped-call]
+        features_NM, weight_VM, target_N, eps_ls, needs_gradient
+    )
+    return sums
+
+
+def _compute_dtype(device_type: str, weight_VM: Tensor) -> torch.dtype:
+    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
+        return torch.get_autocast_dtype(device_type)
+    return weight_VM.dtype
+
+
+class _FusedLoss(torch.autograd.Function):
+    """The loss with its gradients, which are made on the way and multiplied by the incoming one in backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, needs_gradient: bool
+    ) -> tuple[Tensor, Tensor]:
+        device = features_NM.device.type
+        dtype = _compute_dtype(device, weight_VM)
+        with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+            loss, nll, gradients = _chunked_loss(
+                features_NM.to(dtype), weight_VM.to(dtype), target_N, eps_ls, needs_gradient=needs_gradient
+            )
+        if needs_gradient:
+            ctx.save_for_backward(gradients[0].to(features_NM.dtype), gradients[1].to(weight_VM.dtype))
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor | None, ...]:
+        features_gradient_NM, weight_gradient_VM = ctx.saved_tensors
+        of_loss = gradients_of_outputs[0]
+        return features_gradient_NM * of_loss, weight_gradient_VM * of_loss, None, None, None
+
+
+def _chunked_loss(
+    features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, *, needs_gradient: bool
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+    """Return loss, -log-probability and the gradients of the loss; sums and soft maximum in fp32."""
+    device = features_NM.device
+    other = eps_ls / (weight_VM.shape[0] - 1)  # of each symbol that is not the reference
+    extra = 1.0 - eps_ls - other  # of the reference, beyond that
+    loss, nll = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(2))
+    features_gradient_NM = torch.empty_like(features_NM)
+    weight_gradient_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
+    chunk = TOKENS_PER_CHUNK_BY_DEVICE.get(device.type, TOKENS_PER_CHUNK_BY_DEVICE["cuda"])
+    for first in range(0, len(features_NM), chunk):
+        features_CM = features_NM[first : first + chunk]
+        target_C1 = target_N[first : first + chunk, None]
+        logp_CV = (features_CM @ weight_VM.T).float().log_softmax(dim=-1)
+        chunk_nll = -logp_CV.gather(1, target_C1).sum()
+        nll += chunk_nll
+        loss += extra * chunk_nll - other * logp_CV.sum()
+        if needs_gradient:
+            gradient_CV = logp_CV.exp_().sub_(other)
+            gradient_CV.scatter_add_(1, target_C1, torch.full_like(target_C1, -extra, dtype=torch.float32))
+            gradient_CV = gradient_CV.to(weight_VM.dtype)
+            features_gradient_NM[first : first + chunk] = gradient_CV @ weight_VM
+            _add_product(weight_gradient_VM, gradient_CV.T, features_CM)
+    return loss, nll, (features_gradient_NM, weight_gradient_VM)
+
+
+def _add_product(sum_VM: Tensor, left_VC: Tensor, right_CM: Tensor) -> None:
+    """Add a product of matrices to a sum in fp32, without a copy where the types allow it."""
+    if left_VC.dtype == sum_VM.dtype:
+        sum_VM.addmm_(left_VC, right_CM)
+    else:
+        sum_VM += left_VC @ right_CM

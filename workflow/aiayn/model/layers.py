@@ -1,0 +1,160 @@
+"""Encoder and decoder layers (section 3.1): sub-layers with dropout, residual connection and normalisation.
+
+Shapes: B sentences, S source tokens, T target tokens, M = d_model, F = d_ff, H heads.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.norms import make_norm
+from aiayn.model.packing import Packing
+
+Caches = tuple[dict[str, Tensor], dict[str, Tensor]]
+
+
+class LayerShape(NamedTuple):
+    """What a layer is made of, in TrainingSpec's names."""
+
+    d_model: int
+    d_ff: int
+    num_heads: int
+    d_k: int
+    d_v: int
+    norm_order: str
+    norm: str
+    norm_epsilon: float
+    attention: Any
+    attention_biases: bool
+    p_drop: float
+    p_drop_attention: float
+    p_drop_ffn: float
+
+    @classmethod
+    def of(cls, cfg: Any) -> "LayerShape":
+        """Return the shape that a model's config gives all its layers."""
+        return cls(*(getattr(cfg, name) for name in cls._fields))
+
+
+class _Layer(nn.Module):
+    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input."""
+
+    def __init__(self, shape: LayerShape) -> None:
+        super().__init__()
+        self.is_pre_norm = shape.norm_order == "pre"
+        self.self_attn = make_attention(shape)
+        self.self_attn_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
+        self.fc1 = nn.Linear(shape.d_model, shape.d_ff)
+        self.fc2 = nn.Linear(shape.d_ff, shape.d_model)
+        self.final_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
+        self.dropout = nn.Dropout(shape.p_drop)
+        self.p_drop_ffn = shape.p_drop_ffn
+
+    def _join(
+        self, x_BTM: Tensor, padding_mask_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Return LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1, 5.4), or x + Dropout(Sublayer(LayerNorm(x)))."""
+        joined_BTM: Tensor
+        if self.is_pre_norm:
+            joined_BTM = x_BTM + self.dropout(sublayer(norm(x_BTM, padding_mask_BT)))
+        else:
+            joined_BTM = norm(x_BTM + self.dropout(sublayer(x_BTM)), padding_mask_BT)
+        return joined_BTM
+
+    def _feed_forward(self, x_BTM: Tensor) -> Tensor:
+        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside for those who put it there."""
+        inner_BTF = functional.dropout(functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training)
+        outer_BTM: Tensor = self.fc2(inner_BTF)
+        return outer_BTM
+
+
+def make_attention(shape: LayerShape) -> MultiHeadAttention:
+    """Return a multi-head attention of a layer's shape."""
+    return MultiHeadAttention(
+        d_model=shape.d_model, num_heads=shape.num_heads, d_k=shape.d_k, d_v=shape.d_v, score=shape.attention,
+        has_biases=shape.attention_biases, p_drop=shape.p_drop_attention,
+    )  # fmt: skip
+
+
+class EncoderLayer(_Layer):
+    """Self-attention over the source, then feed-forward."""
+
+    def forward(
+        self,
+        x_BSM: Tensor,
+        padding_mask_BS: Tensor | None,
+        attention_mask_B11S: Tensor | None,
+        *,
+        needs_weights: bool,
+        packing: Packing | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S).
+
+        With a `packing` it is (1, S, M), of all sentences without padding, and there are no masks.
+        """
+        weights: list[Tensor | None] = []
+
+        def attend(y_BSM: Tensor) -> Tensor:
+            read_BSM: Tensor
+            read_BSM, weights_BHSS = self.self_attn(
+                y_BSM, y_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights,
+                packings=None if packing is None else (packing, packing),
+            )  # fmt: skip
+            weights.append(weights_BHSS)
+            return read_BSM
+
+        x_BSM = self._join(x_BSM, padding_mask_BS, self.self_attn_layer_norm, attend)
+        return self._join(x_BSM, padding_mask_BS, self.final_layer_norm, self._feed_forward), weights[0]
+
+
+class DecoderLayer(_Layer):
+    """Masked self-attention over the target, attention over the encoder's output, then feed-forward."""
+
+    def __init__(self, shape: LayerShape) -> None:
+        super().__init__(shape)
+        self.encoder_attn = make_attention(shape)
+        self.encoder_attn_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
+
+    def forward(
+        self,
+        x_BTM: Tensor,
+        padding_mask_BT: Tensor | None,
+        memory_BSM: Tensor,
+        attention_mask_B11S: Tensor | None,
+        *,
+        caches: Caches | None,
+        needs_weights: bool,
+        packings: tuple[Packing, Packing] | None = None,
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H, T, S).
+
+        Padding stands at the end of a target, where the mask of later tokens hides it from all that count. With
+        `packings`, of target and source, both are without padding, (1, T, M) and (1, S, M), and there are no masks.
+        """
+        weights: list[Tensor | None] = []
+        self_cache, encoder_cache = caches or (None, None)
+
+        def attend_to_target(y_BTM: Tensor) -> Tensor:
+            read_BTM: Tensor
+            read_BTM, weights_BHTT = self.self_attn(
+                y_BTM, y_BTM, is_causal=True, cache=self_cache, needs_weights=needs_weights,
+                packings=None if packings is None else (packings[0], packings[0]),
+            )  # fmt: skip
+            weights.append(weights_BHTT)
+            return read_BTM
+
+        def attend_to_source(y_BTM: Tensor) -> Tensor:
+            read_BTM: Tensor
+            read_BTM, weights_BHTS = self.encoder_attn(
+                y_BTM, memory_BSM, attention_mask_B11K=attention_mask_B11S, cache=encoder_cache,
+                needs_weights=needs_weights, packings=packings,
+            )  # fmt: skip
+            weights.append(weights_BHTS)
+            return read_BTM
+
+        x_BTM = self._join(x_BTM, padding_mask_BT, self.self_attn_layer_norm, attend_to_target)
+        x_BTM = self._join(x_BTM, padding_mask_BT, self.encoder_attn_layer_norm, attend_to_source)
+        return self._join(x_BTM, padding_mask_BT, self.final_layer_norm, self._feed_forward), weights

@@ -1,0 +1,271 @@
+"""The paper's model (section 3) in plain PyTorch: numbers of tokens in, logits or a loss out.
+
+    model = Transformer.build(TransformerConfig(), num_source_symbols=37_000, num_target_symbols=37_000)
+    logits_BTV = model(source_BS, target_input_BT)
+
+Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols, N tokens of all
+sentences. Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout stands where
+section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings and positions.
+
+Two differences from tensor2tensor (v1.0.4) stay: the decoder starts from the embedding of </s>, where tensor2tensor
+feeds a vector of zeros, and the encoder's input has no target-space embedding (32 x d_model unused parameters).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from torch import Tensor, nn
+
+from aiayn.model.fused_loss import label_smoothed_nll, smoothed_sums
+from aiayn.model.initialisation import initialise, initialise_embedding
+from aiayn.model.layers import DecoderLayer, EncoderLayer, LayerShape
+from aiayn.model.norms import make_norm
+from aiayn.model.packing import Packing, can_pack, packing_of
+from aiayn.model.positions import Positions, count_positions
+
+IncrementalState = dict[str, dict[str, Tensor]]
+EncoderOutput = dict[str, Any]
+PADDING_INDEX = 1  # of fairseq's dictionaries
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class TransformerConfig:
+    """The architecture in TrainingSpec's names; the defaults are the paper's base."""
+
+    num_layers: int = _option(6, "N, in the encoder and again in the decoder")
+    d_model: int = _option(512, "width of the model")
+    d_ff: int = _option(2048, "width of the feed-forward network's inner layer")
+    num_heads: int = _option(8, "h")
+    d_k: int = _option(64, "width of a head's queries and keys")
+    d_v: int = _option(64, "width of a head's values")
+    norm_order: str = _option("post", "post or pre")
+    norm: str = _option("layer", "layer, layer_std or batch")
+    norm_epsilon: float = _option(1e-6, "epsilon of the normalisation")
+    attention: str = _option("scaled", "scaled, unscaled, sqrt_d_model, temperature or additive")
+    attention_biases: bool = _option(False, "biases in the attention's projections")
+    positions: str = _option("sinusoidal", "sinusoidal, sinusoidal_halves or learned")
+    position_offset: int = _option(0, "row of the first token's position; fairseq's own checkpoints have 2")
+    max_positions: int = _option(1024, "longest sentence, in tokens")
+    share_embeddings: str = _option("all", "all, decoder (input and output) or none")
+    embeddings: str = _option("d_model", "d_model or standard_normal")
+    initialisation: str = _option("tensor2tensor", "tensor2tensor, torch_nn or xavier")
+    p_drop: float = _option(0.1, "dropout on sub-layers' outputs and on embeddings")
+    p_drop_attention: float = _option(0.0, "dropout on the attention's weights")
+    p_drop_ffn: float = _option(0.0, "dropout on the inner layer of the feed-forward network")
+
+
+class _Stack(nn.Module):
+    """What encoder and decoder have alike: embeddings, positions, dropout, layers and, for pre-norm, a last norm."""
+
+    def __init__(
+        self, cfg: TransformerConfig, embed_tokens: nn.Embedding, layer: type[nn.Module], padding_index: int
+    ) -> None:
+        nn.Module.__init__(self)  # by name, as subclasses may have other bases beside
+        self.padding_index = padding_index
+        self.embed_tokens = embed_tokens
+        self.embed_scale = math.sqrt(cfg.d_model)  # section 3.4
+        self.embed_positions = Positions(
+            cfg.positions, max_positions=cfg.max_positions, d_model=cfg.d_model, offset=cfg.position_offset
+        )
+        self.dropout = nn.Dropout(cfg.p_drop)
+        shape = LayerShape.of(cfg)
+        self.layers = nn.ModuleList(layer(shape) for _ in range(cfg.num_layers))
+        self.layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon) if cfg.norm_order == "pre" else None
+        self.num_positions = cfg.max_positions
+
+    def _embed(self, token_BT: Tensor, position_BT: Tensor) -> Tensor:
+        x_BTM: Tensor = self.embed_tokens(token_BT) * self.embed_scale + self.embed_positions(position_BT)
+        dropped_BTM: Tensor = self.dropout(x_BTM)
+        return dropped_BTM
+
+    def _last_norm(self, x_BTM: Tensor, padding_mask_BT: Tensor | None) -> Tensor:
+        return x_BTM if self.layer_norm is None else self.layer_norm(x_BTM, padding_mask_BT)
+
+    def max_positions(self) -> int:
+        """Return the length of the longest sentence, in tokens."""
+        return self.num_positions
+
+
+class Encoder(_Stack):
+    """The encoder (section 3.1, left of Figure 1)."""
+
+    def __init__(self, cfg: TransformerConfig, embed_tokens: nn.Embedding, padding_index: int) -> None:
+        super().__init__(cfg, embed_tokens, EncoderLayer, padding_index)
+
+    def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
+        """Return `memory_BSM`, its `padding_mask_BS` (True there); on request each layer's `weights`, (B, H, S, S)."""
+        padding_mask_BS = source_BS.eq(self.padding_index)
+        x_BSM = self._embed(source_BS, count_positions(padding_mask_BS))
+        attention_mask_B11S = ~padding_mask_BS[:, None, None, :]
+        weights = []
+        for layer in self.layers:
+            x_BSM, weights_BHSS = layer(x_BSM, padding_mask_BS, attention_mask_B11S, needs_weights=needs_weights)
+            weights.append(weights_BHSS)
+        memory_BSM = self._last_norm(x_BSM, padding_mask_BS)
+        return {"memory_BSM": memory_BSM, "padding_mask_BS": padding_mask_BS, "weights": weights}
+
+    def forward_packed(self, source_BS: Tensor, packing: Packing) -> Tensor:
+        """Return the output of all sentences one after the other, without padding, (1, N, M)."""
+        position_BS = count_positions(source_BS.eq(self.padding_index))
+        x_1NM = self._embed(packing.pack(source_BS), packing.pack(position_BS))
+        for layer in self.layers:
+            x_1NM, _ = layer(x_1NM, None, None, needs_weights=False, packing=packing)
+        return self._last_norm(x_1NM, None)
+
+
+class Decoder(_Stack):
+    """The decoder (section 3.1, right of Figure 1); its input is the target, shifted right by one."""
+
+    def __init__(
+        self, cfg: TransformerConfig, embed_tokens: nn.Embedding, padding_index: int, output: nn.Linear
+    ) -> None:
+        super().__init__(cfg, embed_tokens, DecoderLayer, padding_index)
+        self.output_projection = output
+
+    def forward(
+        self,
+        target_input_BT: Tensor,
+        encoder_out: EncoderOutput,
+        incremental_state: IncrementalState | None = None,
+        *,
+        features_only: bool = False,
+        needs_weights: bool = False,
+    ) -> tuple[Tensor, list[Any]]:
+        """Return the logits (B, T, V), or the features (B, T, M), and on request each layer's weights.
+
+        These are a pair: over the target (B, H, T, T), over the source (B, H, T, S). With an `incremental_state` only
+        the last token is computed, and the shapes have T = 1.
+        """
+        padding_mask_BT = target_input_BT.eq(self.padding_index)
+        position_BT = count_positions(padding_mask_BT)
+        if incremental_state is not None:
+            target_input_BT, padding_mask_BT, position_BT = (
+                whole_BT[:, -1:] for whole_BT in (target_input_BT, padding_mask_BT, position_BT)
+            )
+        x_BTM = self._embed(target_input_BT, position_BT)
+        attention_mask_B11S = ~encoder_out["padding_mask_BS"][:, None, None, :]
+        weights = []
+        for index, layer in enumerate(self.layers):
+            caches = None
+            if incremental_state is not None:
+                caches = (incremental_state.setdefault(f"{index}.self", {}),
+                          incremental_state.setdefault(f"{index}.encoder", {}))  # fmt: skip
+            x_BTM, layer_weights = layer(
+                x_BTM, padding_mask_BT, encoder_out["memory_BSM"], attention_mask_B11S, caches=caches,
+                needs_weights=needs_weights,
+            )  # fmt: skip
+            weights.append(layer_weights)
+        x_BTM = self._last_norm(x_BTM, padding_mask_BT)
+        return x_BTM if features_only else self.output_layer(x_BTM), weights
+
+    def forward_packed(self, target_input_BT: Tensor, memory_1NM: Tensor, packings: tuple[Packing, Packing]) -> Tensor:
+        """Return the features of all targets one after the other, without padding, (1, N, M)."""
+        position_BT = count_positions(target_input_BT.eq(self.padding_index))
+        x_1NM = self._embed(packings[0].pack(target_input_BT), packings[0].pack(position_BT))
+        for layer in self.layers:
+            x_1NM, _ = layer(x_1NM, None, memory_1NM, None, caches=None, needs_weights=False, packings=packings)
+        return self._last_norm(x_1NM, None)
+
+    def output_layer(self, x_BTM: Tensor) -> Tensor:
+        """Return the logits of features, (B, T, V)."""
+        logits: Tensor = self.output_projection(x_BTM)
+        return logits
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder, and a loss that never holds all logits at once."""
+
+    encoder: Encoder
+    decoder: Decoder
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    @classmethod
+    def build(
+        cls,
+        cfg: TransformerConfig,
+        *,
+        num_source_symbols: int,
+        num_target_symbols: int,
+        padding_index: int = PADDING_INDEX,
+        make_encoder: Callable[..., Encoder] = Encoder,
+        make_decoder: Callable[..., Decoder] = Decoder,
+    ) -> Self:
+        """Return a model initialised from torch's generator; the two makers are for subclasses of the stacks."""
+        target_embedding = _make_embedding(cfg, num_target_symbols, padding_index)
+        is_shared = cfg.share_embeddings == "all"
+        source_embedding = target_embedding if is_shared else _make_embedding(cfg, num_source_symbols, padding_index)
+        output = nn.Linear(cfg.d_model, num_target_symbols, bias=False)
+        if cfg.share_embeddings == "none":
+            is_xavier = cfg.initialisation == "xavier"
+            initialise_embedding(output.weight, "d_model", padding_index=padding_index, is_xavier=is_xavier)
+        else:
+            output.weight = target_embedding.weight
+        model = cls(
+            make_encoder(cfg, source_embedding, padding_index),
+            make_decoder(cfg, target_embedding, padding_index, output),
+        )
+        initialise(model, cfg.initialisation)
+        if cfg.positions == "learned":
+            for stack in (model.encoder, model.decoder):
+                nn.init.normal_(stack.embed_positions.weight, std=cfg.d_model**-0.5)
+        return model
+
+    def forward(self, source_BS: Tensor, target_input_BT: Tensor) -> Tensor:
+        """Return the logits, (B, T, V); the target begins with </s> and ends before its last token."""
+        logits_BTV: Tensor = self.decoder(target_input_BT, self.encoder(source_BS))[0]
+        return logits_BTV
+
+    def smoothed_loss(
+        self,
+        source_BS: Tensor,
+        target_input_BT: Tensor,
+        target_BT: Tensor,
+        *,
+        eps_ls: float,
+        num_tokens: tuple[int, int] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums over target tokens, in nats, of the smoothed loss (section 5.4) and of -log-probability.
+
+        `num_tokens`, of source and target without padding, spares a GPU's host the wait for them, and a GPU that can
+        (`can_pack`) all work on padding.
+        """
+        if num_tokens is not None and can_pack(self, source_BS):
+            return self._packed_loss(source_BS, target_input_BT, target_BT, num_tokens, eps_ls)
+        features_BTM, _ = self.decoder(target_input_BT, self.encoder(source_BS), features_only=True)
+        return label_smoothed_nll(
+            features_BTM, self.decoder.output_projection.weight, target_BT, eps_ls=eps_ls,
+            padding_index=self.decoder.padding_index, num_tokens=None if num_tokens is None else num_tokens[1],
+        )  # fmt: skip
+
+    def _packed_loss(
+        self,
+        source_BS: Tensor,
+        target_input_BT: Tensor,
+        target_BT: Tensor,
+        num_tokens: tuple[int, int],
+        eps_ls: float,
+    ) -> tuple[Tensor, Tensor]:
+        """Return both sums; padding is neither embedded nor multiplied."""
+        source = packing_of(source_BS.eq(self.encoder.padding_index), num_tokens[0])
+        target = packing_of(target_BT.eq(self.decoder.padding_index), num_tokens[1])
+        memory_1NM = self.encoder.forward_packed(source_BS, source)
+        features_1NM = self.decoder.forward_packed(target_input_BT, memory_1NM, (target, source))
+        weight_VM = self.decoder.output_projection.weight
+        return smoothed_sums(features_1NM[0], weight_VM, target.pack(target_BT)[0], eps_ls=eps_ls)
+
+
+def _make_embedding(cfg: TransformerConfig, num_symbols: int, padding_index: int) -> nn.Embedding:
+    embedding = nn.Embedding(num_symbols, cfg.d_model, padding_idx=padding_index)
+    initialise_embedding(
+        embedding.weight, cfg.embeddings, padding_index=padding_index, is_xavier=cfg.initialisation == "xavier"
+    )
+    return embedding

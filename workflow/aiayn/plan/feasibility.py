@@ -1,0 +1,143 @@
+"""Before a training begins: what is asked of its job, and whether it fits on the disk, its devices and into a day."""
+
+import logging
+from pathlib import Path
+
+from aiayn.cost import num_parameters
+from aiayn.errors import ConfigError, LaunchError
+from aiayn.plan.machine import Machine, machine_here
+from aiayn.plan.prediction import Speed, predict_speed, run_disk_bytes
+from aiayn.provenance import commit_label, require_free_space
+from aiayn.records import BinarizedCorpus
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.hardware import CPU, CPU_PRECISIONS, precision_refusal, read_hardware
+from aiayn.spec.system import Overrides, overridden, read_corpus, read_system, run_name
+from aiayn.stages import STAGE_VERSIONS
+from aiayn.train.fairseq_args import TrainingData, refuse_untrainable, training_data
+from aiayn.train.request import TrainingRequest
+
+logger = logging.getLogger(__name__)
+LONGEST_UNASKED_HOURS = 24.0
+
+
+def make_request(
+    scale: str,
+    corpus: str,
+    system: str,
+    seed: int,
+    data: BinarizedCorpus | None,
+    *,
+    binarized_path: Path,
+    runs_folder: Path,
+    overrides: Overrides,
+    num_models: int,
+    num_ranks: int,
+    threads_per_rank: int,
+    command: str,
+) -> TrainingRequest:
+    """Return what to train; without data, which may not be made yet, what to print: its run's name ends in DIGEST.
+
+    Raises:
+        ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many ranks.
+    """
+    training = overridden(read_system(system, scale), overrides).training
+    refuse_untrainable(system, training, num_ranks=num_ranks)
+    run = run_name(
+        corpus=corpus, system=system, seed=seed, training=training, data_digest=data.digest if data else "",
+        stage_version=STAGE_VERSIONS["train"],
+    )  # fmt: skip
+    if data is None:
+        run, spec = f"{run.rpartition('-')[0]}-DIGEST", read_corpus(corpus)
+        languages = {"source_language": spec.source_language, "target_language": spec.target_language}
+    return TrainingRequest(
+        run=run,
+        run_folder=str((runs_folder / run).absolute()),
+        corpus=corpus,
+        system=system,
+        seed=seed,
+        training=training,
+        data=training_data(data) if data else TrainingData(folder="", is_joint=False, **languages),
+        binarized_path=str(binarized_path.absolute()),
+        num_models=num_models,
+        num_ranks=num_ranks,
+        threads_per_rank=threads_per_rank,
+        commit=commit_label(),
+        command=command,
+    )
+
+
+def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
+    """Return what a run writes at most: its checkpoints, and one of each kind being written.
+
+    What the run holds already is not counted again.
+    """
+    size = data.vocabulary_size_by_language[data.source_language]
+    target_size = data.vocabulary_size_by_language[data.target_language]
+    parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
+    held_bytes = sum(path.stat().st_size for path in request.checkpoint_folder.glob("*.pt"))
+    return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
+
+
+def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> None:
+    """Refuse a precision that this machine's GPUs or CPUs, or the cluster's as its file names them, do not have.
+
+    A GPU that hardware.yaml does not know is asked in the job itself, before anything is trained.
+
+    Raises:
+        ConfigError: naming the system and the device.
+    """
+    if cluster is None:
+        refusal = _machine_here(request).precision_refusal(request.training.precision)
+    else:
+        hardware = read_hardware()
+        gpu = hardware.find_name(cluster.gpu_type or "")
+        if cluster.gpus_per_node > 0 and gpu is None:
+            return
+        available = hardware.gpu_by_name[gpu].rate_by_precision if gpu else CPU_PRECISIONS
+        refusal = precision_refusal(request.training.precision, f"a {gpu}" if gpu else CPU, available)
+    if refusal:
+        raise ConfigError(f"{request.system}: {refusal}")
+
+
+def check_feasible(
+    request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None
+) -> None:
+    """Say what a run takes, and refuse what does not fit; of a cluster only the disk and its file are known from here.
+
+    Raises:
+        ConfigError: if this machine, or the cluster, does not have the run's precision.
+        SpaceError: if the disk is too small.
+        LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
+    """
+    check_precision(request, cluster)
+    needed_bytes = needed_disk_bytes(request, data)
+    logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
+    require_free_space(request.folder, needed_bytes, "a run's checkpoints")
+    if cluster is not None:
+        return
+    speed, machine = predict_hours(request, data)
+    logger.info(f"{request.run}: about {_in_words(speed.hours)} on {machine}, predicted")
+    is_hopeless = scale == "paper" and "GPU" not in machine
+    if (speed.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
+        raise LaunchError(
+            f"{request.run}: about {_in_words(speed.hours)} on {machine} ({request.training.updates} updates; "
+            f"{speed.utilisation_fraction:.0%} of its matrix speed assumed); train it on GPUs, take a smaller scale "
+            "(`--configfile workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
+        )
+
+
+def _in_words(hours: float) -> str:
+    return f"{hours:,.0f} hours" if hours >= 2 else f"{hours * 60:.1f} minutes"
+
+
+def predict_hours(request: TrainingRequest, data: BinarizedCorpus) -> tuple[Speed, str]:
+    """Return how long training takes with this request's ranks, predicted, and the machine in words."""
+    machine = _machine_here(request)
+    target_size = data.vocabulary_size_by_language[data.target_language]
+    words = f"{request.num_ranks} GPU(s) {machine.gpu}" if machine.gpu else f"{machine.num_devices} CPU core(s)"
+    return predict_speed(request.training, target_size, machine, system=request.system), words
+
+
+def _machine_here(request: TrainingRequest) -> Machine:
+    uses_gpus = request.training.device != "cpu"
+    return machine_here(read_hardware(), request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus)

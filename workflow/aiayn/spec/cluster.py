@@ -1,0 +1,128 @@
+"""What a Slurm cluster wants to be asked for: one file of workflow/config/clusters/, chosen by the scale's `cluster`.
+
+Nothing here decides a tensor: an update is the same sentences on any number of ranks (`aiayn.train.task`).
+"""
+
+import re
+import shlex
+from collections.abc import Set
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.spec.strict_yaml import convert, read_document
+from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.spec.training import Spec
+
+_AT_LEAST_ONE = (
+    "num_nodes", "ranks_per_node", "cpus_per_rank", "time_limit_minutes", "max_num_jobs", "memory_gb_per_node",
+)  # fmt: skip
+# What a further sbatch line must not say: the run's identity and what a requeue needs, what has a key of its own, what
+# leaves submitit without sbatch's one line of answer, or a cluster that squeue and scancel would not ask.
+_NO_SBATCH_LINES = frozenset({
+    "array", "dependency", "error", "export", "job-name", "no-requeue", "open-mode", "output", "requeue", "signal",
+    "account", "constraint", "cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "mem", "nodes",
+    "ntasks", "ntasks-per-node", "partition", "qos", "time",
+    "chdir", "clusters", "parsable", "quiet", "test-only", "wait",
+})  # fmt: skip
+# srun may be quiet, or wait; what the launcher gives it, it has.
+_NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
+_LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+_SHELL_OPERATORS = "();<>|&#"
+
+
+class ClusterSpec(Spec, frozen=True, kw_only=True):
+    """How a training asks Slurm for nodes; null leaves a choice to Slurm's own default.
+
+    A training runs `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by gloo on CPUs, else
+    each rank has a GPU of its own. `signal_seconds` before the time limit the job is told to save, and goes on in the
+    next one, `max_num_jobs` in all. `prologue` are lines of bash before Python (modules, a container's variables), of
+    which one that fails ends the job (`aiayn.launch.prologue`); `sbatch_lines` are further options of sbatch by their
+    long names, without dashes in front, '' for one without a value, and `srun_options` likewise of the srun that starts
+    the ranks, such as pyxis's `container-image`. `python` is the command that starts Python in each rank, such as
+    `apptainer exec --nv IMAGE python3`; null is the driver's own interpreter. `poll_seconds` is how often a waiting
+    driver asks for its job's state.
+    """
+
+    name: str
+    description: str
+    partition: str | None
+    account: str | None
+    qos: str | None
+    constraint: str | None
+    gpu_type: str | None
+    num_nodes: int
+    gpus_per_node: int
+    ranks_per_node: int
+    cpus_per_rank: int
+    memory_gb_per_node: int | None
+    time_limit_minutes: int
+    signal_seconds: int
+    max_num_jobs: int
+    prologue: list[str]
+    sbatch_lines: dict[str, str]
+    srun_options: dict[str, str] = msgspec.field(default_factory=dict)
+    python: str | None = None
+    poll_seconds: float
+
+    @property
+    def num_ranks(self) -> int:
+        """The ranks of a training, over all its nodes."""
+        return self.num_nodes * self.ranks_per_node
+
+
+def cluster_path(name: str, config_folder: Path = CONFIG_FOLDER) -> Path:
+    """Return the file of a cluster."""
+    return config_folder / "clusters" / f"{name}.yaml"
+
+
+def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
+    """Read a cluster's file.
+
+    Raises:
+        ConfigError: with file and line, if a key or value is wrong; without the file, naming those that there are.
+    """
+    path = cluster_path(name, config_folder)
+    if not path.is_file():
+        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
+        raise ConfigError(f"{path}: no such cluster; known: {known}; copy one of them to {path.name} and edit it")
+    document = read_document(path)
+    spec = convert(document, ClusterSpec)
+
+    def check(key: str, is_right: bool, expected: str) -> None:
+        if not is_right:
+            raise ConfigError(f"{document.place(key)}: {key} is {getattr(spec, key)!r}; expected {expected}")
+
+    check("name", spec.name == path.stem, f"{path.stem!r}, as the file is called")
+    for key in _AT_LEAST_ONE:
+        value = getattr(spec, key)
+        check(key, value is None or value >= 1, "a whole number of 1 or more")
+    check("gpus_per_node", spec.gpus_per_node in (0, spec.ranks_per_node), "0, or ranks_per_node: a GPU for each rank")
+    check("gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0")
+    for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
+        for option in getattr(spec, key):
+            check(key, _is_further_option(option, ours), f"no {option!r}, which is not to be set here")
+    is_command = spec.python is None or _is_one_command(spec.python)
+    check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
+    check("poll_seconds", spec.poll_seconds > 0, "a number of seconds above 0")
+    is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
+    check("signal_seconds", is_within_limit, f"above 0 and below the time limit, {60 * spec.time_limit_minutes}")
+    return spec
+
+
+def _is_further_option(option: str, ours: Set[str]) -> bool:
+    """Return whether a long name is none of ours, nor an abbreviation of one, which Slurm would understand."""
+    name = option.replace("_", "-")
+    return _LONG_NAME.fullmatch(option) is not None and not any(our.startswith(name) for our in ours)
+
+
+def _is_one_command(text: str) -> bool:
+    """Return whether a shell would see one command alone: arguments follow it, and srun is before it."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_SHELL_OPERATORS)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:  # an open quotation
+        return False
+    return bool(words) and "\n" not in text and not any(word[:1] in _SHELL_OPERATORS for word in words if word)

@@ -1,0 +1,131 @@
+"""What GPUs sustain in each precision, draw and cost, and what share of it trainings reach, each with its source.
+
+Read strictly from workflow/config/hardware.yaml.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Literal
+
+from aiayn.errors import ConfigError
+from aiayn.spec.strict_yaml import convert, read_document
+from aiayn.spec.system import CONFIG_FOLDER, Spec
+from aiayn.spec.training import PRECISIONS, Precision
+
+PAPER_GPU, NUM_PAPER_GPUS = "P100", 8  # section 5.2
+CPU = "a CPU"  # how a device that is no GPU is called
+CPU_PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")  # bf16 is torch's autocast, which every CPU can
+# NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities": tf32 and bf16 came with 8.0.
+FIRST_CAPABILITY = (8, 0)
+WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as the A100"
+
+
+class SourcedValue(Spec, frozen=True, kw_only=True):
+    """A number, where it comes from, and how far to trust it.
+
+    `kind`: `paper` is the paper's own figure, `vendor` is from the maker's data sheet, `published` is what others
+    measured, `assumption` is ours.
+    """
+
+    value: float
+    kind: Literal["paper", "vendor", "published", "assumption"]
+    source: str
+
+
+class GpuSpec(Spec, frozen=True, kw_only=True):
+    """One kind of GPU; per single GPU, though a K80 board carries two.
+
+    The first two rates are of single precision; `tf32_` and `bf16_flops_per_second` are of its tensor cores, null where
+    it has none for them. `dollars_per_hour` is null where nobody rents it out.
+    """
+
+    sustained_flops_per_second: SourcedValue
+    peak_flops_per_second: SourcedValue
+    tf32_flops_per_second: SourcedValue | None
+    bf16_flops_per_second: SourcedValue | None
+    watts: SourcedValue
+    dollars_per_hour: SourcedValue | None
+
+    @property
+    def rate_by_precision(self) -> dict[Precision, SourcedValue]:
+        """What a training's share is counted of, for the precisions that the GPU has."""
+        rates = (self.sustained_flops_per_second, self.tf32_flops_per_second, self.bf16_flops_per_second)
+        return {name: rate for name, rate in zip(PRECISIONS, rates, strict=True) if rate is not None}
+
+
+class UtilisationSpec(Spec, frozen=True, kw_only=True):
+    """What share of its GPUs' rate a training reached: one of `min_d_model` or wider, in a precision, on `gpu`."""
+
+    precision: Precision
+    min_d_model: int
+    gpu: str
+    fraction: SourcedValue
+
+
+class HardwareSpec(Spec, frozen=True, kw_only=True):
+    """All GPUs, by the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`), and what is reached."""
+
+    gpu_by_name: dict[str, GpuSpec]
+    utilisations: list[UtilisationSpec]
+
+    def find_gpu(self, product_name: str) -> GpuSpec | None:
+        """Return the GPU whose name is a word of `product_name`, or None if no one's is."""
+        name = self.find_name(product_name)
+        return None if name is None else self.gpu_by_name[name]
+
+    def find_name(self, product_name: str) -> str | None:
+        """Return the name that is a word of `product_name`, in any case: Slurm may say `nvidia_h100_80gb_hbm3`."""
+        words = re.findall(r"[a-z0-9]+", product_name.lower())
+        return next((name for name in self.gpu_by_name if name.lower() in words), None)
+
+
+def find_utilisation(utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int) -> UtilisationSpec:
+    """Return the utilisation of a training of that width: of the widest that it is not narrower than."""
+    fitting = [one for one in utilisations if one.precision == precision and one.min_d_model <= d_model]
+    return max(fitting, key=lambda one: one.min_d_model)
+
+
+def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
+    """Return why nothing is trained in a precision on a device that has the `available` ones, '' if it has it.
+
+    `device` is in words, such as `a P100`. The text goes on a system's name, and ends with what to do.
+    """
+    if precision in available:
+        return ""
+    others = " or ".join(one for one in PRECISIONS if one in available)
+    return (
+        f"precision is {precision}, which {device} does not have ({WHO_HAS_TENSOR_CORES}); take {others}, such as "
+        "`--config precision=fp32`, or a GPU that has it"
+    )
+
+
+def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
+    """Read the GPUs.
+
+    Raises:
+        ConfigError: with file and line, if a key or value is wrong, a value is not positive, a sustained rate is above
+            its peak, or a precision lacks the utilisation of the narrowest systems.
+    """
+    document = read_document(path)
+    hardware = convert(document, HardwareSpec)
+    for name, gpu in hardware.gpu_by_name.items():
+        place = document.place(f"gpu_by_name.{name}")
+        rates = (*gpu.rate_by_precision.values(), gpu.peak_flops_per_second)
+        sourced = (*rates, gpu.watts, gpu.dollars_per_hour)
+        for value in (entry.value for entry in sourced if entry is not None):
+            if value <= 0:
+                raise ConfigError(f"{place}: {name} has the value {value}; expected more than 0")
+        if gpu.sustained_flops_per_second.value > gpu.peak_flops_per_second.value:
+            raise ConfigError(
+                f"{place}: {name} sustains {gpu.sustained_flops_per_second.value:.3g} FLOP/s, above its peak of "
+                f"{gpu.peak_flops_per_second.value:.3g}; correct one of them"
+            )
+    for index, one in enumerate(hardware.utilisations):
+        if not 0 < one.fraction.value <= 1:
+            place = document.place(f"utilisations[{index}]")
+            raise ConfigError(f"{place}: fraction is {one.fraction.value}; expected above 0, at most 1")
+    for precision in PRECISIONS:
+        if not any((one.precision, one.min_d_model) == (precision, 1) for one in hardware.utilisations):
+            raise ConfigError(f"{document.place('utilisations')}: none of {precision} has min_d_model 1; add it")
+    return hardware

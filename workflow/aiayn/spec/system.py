@@ -1,0 +1,266 @@
+"""What is asked for: systems (rows of the paper's tables), corpora and scales, read strictly from workflow/config/.
+
+Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
+"""
+
+import difflib
+import functools
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.spec.corpus import (
+    CleanSpec,
+    CorpusSpec,
+    ListedSource,
+    ParallelSource,
+    PublicFile,
+    SegmentedSource,
+    ShippedSource,
+    SubwordSpec,
+    check_corpus,
+)
+from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
+from aiayn.spec.training import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
+
+__all__ = [
+    "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "ListedSource",
+    "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "ShippedSource", "Spec", "SubwordSpec",
+    "SystemSpec", "TrainingSpec", "convert_scale", "overridden", "read_corpus", "read_scale", "read_scale_document",
+    "read_system", "run_name", "spec_digest",
+]  # fmt: skip
+
+CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "config"
+SCALES = ("demo", "multi30k", "paper")
+_LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
+_LISTS_OF_SEEDS = ("seeds", "ablation_seeds", "variant_seeds")
+
+
+class SystemSpec(Spec, frozen=True, kw_only=True):
+    """A system, that is, one row of a table: `inherits` names the system it differs from, by one to three keys."""
+
+    name: str
+    description: str
+    training: TrainingSpec
+    decoding: DecodingSpec
+    inherits: str | None = None
+
+
+class Overrides(Spec, frozen=True, kw_only=True):
+    """Keys of `training` that a scale sets for all its systems; null leaves each system its own value.
+
+    What is set is in the run's digest, as if the system's file said it.
+    """
+
+    updates: int | None = None
+    precision: Precision | None = None
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What is set, by key."""
+        return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+
+    def flags(self, own: TrainingSpec) -> list[str]:
+        """Return as flags of `aiayn train` what is set and is not a system's `own` value anyway."""
+        changed = [key for key, value in self.values.items() if getattr(own, key) != value]
+        return [word for key in changed for word in (f"--{key}", str(self.values[key]))]
+
+
+class ScaleSpec(Spec, frozen=True, kw_only=True):
+    """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites mappings).
+
+    `seeds` are those of Table 2's systems and of replications; `ablation_seeds` those of Table 3's rows;
+    `variant_seeds` those of `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence
+    and convolution against attention), all on the En-De corpus. `updates` and `precision`, if not null, stand for every
+    system's own (`overrides`): a shorter look at the same systems, or one at the speed of a GPU's tensor cores.
+    With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
+    """
+
+    scale: Literal["demo", "multi30k", "paper"]
+    runs_folder: str
+    en_de_corpus: str
+    en_fr_corpus: str
+    en_de_systems: list[str]
+    en_fr_systems: list[str]
+    ablation_systems: list[str]
+    replications: list[str]
+    seeds: list[int]
+    ablation_seeds: list[int]
+    variants: list[str]
+    architectures: list[str]
+    variant_seeds: list[int]
+    has_baselines: bool
+    cluster: str
+    has_claims: bool = False
+    updates: int | None = None
+    precision: Precision | None = None
+    mirror: str | None = None
+    allow_long_runs: bool = False
+
+    @property
+    def overrides(self) -> Overrides:
+        """What the scale sets for every system."""
+        return Overrides(updates=self.updates, precision=self.precision)
+
+
+def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
+    """Return a system with the keys of its training that `overrides` sets; with none set, the system as it is."""
+    return msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, **overrides.values))
+
+
+def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
+    """Return the file of a system or corpus and those that it inherits from, itself first."""
+    documents = [read_document(folder / f"{name}.yaml")]
+    names = [name]
+    while (base_name := documents[-1].values.get("inherits")) is not None:
+        place = documents[-1].place("inherits")
+        if not isinstance(base_name, str):
+            raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a {kind}")
+        if base_name in names:
+            raise ConfigError(f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; cut it at its base")
+        names.append(base_name)
+        try:
+            documents.append(read_document(folder / f"{base_name}.yaml"))
+        except ConfigError as error:
+            raise ConfigError(f"{place}: inherits {base_name!r}, which cannot be read: {error}") from error
+    return documents
+
+
+def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
+    """Read a system of a scale, its base's keys under its own.
+
+    Raises:
+        ConfigError: with file and line, if a key or value is wrong, the file's name is not the system's, or the system
+            equals the one that it inherits from.
+    """
+    if scale not in SCALES:
+        raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
+    documents = _inherited_documents(name, config_folder / "systems" / scale, f"system of scale {scale}")
+    document = documents.pop()
+    spec = _converted_system(document, document)
+    while documents:  # from the base upwards, so that a fault is found in the file that has it
+        base, own = spec, documents.pop()
+        document = overlay(document, own)
+        spec = _converted_system(document, own)
+        if (base.training, base.decoding) == (spec.training, spec.decoding):
+            raise ConfigError(f"{own.place('inherits')}: {spec.name} equals {base.name}, its base; change a value")
+    return spec
+
+
+def _check_own_keys(own: Document, kind: str) -> None:
+    for key in ("name", "description"):  # these two are never inherited
+        _check(own, key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file")
+
+
+def _converted_system(document: Document, own: Document) -> SystemSpec:
+    """Turn a system's keys over its base's into a checked spec; `own` is its file alone."""
+    _check_own_keys(own, "system")
+    spec = convert(document, SystemSpec)
+    _check_name(spec.name, own)
+    check_training(spec.training, _checker(document, "training", spec.training))
+    check_decoding(spec.decoding, _checker(document, "decoding", spec.decoding))
+    return spec
+
+
+def _checker(document: Document, part: str, values: Spec) -> Check:
+    def check(key: str, is_right: bool, expected: str) -> None:
+        _check(document, f"{part}.{key}", is_right, getattr(values, key), expected)
+
+    return check
+
+
+def _check(document: Document, key: str, is_right: bool, value: object, expected: str) -> None:
+    if not is_right:
+        raise ConfigError(f"{document.place(key)}: {key} is {value!r}; expected {expected}")
+
+
+def _check_name(name: str, document: Document) -> None:
+    path = document.path
+    if name != path.stem:
+        raise ConfigError(f"{document.place('name')}: name {name!r}, but the file is {path.name}; make them agree")
+
+
+def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
+    """Read a corpus, the keys of the one that it inherits from under its own.
+
+    Raises:
+        ConfigError: with file and line, if a key or value is wrong, or a split or language lacks its file.
+    """
+    documents = _inherited_documents(name, config_folder / "corpora", "corpus")
+    own = documents[0]
+    _check_own_keys(own, "corpus")
+    document = functools.reduce(overlay, reversed(documents))
+    spec = convert(document, CorpusSpec)
+    _check_name(spec.name, own)
+    check_corpus(spec, functools.partial(_check, document))
+    return spec
+
+
+def read_scale(path: Path) -> ScaleSpec:
+    """Read a scale's config file (workflow/config/<scale>.yaml).
+
+    Raises:
+        ConfigError: with file and line, if a key or value is wrong or a name or seed stands twice in a list.
+    """
+    return _checked_scale(read_scale_document(path))
+
+
+def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Document:
+    """Read a scale's config file as it is, unchecked.
+
+    Raises:
+        ConfigError: if it is no mapping; if it is absent, naming the scales' config files that there are.
+    """
+    if path.exists():
+        return read_document(path)
+    path_by_name = {
+        other.stem: str(other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other)
+        for other in sorted(config_folder.glob("[!.]*.yaml"))
+        if any(line.startswith("scale:") for line in other.read_text(encoding="utf-8").split("\n"))
+    }
+    close = difflib.get_close_matches(path.stem, path_by_name, n=1)
+    advice = f"did you mean {path_by_name[close[0]]}?" if close else ""
+    raise ConfigError(
+        f"{path}: no such file; {advice or 'configs that there are: ' + ', '.join(path_by_name.values())}"
+    )
+
+
+def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
+    """Turn Snakemake's merged config into a ScaleSpec; `origin` names where it came from in errors."""
+    # Snakemake hands over the items of `--config 'seeds=[1]'` as text.
+    return _checked_scale(Document(Path(origin), dict(config), {}), strict=False)
+
+
+def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
+    scale = convert(document, ScaleSpec, strict=strict)
+    for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
+        values = getattr(scale, key)  # a seed said twice would count as two runs in a mean and its interval
+        _check(document, key, len(set(values)) == len(values), values, "each value once")
+    for key in _LISTS_OF_SEEDS:
+        _check(document, key, all(seed >= 1 for seed in getattr(scale, key)), getattr(scale, key), "seeds of 1 or more")
+    _check(document, "updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
+    return scale
+
+
+def spec_digest(spec: msgspec.Struct) -> str:
+    """Return 16 hexadecimal digits over the parsed values: a comment changes nothing, a value does."""
+    return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
+
+
+def run_name(
+    *,
+    corpus: str,
+    system: str,
+    seed: int,
+    training: TrainingSpec,
+    data_digest: str,
+    stage_version: int,
+) -> str:
+    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and nothing else."""
+    parts = [msgspec.json.encode(training, order="deterministic").decode(), str(seed), data_digest, str(stage_version)]
+    digest8 = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+    return f"{corpus}-{system}-seed{seed}-{digest8}"

@@ -1,0 +1,171 @@
+"""A system's two parts: all that decides a model's tensors, and how translations are searched for; with their checks.
+
+Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import msgspec
+
+Check = Callable[[str, bool, str], None]
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+_COUNTS = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "warmup_steps", "updates",
+           "max_tokens_per_batch", "batches_per_update", "save_interval_updates", "patience_epochs")  # fmt: skip
+_FRACTIONS = ("p_drop", "p_drop_attention", "p_drop_ffn", "eps_ls", "adam_beta_1", "adam_beta_2")
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all specs: frozen, and closed to unknown keys."""
+
+
+class TrainingSpec(Spec, frozen=True, kw_only=True):
+    """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
+
+    `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer` as it
+    stands (`fairseq_transformer`), `lstm` or `fconv`. The last two do not read `UNREAD_KEYS_BY_ARCHITECTURE`; their
+    `d_model` is the width of embeddings, `d_ff` that of hidden states.
+
+    `norm_order: pre` normalises before each sub-layer and once more at the end of either stack. `norm` is layer
+    normalisation, the same with the unbiased standard deviation and epsilon added to it (`layer_std`), or batch
+    normalisation. `attention` says what is put in the softmax: q.k / sqrt(d_k) (`scaled`, equation (1)), q.k
+    (`unscaled`), q.k / sqrt(d_model), q.k over a learned number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau
+    et al. 2015). `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or learned.
+    `tied_embeddings` is section 3.4's one matrix for source, target and output. `p_drop_attention` is on the weights,
+    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model) or from N(0, 1);
+    `vectors`, a file of them, is only in records of version 0.3. `initialisation` of all else is tensor2tensor's, that
+    of torch.nn.Transformer's layers (`torch_nn`), Xavier's uniform on every matrix, embeddings included, or, for
+    fairseq's own architectures, theirs.
+
+    A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one optimiser step
+    (*update*) sums the gradients of `batches_per_update` of them, whether on as many GPUs or one after the other.
+    With `save_interval_updates` null, a checkpoint is written at each end of an epoch. With schedule `inverse_sqrt` the
+    rate rises linearly from `initial_learning_rate` to `peak_learning_rate`, with `constant` it is the latter; with
+    `equation_3` both are null. `precision: bf16` computes in bfloat16 where that is safe, with fp32 weights.
+    """
+
+    architecture: Literal["transformer", "fairseq_transformer", "lstm", "fconv"]
+    num_layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    d_k: int
+    d_v: int
+    norm_order: Literal["post", "pre"]
+    norm: Literal["layer", "layer_std", "batch"]
+    norm_epsilon: float
+    attention: Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
+    attention_biases: bool
+    positions: Literal["sinusoidal", "sinusoidal_halves", "learned"]
+    tied_embeddings: bool
+    embeddings: Literal["d_model", "standard_normal", "vectors"]
+    initialisation: Literal["tensor2tensor", "torch_nn", "xavier", "fairseq"]
+    p_drop: float
+    p_drop_attention: float
+    p_drop_ffn: float
+    eps_ls: float
+    adam_beta_1: float
+    adam_beta_2: float
+    adam_epsilon: float
+    clip_norm: float
+    schedule: Literal["equation_3", "inverse_sqrt", "constant"]
+    warmup_steps: int
+    peak_learning_rate: float | None
+    initial_learning_rate: float | None
+    updates: int
+    max_tokens_per_batch: int
+    batches_per_update: int
+    save_interval_updates: int | None
+    patience_epochs: int | None
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Precision
+
+
+class DecodingSpec(Spec, frozen=True, kw_only=True):
+    """How translations are searched for (section 6.1); it enters decode, never the run's digest.
+
+    A hypothesis of n tokens, end of sentence included, is ranked by its log-probability over `n^alpha`
+    (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper cites). Its length is at most
+    `max_length_per_source_token` * source length + `max_extra_tokens`. `stop: fairseq` ends a sentence when
+    `beam_size` hypotheses have ended; `stop: tensor2tensor` when no unfinished one can still beat the worst
+    finished, of which the best `beam_size` are kept.
+    """
+
+    beam_size: int
+    length_penalty_alpha: float
+    length_penalty_form: Literal["len", "gnmt"]
+    stop: Literal["fairseq", "tensor2tensor"]
+    max_length_per_source_token: float
+    max_extra_tokens: int
+
+
+# Keys that an architecture does not read: whatever they say changes nothing, and `aiayn describe` says so.
+_NOT_RECURRENT = (
+    "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention", "attention_biases", "positions",
+    "embeddings", "initialisation", "p_drop_attention", "p_drop_ffn",
+)  # fmt: skip
+UNREAD_KEYS_BY_ARCHITECTURE: dict[str, tuple[str, ...]] = {
+    "transformer": (),
+    "fairseq_transformer": (),
+    "lstm": _NOT_RECURRENT,
+    "fconv": _NOT_RECURRENT,
+}
+# What fairseq's own transformer has in one form only; a system file says so, and nothing else.
+_FAIRSEQ_TRANSFORMER = {
+    "norm": "layer", "norm_epsilon": 1e-5, "attention": "scaled", "attention_biases": True, "embeddings": "d_model",
+    "initialisation": "fairseq",
+}  # fmt: skip
+
+
+def check_training(training: TrainingSpec, check: Check) -> None:
+    """Call `check(key, is_right, expected)` for every rule that a training's values must keep, alone or together."""
+    for key in _COUNTS:
+        value = getattr(training, key)
+        check(key, value is None or value >= 1, "a whole number of 1 or more")
+    for key in _FRACTIONS:
+        check(key, 0.0 <= getattr(training, key) < 1.0, "a fraction of 0 or more and below 1")
+    check("adam_epsilon", 0.0 < training.adam_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-9")
+    check("norm_epsilon", 0.0 < training.norm_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-6")
+    check("clip_norm", 0.0 <= training.clip_norm < math.inf, "0.0 (no clipping) or more")
+    expected = "d_model or standard_normal: embeddings no longer start from a file of vectors"
+    check("embeddings", training.embeddings != "vectors", expected)
+    _check_schedule(training, check)
+    _check_architecture(training, check)
+
+
+def _check_schedule(training: TrainingSpec, check: Check) -> None:
+    peak, initial = training.peak_learning_rate, training.initial_learning_rate
+    if training.schedule == "equation_3":
+        for key in ("peak_learning_rate", "initial_learning_rate"):
+            check(key, getattr(training, key) is None, "null, as equation (3) fixes the rate")
+        return
+    check("peak_learning_rate", peak is not None and 0.0 < peak < math.inf, "a number above 0")
+    if training.schedule == "constant":
+        check("initial_learning_rate", initial is None, "null, as the rate is constant")
+        return
+    is_below = peak is not None and initial is not None and 0.0 <= initial <= peak
+    check("initial_learning_rate", is_below, "a number from 0 to peak_learning_rate")
+
+
+def _check_architecture(training: TrainingSpec, check: Check) -> None:
+    """Refuse what an architecture cannot be, rather than approximate it."""
+    if training.architecture == "fairseq_transformer":
+        for key, value in _FAIRSEQ_TRANSFORMER.items():
+            check(key, getattr(training, key) == value, f"{value!r}: fairseq's own transformer knows nothing else")
+        check("positions", training.positions != "sinusoidal", "sinusoidal_halves or learned, as fairseq has them")
+        for key in ("d_k", "d_v"):
+            is_fixed = getattr(training, key) * training.num_heads == training.d_model
+            check(key, is_fixed, "d_model / num_heads, as fairseq fixes it; architecture: transformer takes any")
+    elif training.architecture == "transformer":
+        check("initialisation", training.initialisation != "fairseq", "tensor2tensor, torch_nn or xavier")
+        check("d_model", training.d_model % 2 == 0 or training.positions == "learned", "even, for pairs of sinusoids")
+
+
+def check_decoding(decoding: DecodingSpec, check: Check) -> None:
+    """Call `check(key, is_right, expected)` for every rule that the values of a search must keep."""
+    check("beam_size", decoding.beam_size >= 1, "1 or more")
+    check("length_penalty_alpha", 0.0 <= decoding.length_penalty_alpha < math.inf, "0 or more")
+    check("max_length_per_source_token", 0.0 <= decoding.max_length_per_source_token < math.inf, "0 or more")
+    check("max_extra_tokens", decoding.max_extra_tokens >= 1, "1 or more")

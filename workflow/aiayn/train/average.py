@@ -1,0 +1,94 @@
+"""The average of a training's last checkpoints (section 6.1: the last 5 of base, the last 20 of big)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from aiayn.errors import CheckpointError
+from aiayn.provenance import gather_provenance
+from aiayn.records import CheckpointRecord, TrainRecord
+from aiayn.train.checkpoints import DICTIONARIES_KEY, load_checkpoint, model_only_state, save_whole, tensors_sha256
+
+
+def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Return the mean of each tensor; `models` are taken one at a time, beside sums in float64.
+
+    Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model shares its mean.
+
+    Raises:
+        CheckpointError: if the models do not have the same tensors.
+    """
+    sums: dict[str, torch.Tensor] = {}
+    first_name_by_name: dict[str, str] = {}
+    dtype_by_name: dict[str, torch.dtype] = {}
+    num_models = 0
+    for model in models:
+        if not num_models:
+            first_name_by_name = _first_names(model)
+            shapes = {name: tensor.shape for name, tensor in model.items()}
+            dtype_by_name = {name: tensor.dtype for name, tensor in model.items()}
+            firsts = dict.fromkeys(first_name_by_name.values())
+            sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in firsts}
+        if {name: tensor.shape for name, tensor in model.items()} != shapes:
+            raise CheckpointError("the checkpoints to average are of different models; give those of one training")
+        for name, total in sums.items():
+            total.add_(model[name])
+        num_models += 1
+    del model  # its file's pages, before the means need memory
+    means: dict[str, torch.Tensor] = {}
+    for name in list(sums):
+        means[name] = (sums.pop(name) / num_models).to(dtype_by_name[name])
+    return {name: means[first] for name, first in first_name_by_name.items()}
+
+
+def _first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
+    """Return for each tensor the first name of its storage; a function, so that nothing of the first model is kept."""
+    first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
+    return {
+        name: first_name_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)
+        for name, tensor in model.items()
+    }
+
+
+def _checked_models(paths: Sequence[Path]) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield the models of checkpoints; the next one's bytes are verified, and so read from the disk, in the meantime.
+
+    Raises:
+        CheckpointError: if one is absent or torn.
+    """
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        coming = reader.submit(load_checkpoint, paths[0], is_checked=True)
+        for following in [*paths[1:], None]:
+            state = coming.result()
+            if following is not None:
+                coming = reader.submit(load_checkpoint, following, is_checked=True)
+            yield state["model"]
+
+
+def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> CheckpointRecord:
+    """Average the last `last` models of a training into one checkpoint and return its record.
+
+    Raises:
+        CheckpointError: if the training kept fewer, or one of them is absent or torn.
+    """
+    if not 1 <= last <= len(train.models):
+        kept = [model.update for model in train.models]
+        raise CheckpointError(
+            f"{train.run}: asked for the last {last} checkpoints, the run kept {len(kept)} ({kept}); "
+            "lower `average`, or begin the training anew with `aiayn train --fresh --num-models N`"
+        )
+    chosen = train.models[-last:]
+    means = average_tensors(_checked_models([model.path for model in chosen]))
+    newest = load_checkpoint(chosen[-1].path)
+    dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
+    save_whole(model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries), into)
+    return CheckpointRecord(
+        provenance=gather_provenance(),
+        run=train.run,
+        average=f"last{last}",
+        path=into,
+        averaged_updates=[model.update for model in chosen],
+        tensors_sha256=tensors_sha256(means),
+    )

@@ -1,0 +1,310 @@
+"""Checkpoints of a training: the last n model-only ones and two full ones, each whole or absent.
+
+`model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place
+in the data too, to resume from. Averages are taken over model-only ones. The number is the update.
+
+Training waits while its state is copied; a thread then writes the copy.
+"""
+
+import contextlib
+import copy
+import errno
+import hashlib
+import logging
+import re
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aiayn.cost import FULL_CHECKPOINTS_KEPT
+from aiayn.errors import CheckpointError, SpaceError
+from aiayn.provenance import replace_on_success
+from aiayn.train import compat
+
+compat.install()
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
+DICTIONARIES_KEY = "dictionary_sha256s"
+_FOLDER_BIT = 0x10  # of a zip entry's external attributes
+_BUFFERS = ("version", "_float_tensor", "running_mean", "running_var")  # no parameters, but in a state dict
+
+
+def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
+    """Return the path of a checkpoint; `kind` is `model` or `full`."""
+    return folder / f"{kind}_{update:08d}.pt"
+
+
+def update_of(path: Path) -> int:
+    """Return the update that a checkpoint's name tells."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        raise CheckpointError(f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt")
+    return int(found["update"])
+
+
+def list_checkpoints(folder: Path, kind: str) -> list[Path]:
+    """Return the checkpoints of a kind, oldest first."""
+    found = [path for path in folder.glob(f"{kind}_*.pt") if _NAME.fullmatch(path.name)]
+    return sorted(found, key=update_of)
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums.
+
+    The checksums do not cover the archive's own tables; that torch can read these is tried. Of each entry they say that
+    it is not compressed and no folder, else torch would read other bytes than zipfile checks.
+    """
+    try:
+        torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            is_as_torch_writes = all(
+                e.compress_size == e.file_size and not e.external_attr & _FOLDER_BIT for e in entries
+            )
+            return is_as_torch_writes and archive.testzip() is None
+    except Exception:  # a flipped byte in the archive's own tables makes zipfile raise half a dozen kinds
+        return False
+
+
+def save_whole(state: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint beside, bring it to the disk, then rename.
+
+    Raises:
+        SpaceError: if the disk is full; nothing half-written is left.
+        OSError: naming the checkpoint, if it cannot be written for another reason.
+    """
+    try:
+        with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
+            torch.save(state, file)
+    except (OSError, RuntimeError) as error:  # torch ends a write that failed with another one, and that with its own
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        if cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise SpaceError(
+            f"{path}: {cause.strerror}; the checkpoint before it is untouched: make room, then repeat the command"
+        ) from error
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove what a killed write left behind."""
+    for path in folder.glob(".*.partial"):
+        path.unlink(missing_ok=True)
+
+
+def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
+    """Return the newest full checkpoint that is whole, and the torn ones, which are renamed to `*.torn`."""
+    torn: list[Path] = []
+    for path in reversed(list_checkpoints(folder, "full")):
+        if is_whole(path):
+            return path, torn
+        torn_path = path.with_suffix(".torn")
+        path.replace(torn_path)
+        torn.append(torn_path)
+    return None, torn
+
+
+def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
+    """Map a checkpoint's tensors into memory without reading them all; with `is_checked` all bytes are verified first.
+
+    Raises:
+        CheckpointError: if the file is absent or torn.
+    """
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such checkpoint; rerun the training or the average that writes it")
+    if is_checked and not is_whole(path):
+        raise CheckpointError(f"{path}: torn: its bytes are not those written; delete it, then rerun its stage")
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except Exception as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
+        reason = str(error).split("\n")[0]
+        raise CheckpointError(
+            f"{path}: torn or not a checkpoint ({reason}); delete it, then rerun its stage"
+        ) from error
+    if "model" not in state:
+        raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
+    return state
+
+
+def model_only_state(
+    cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int, dictionaries: dict[str, str]
+) -> dict[str, Any]:
+    """Return what fairseq's own commands need to load a model, and nothing to train it further.
+
+    `dictionaries` are those of `dictionary_sha256s`.
+    """
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": num_updates}
+    extra_state = {DICTIONARIES_KEY: dictionaries}
+    return {"args": None, "cfg": cfg, "model": tensors, "extra_state": extra_state, "optimizer_history": [history]}
+
+
+def dictionary_sha256s(task: Any) -> dict[str, str]:
+    """Return the digest of the symbols, in order of index, that the model of a fairseq task reads and writes."""
+    dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
+    return {
+        side: hashlib.sha256("\n".join(dictionary.symbols).encode()).hexdigest()
+        for side, dictionary in dictionaries.items()
+    }
+
+
+def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
+    """Return the digest of a model: the names and bytes of its tensors in order of name, never of a file."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
+    """Count the trained numbers of a model, tied matrices once, fairseq's buffers not at all."""
+    size_by_storage: dict[int, int] = {}
+    for name, tensor in tensors.items():
+        if name.rpartition(".")[2] not in _BUFFERS:
+            size_by_storage[tensor.data_ptr()] = tensor.numel()
+    return sum(size_by_storage.values())
+
+
+class StateCopier:
+    """Copies a training's state, tensors to the CPU, into memory that is kept from one copy to the next.
+
+    Fresh memory would cost more than the copying: a page fault for every 4 KB. Of a GPU's tensors the memory is pinned.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[torch.Tensor] = []
+
+    def copy(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy that shares nothing with `state` and is valid until the next one is made.
+
+        Tensors of one storage (tied matrices) are of one storage in the copy, too.
+        """
+        tensors = list(_tensors_of(state))
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
+        largest_first = sorted(
+            storages.items(), key=lambda item: -item[1].nbytes()
+        )  # so that each finds its buffer again
+        copies = {pointer: self._copy_storage(index, one) for index, (pointer, one) in enumerate(largest_first)}
+        if any(tensor.is_cuda for tensor in tensors):
+            torch.cuda.synchronize()
+        copy_by_id: dict[int, Any] = {}
+        for tensor in tensors:
+            storage = copies[tensor.untyped_storage().data_ptr()]
+            copied = torch.empty(0, dtype=tensor.dtype)
+            copied.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+            copy_by_id[id(tensor)] = copied
+        return copy.deepcopy(state, copy_by_id)
+
+    def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+        is_cuda, num_bytes = storage.device.type == "cuda", storage.nbytes()
+        if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
+            self._buffers[index : index + 1] = [torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)]
+        source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        return self._buffers[index].copy_(source, non_blocking=is_cuda).untyped_storage()
+
+
+def _tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in dictionaries, lists and tuples, however deep."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_of(part)
+
+
+class CheckpointKeeper:
+    """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
+
+    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
+    evenly spaced, and the last model among them. With None they are kept at each epoch's end.
+
+    One checkpoint at most is being written; the next `save`, and `close`, wait for it.
+    """
+
+    def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
+        self.folder = folder
+        self.num_models = num_models
+        self.updates = updates
+        self.save_interval_updates = save_interval_updates
+        self._copier = StateCopier()
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._writing: Future[None] | None = None
+
+    def is_due(self, num_updates: int) -> bool:
+        """Return whether a model is to be kept at this update, apart from ends of epochs."""
+        interval = self.save_interval_updates
+        return interval is not None and (self.updates - num_updates) % interval == 0
+
+    def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
+        """Copy what is to be saved, and have it written: the model-only checkpoint where it is due, then the full one.
+
+        Raises:
+            SpaceError, OSError: as `save_whole`, of the write before this one.
+        """
+        trainer.consolidate_optimizer()
+        if not trainer.should_save_checkpoint_on_current_rank:
+            return
+        num_updates = trainer.get_num_updates()
+        state = trainer.state_dict()
+        progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
+        state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
+        is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
+        dictionaries = dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
+        self.wait()
+        self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
+
+    def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
+        """Write both, each whole or absent, then drop what is too old: in this order, whatever fails."""
+        if dictionaries is not None:
+            model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
+            save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
+        save_whole(state, checkpoint_path(self.folder, "full", num_updates))
+        self._prune(num_updates)
+
+    def require_no_failure(self) -> None:
+        """Raise the error of a write that has failed; wait for none."""
+        if self._writing is not None and self._writing.done():
+            self._writing.result()
+
+    def wait(self) -> None:
+        """Wait until nothing is being written.
+
+        Raises:
+            SpaceError, OSError: as `save_whole`.
+        """
+        if self._writing is not None:
+            self._writing.result()
+
+    @contextlib.contextmanager
+    def closed_at_end(self) -> Iterator[None]:
+        """Wait for the last write at the end of the block; its error is raised unless the block has one of its own."""
+        try:
+            yield
+        except Exception:
+            self._writer.shutdown()
+            if self._writing is not None and (error := self._writing.exception()) is not None:
+                logger.error(f"besides, a checkpoint could not be written: {error}")
+            raise
+        except BaseException:  # asked to stop: what was to be saved is not, if its write fails
+            self._writer.shutdown()
+            self.wait()
+            raise
+        self._writer.shutdown()
+        self.wait()
+
+    def _prune(self, num_updates: int) -> None:
+        for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
+            path.unlink()
+        num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
+        for path in list_checkpoints(self.folder, "full")[:-num_kept]:
+            path.unlink()

@@ -1,0 +1,234 @@
+"""Every patch of fairseq-fixed 0.12.3.1, and why. Loaded in each process that uses fairseq (`plugin` imports it).
+
+1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`; fairseq's hold four harmless classes
+   besides tensors, which are declared safe, instead of switching the check off.
+2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a compiler lacks. It
+   also drops the last batch unless its number of sentences is a multiple of 8: the longest ones would never be
+   trained on, validated on or decoded.
+3. `install_scoring`: fairseq's BLEU is compiled too. Ours has the same arithmetic without its hashes (`count_ngrams`).
+4. `install_refusals`: what else of fairseq is compiled (for models that are not ours) says so where it is missing.
+5. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
+6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
+   writes the optimiser's state into each checkpoint. Ours is `train/checkpoints.py`. It also has no way to
+   stop at a signal: our wrapper looks after each update whether it was asked to.
+"""
+
+import argparse
+import functools
+import importlib.abc
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy._core as np_core
+import torch
+
+from aiayn.count_ngrams import MAX_ORDER, segment_statistics, trimmed
+from aiayn.errors import ConfigError
+
+SaveFunction = Callable[[Any, Any, float | None], None]
+
+
+def install() -> None:
+    """Let `torch.load(weights_only=True)` read fairseq's checkpoints; safe to call twice."""
+    harmless: list[Any] = [argparse.Namespace, np.dtype, np.ndarray]
+    harmless += [np_core.multiarray.scalar, np_core.multiarray._reconstruct]
+    harmless += [type(np.dtype(kind)) for kind in ("float32", "float64", "int32", "int64", "bool")]
+    torch.serialization.add_safe_globals(harmless)
+
+
+def install_batching() -> None:
+    """Let fairseq cut its batches by `batch_by_size` below, compiled or not; safe to call twice."""
+    from fairseq.data import data_utils
+
+    data_utils.batch_by_size = batch_by_size
+
+
+def batch_by_size(
+    indices: Iterable[int],
+    num_tokens_fn: Callable[[int], int],
+    num_tokens_vec: Iterable[int] | None = None,
+    max_tokens: float | None = None,
+    max_sentences: int | None = None,
+    required_batch_size_multiple: int = 1,
+    fixed_shapes: Any = None,
+) -> list[np.ndarray]:
+    """Cut sentences into batches, in order, as fairseq's function of this name does, but keep the last batch.
+
+    A batch costs its number of sentences times its longest sentence. Each takes as many as `max_tokens` and
+    `max_sentences` allow, rounded down to `required_batch_size_multiple` where it has that many.
+
+    Args:
+        indices: the sentences.
+        num_tokens_fn: number of tokens of one of them; asked only if `num_tokens_vec` is missing.
+        num_tokens_vec: number of tokens of each of `indices`.
+        max_tokens: limit of padded tokens in a batch; None, 0 or less for none.
+        max_sentences: limit of sentences in a batch; None, 0 or less for none.
+        required_batch_size_multiple: what a batch's size is rounded down to.
+        fixed_shapes: refused; fairseq's `--num-batch-buckets` and TPUs ask for it.
+
+    Raises:
+        ConfigError: for `fixed_shapes`, and if a sentence has more than `max_tokens`.
+    """
+    if fixed_shapes is not None:
+        raise ConfigError("batches of fixed shapes are left to fairseq's compiled functions: omit --num-batch-buckets")
+    index_array = indices if isinstance(indices, np.ndarray) else np.fromiter(indices, dtype=np.int64)
+    if num_tokens_vec is None:
+        num_tokens_vec = (num_tokens_fn(index) for index in index_array)
+    if not isinstance(num_tokens_vec, np.ndarray):
+        num_tokens_vec = np.fromiter(num_tokens_vec, dtype=np.int64)
+    token_limit = int(max_tokens) if max_tokens is not None and max_tokens > 0 else None
+    sentence_limit = max_sentences if max_sentences is not None and max_sentences > 0 else len(index_array)
+    ends = _batch_ends(num_tokens_vec, token_limit, sentence_limit, required_batch_size_multiple)
+    return [index_array[begin:end] for begin, end in itertools.pairwise(itertools.chain([0], ends))]
+
+
+def _batch_ends(num_tokens: np.ndarray, max_tokens: int | None, max_sentences: int, multiple: int) -> Iterator[int]:
+    """Yield where each batch ends.
+
+    A loop over sentences would take the better part of a minute for WMT14 En-Fr's 36 million, on every rank. Sorted,
+    they lie in long runs of one length, in which all batches are alike; numpy finds the end of a batch that spans runs.
+    """
+    num_sentences = len(num_tokens)
+    if max_tokens is None:
+        num_tokens, max_tokens = np.broadcast_to(np.int64(0), num_sentences), 0
+    if num_sentences and (longest := int(num_tokens.max())) > max_tokens:
+        raise ConfigError(
+            f"a sentence of {longest} tokens, expected at most the {max_tokens} of a batch (fairseq's --max-tokens, "
+            "max_tokens_per_batch in a system's file); raise the limit or drop longer sentences"
+        )
+    run_ends = np.append(np.flatnonzero(num_tokens[1:] != num_tokens[:-1]) + 1, num_sentences)
+    begin, size = 0, 1
+    while begin < num_sentences:
+        first_num_tokens = int(num_tokens[begin])
+        most = min(max_sentences, max_tokens // first_num_tokens) if first_num_tokens else max_sentences
+        size_in_run = _rounded_down(most, multiple)
+        run_end = int(run_ends[run_ends.searchsorted(begin, side="right")])
+        if begin + size_in_run <= run_end:
+            yield from range(begin + size_in_run, run_end + 1, size_in_run)
+            begin = run_end - (run_end - begin) % size_in_run
+        else:
+            num_fitting = _num_that_fit(num_tokens[begin : begin + most], max_tokens, num_looked_at=2 * size)
+            size = _rounded_down(num_fitting, multiple)
+            begin += size
+            yield begin
+
+
+def _num_that_fit(num_tokens: np.ndarray, max_tokens: int, num_looked_at: int) -> int:
+    """Return how many of the first sentences fit into one batch, looking at `num_looked_at` first and then at more."""
+    while True:
+        longest = np.maximum.accumulate(num_tokens[:num_looked_at])
+        num_fitting = int((longest * np.arange(1, len(longest) + 1)).searchsorted(max_tokens, side="right"))
+        if num_fitting < num_looked_at or num_looked_at >= len(num_tokens):
+            return num_fitting
+        num_looked_at *= 2
+
+
+def _rounded_down(size: int, multiple: int) -> int:
+    return size - size % multiple if size > multiple else size
+
+
+def install_scoring() -> None:
+    """Let `fairseq-generate --user-dir` print BLEU without libbleu; safe to call twice."""
+    from fairseq.scoring import bleu
+
+    def start(scorer: Any, cfg: Any) -> None:
+        scorer.pad, scorer.eos, scorer.unk = cfg.pad, cfg.eos, cfg.unk
+        scorer.reset()
+
+    def reset(scorer: Any, one_init: bool = False) -> None:
+        scorer.stat = bleu.BleuStat()
+        for order in range(2, MAX_ORDER + 1) if one_init else ():  # add-one smoothing, of n-grams of 2 and more words
+            setattr(scorer.stat, f"match{order}", 1)
+            setattr(scorer.stat, f"count{order}", 1)
+
+    def add(scorer: Any, ref: torch.Tensor, pred: torch.Tensor) -> None:
+        hypothesis = trimmed(pred.view(-1).tolist(), pad=scorer.pad, eos=scorer.eos)
+        reference = trimmed(ref.view(-1).tolist(), pad=scorer.pad, eos=scorer.eos)
+        reference = [-1 if word == scorer.unk else word for word in reference]  # an unknown word matches nothing
+        columns = ["predlen", "reflen"]
+        columns += [f"{kind}{order}" for kind in ("match", "count") for order in range(1, MAX_ORDER + 1)]
+        counts = segment_statistics([hypothesis], [reference])[0].tolist()
+        for column, count in zip(columns, counts, strict=True):
+            setattr(scorer.stat, column, getattr(scorer.stat, column) + count)
+
+    bleu.Scorer.__init__, bleu.Scorer.reset, bleu.Scorer.add = start, reset, add
+
+
+NEEDS_BY_EXTENSION = {
+    "fairseq.data.token_block_utils_fast": "language models",
+    "fairseq.libbase": "BASE layers (--base-layers)",
+    "fairseq.libnat": "Levenshtein and insertion transformers",
+}
+
+
+class _MissingExtensions(importlib.abc.MetaPathFinder):
+    """Asked after all other finders, so only for extensions that are not installed."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        if fullname in NEEDS_BY_EXTENSION:
+            raise ConfigError(
+                f"{NEEDS_BY_EXTENSION[fullname]} need {fullname}, a compiled part of fairseq that is not installed "
+                "here; with a C++ compiler it is by: env -u CUDA_HOME -u READTHEDOCS pip install --force-reinstall "
+                "--no-deps --no-cache-dir --no-build-isolation fairseq-fixed==0.12.3.1"
+            )
+
+
+def install_refusals() -> None:
+    """Let models that need compiled parts of fairseq be refused in a sentence; safe to call twice."""
+    if not any(isinstance(finder, _MissingExtensions) for finder in sys.meta_path):
+        sys.meta_path.append(_MissingExtensions())
+
+
+def training_config(flags: list[str]) -> Any:
+    """Return fairseq's config of the flags of `fairseq-train`."""
+    import fairseq.options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    arguments = fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), input_args=flags)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return convert_namespace_to_omegaconf(arguments)
+
+
+def install_saving(
+    save: SaveFunction,
+    *,
+    is_due: Callable[[int], bool],
+    stop_is_requested: Callable[[], bool],
+    stop: type[BaseException],
+) -> None:
+    """Give fairseq's training loop our saving.
+
+    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update, `is_due(num_updates)` asks for a save
+    beyond those at an epoch's end; `stop_is_requested()` (all ranks must answer alike) for a save and the end of
+    training, by raising `stop`.
+    """
+    import fairseq.checkpoint_utils
+    import fairseq_cli.train
+
+    # A second training in the same process must wrap fairseq's own, not the first one's wrapper.
+    original = getattr(fairseq_cli.train.validate_and_save, "__wrapped__", fairseq_cli.train.validate_and_save)
+
+    def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
+        save(trainer, epoch_itr, valid_loss)
+
+    @functools.wraps(original)
+    def validate_and_save(
+        cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: list[str], end_of_epoch: bool
+    ) -> tuple[list[float | None], bool]:
+        valid_losses, should_stop = original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+        if should_stop:  # and has saved
+            return valid_losses, should_stop
+        is_stopping = stop_is_requested()
+        if is_stopping or is_due(trainer.get_num_updates()):
+            save(trainer, epoch_itr, valid_losses[0])
+        if is_stopping:
+            raise stop
+        return valid_losses, should_stop
+
+    fairseq.checkpoint_utils.save_checkpoint = save_checkpoint
+    fairseq_cli.train.validate_and_save = validate_and_save

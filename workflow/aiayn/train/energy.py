@@ -1,0 +1,102 @@
+"""What the GPUs of a training draw, by NVML's counter of energy: read by one rank a node, before and after training.
+
+The counter is the GPU's own, in millijoules since its driver was loaded, of Volta and newer. It counts whoever uses the
+GPU. Nothing is read in between, so that no update waits for it.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import torch
+
+from aiayn.records import Energy, total_energy
+from aiayn.train.ranks import Rank, RankGroup
+from aiayn.train.request import TrainingRequest
+
+GATHER_SECONDS = 30.0
+NOT_INSTALLED = "nvidia-ml-py is not installed, a part of the extra [train]"
+
+
+class EnergyTally:
+    """What a training drew as far as it is known; on rank 0 of all nodes, on the others nothing is asked of it."""
+
+    energy: Energy | None = None
+
+
+class EnergyMeter:
+    """The counters of some GPUs, read when it is made and at `stop`."""
+
+    def __init__(self, uuids: Sequence[str]) -> None:
+        self._uuids = uuids
+        self._begin_seconds = time.monotonic()
+        self._begin = read_millijoules(uuids)
+
+    def stop(self) -> Energy:
+        """Return what they drew since; without a counter, why there is none."""
+        end = read_millijoules(self._uuids)
+        for one in (self._begin, end):
+            if isinstance(one, str):
+                return Energy(joules=None, reason=one)
+        assert isinstance(self._begin, int)
+        assert isinstance(end, int)
+        if end < self._begin:
+            return Energy(joules=None, reason="NVML: the counter began anew: the driver was loaded again")
+        seconds = time.monotonic() - self._begin_seconds
+        return Energy(joules=(end - self._begin) / 1000, gpu_seconds=seconds * len(self._uuids))
+
+
+def read_millijoules(uuids: Sequence[str]) -> int | str:
+    """Return the sum of the counters of these GPUs, or in words why they cannot be read."""
+    try:
+        import pynvml
+    except ImportError:
+        return NOT_INSTALLED
+    try:
+        pynvml.nvmlInit()
+        try:
+            handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+            return sum(int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) for handle in handles)
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        return f"NVML: {error}"
+
+
+def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
+    """Return the GPUs of this node that the training's ranks use, as NVML names them; none on a CPU.
+
+    Each rank has the GPU of its index on the node, and a run without Slurm has one node.
+    """
+    if device == "cpu":
+        return []
+    num_gpus = min(request.gpus_per_node or request.num_ranks, torch.cuda.device_count())
+    return [f"GPU-{torch.cuda.get_device_properties(index).uuid}" for index in range(num_gpus)]
+
+
+@contextlib.contextmanager
+def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup, device: str) -> Iterator[None]:
+    """Meter the block; at its end rank 0 has in `tally` what all nodes drew.
+
+    After an error, which other ranks may have met too, it has its own node alone. Being asked to stop is none.
+    """
+    uuids = gpu_uuids(request, device) if rank.local_index == 0 else []
+    meter = EnergyMeter(uuids) if uuids else None
+    try:
+        yield
+    except Exception:
+        tally.energy = meter.stop() if meter else None
+        raise
+    except BaseException:
+        tally.energy = _gathered(meter, group)
+        raise
+    tally.energy = _gathered(meter, group)
+
+
+def _gathered(meter: EnergyMeter | None, group: RankGroup) -> Energy | None:
+    own = meter.stop() if meter else None
+    told = [msgspec.json.encode(own).decode()]
+    with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
+        told = group.gather(told[0], within_seconds=GATHER_SECONDS)
+    return total_energy(msgspec.json.decode(text, type=Energy | None) for text in told)

@@ -1,0 +1,120 @@
+"""The paper's model (`model/transformer.py`) as fairseq knows it: `aiayn_transformer`, with fairseq's base classes.
+
+Names and values of parameters are the plain model's. What is here is what fairseq asks of a model: its config as flags,
+its dictionaries, the names of its arguments, and the order of sentences changed during its own beam search.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
+from torch import Tensor
+
+from aiayn.model.transformer import Decoder, Encoder, EncoderOutput, IncrementalState, Transformer, TransformerConfig
+
+
+@dataclass
+class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: ignore[misc]
+    """The architecture as fairseq's flags; `train/fairseq_args.py` gives them."""
+
+    embedding_vectors: str = field(
+        default="", metadata={"help": "not read; runs trained with version 0.3 have it in their checkpoints"}
+    )
+
+
+class _NamedAsFairseqs:
+    """What fairseq's own transformer saves beside its parameters is left out."""
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        for key in ("version", "embed_positions._float_tensor"):
+            state_dict.pop(f"{name}.{key}", None)
+        return state_dict
+
+
+class AiaynEncoder(_NamedAsFairseqs, Encoder, FairseqEncoder):  # type: ignore[misc]
+    """The encoder with a dictionary and fairseq's arguments."""
+
+    def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
+        FairseqEncoder.__init__(self, dictionary)
+        Encoder.__init__(self, *parts)
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, *, needs_weights: bool = False
+    ) -> EncoderOutput:
+        """Return the encoder's output; lengths are seen from the padding."""
+        return Encoder.forward(self, src_tokens, needs_weights=needs_weights)
+
+    def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
+        """Return the output with its sentences in another order; fairseq's beam search asks for it."""
+        return {
+            key: value.index_select(0, new_order) if isinstance(value, Tensor) else []
+            for key, value in encoder_out.items()
+        }
+
+
+class AiaynDecoder(_NamedAsFairseqs, Decoder, FairseqIncrementalDecoder):  # type: ignore[misc]
+    """The decoder with a dictionary and fairseq's arguments."""
+
+    def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
+        FairseqIncrementalDecoder.__init__(self, dictionary)
+        Decoder.__init__(self, *parts)
+
+    def forward(  # type: ignore[override]
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOutput,
+        incremental_state: IncrementalState | None = None,
+        *,
+        features_only: bool = False,
+        needs_weights: bool = False,
+        **unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return logits or features, `weights`, and under `attn` what fairseq takes for alignments: there are none."""
+        output, weights = Decoder.forward(
+            self, prev_output_tokens, encoder_out, incremental_state, features_only=features_only,
+            needs_weights=needs_weights,
+        )  # fmt: skip
+        return output, {"attn": [None], "weights": weights}
+
+    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
+        """Bring keys and values of earlier steps in the order of the surviving beams."""
+        for cache in incremental_state.values():
+            for key, value in cache.items():
+                cache[key] = value.index_select(0, new_order)
+
+
+@register_model("aiayn_transformer", dataclass=AiaynTransformerConfig)
+class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore[misc]
+    """The model by a task's dictionaries, called as fairseq calls models."""
+
+    def __init__(self, encoder: AiaynEncoder, decoder: AiaynDecoder) -> None:
+        FairseqEncoderDecoderModel.__init__(self, encoder, decoder)
+
+    @classmethod
+    def build_model(cls, cfg: AiaynTransformerConfig, task: Any) -> "AiaynTransformer":
+        """Make the model for a task's dictionaries, initialised from torch's generator."""
+        source, target = task.source_dictionary, task.target_dictionary
+        return cls.build(
+            cfg, num_source_symbols=len(source), num_target_symbols=len(target), padding_index=target.pad(),
+            make_encoder=partial(AiaynEncoder, source), make_decoder=partial(AiaynDecoder, target),
+        )  # fmt: skip
+
+    def forward(  # type: ignore[override]
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        *,
+        target_BT: Tensor | None = None,
+        eps_ls: float = 0.0,
+        num_tokens: tuple[int, int] | None = None,
+        **options: Any,
+    ) -> tuple[Any, Any]:
+        """Return the decoder's output; with `target_BT` the model's `smoothed_loss`, through fairseq's wrappers."""
+        if target_BT is None:
+            output: tuple[Tensor, Any] = self.decoder(prev_output_tokens, self.encoder(src_tokens), **options)
+            return output
+        return self.smoothed_loss(src_tokens, prev_output_tokens, target_BT, eps_ls=eps_ls, num_tokens=num_tokens)

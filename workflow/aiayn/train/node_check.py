@@ -1,0 +1,205 @@
+"""What a training's job does first: see that each rank's device is sound, that the ranks add up, that there is a disk.
+
+A bad node is found here within seconds and by its name, not after hours by a loss that is not a number. Nothing here
+draws a random number, so that a training after it is the same bit for bit.
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from aiayn.errors import LaunchError
+from aiayn.provenance import replace_on_success
+from aiayn.train.ranks import Rank, RankGroup, SilentRankError
+from aiayn.train.rendezvous import is_peer_loss
+
+# For either half of the check, as far as it needs the other ranks: a rank that starts late has its imports behind it. A
+# check that fails takes about so long at most, for the first half of a sound one is over at once.
+TIMEOUT_SECONDS = 60.0
+CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
+SUM_FRACTION = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
+LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
+# By which rank 0, which names all that are silent, is ahead of the others, which do not know who is.
+_LEAD_SECONDS = 5.0
+NUM_REDUCED = 1 << 18  # 1 MiB of fp32
+NUM_FILE_BYTES = 1 << 20
+TOLERANCE = 2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
+NODE_ADVICE = "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the training again"
+DISK_ADVICE = "make room there, or name another disk (`--config runs_folder=...`)"
+_Value = TypeVar("_Value")
+
+
+def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: float | None = None) -> None:
+    """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`.
+
+    `timeout_seconds` are by default the device's. Each rank reports to all others after either half, so that every
+    rank's error names every bad one; one that is silent is named by rank 0.
+
+    Raises:
+        LaunchError: naming host, rank and device of each that is bad or silent, what was found, what was expected, and
+            the next step.
+        RuntimeError: one of `is_peer_loss`, if another rank's process is gone: no node is bad then, as far as is known.
+    """
+    if timeout_seconds is None:
+        timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
+    step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
+    problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
+    if group.rank.index == 0:
+        problems.append(_problem_of(lambda: _check_file(folder), file, DISK_ADVICE))
+    _require_sound(group, device, "; ".join(filter(None, problems)), within_seconds=timeout_seconds)
+    if group.rank.num_ranks > 1:
+        _check_sum_of_all(group, device, timeout_seconds)
+
+
+def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> None:
+    """Do the second half of the check."""
+    what, sum_seconds = "an all-reduce", timeout_seconds * SUM_FRACTION
+    began = time.monotonic()
+    try:
+        problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), what, NODE_ADVICE)
+    except RuntimeError as loss:  # of another rank, unless all are there to report
+        problem = f"{what}: {loss}; {NODE_ADVICE}"
+        try:
+            _require_sound(group, device, problem, within_seconds=LOSS_SECONDS, names_silent=False)
+        except RuntimeError:
+            raise loss from None
+    else:
+        _require_sound(group, device, problem, within_seconds=began + timeout_seconds - time.monotonic())
+
+
+def _require_sound(
+    group: RankGroup, device: str, problem: str, *, within_seconds: float, names_silent: bool = True
+) -> None:
+    """Report what was found here, gather what was found elsewhere, and raise if anything is wrong anywhere."""
+    rank = group.rank
+    where = device if device == "cpu" else f"{device}:{rank.local_index}"
+    own = f"{group.name(rank.index)} ({where}): {problem}" if problem else ""
+    try:
+        problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
+    except RuntimeError as error:
+        if not names_silent or is_peer_loss(error):
+            raise
+        silent = error.silent if isinstance(error, SilentRankError) else [group.name(0)]
+        problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in silent)]
+    if any(problems):
+        raise LaunchError(f"job {rank.job} cannot train: " + "\n  ".join(filter(None, problems)))
+
+
+def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
+    """Return what a check found wrong, '' if nothing; an error of `is_peer_loss` is let through."""
+    try:
+        check()
+    except (RuntimeError, OSError, ValueError) as error:  # torch's errors are RuntimeErrors
+        if is_peer_loss(error):
+            raise
+        return f"{what}: {error}; {advice}"
+    return ""
+
+
+def _wave(size: int, phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
+    """Return numbers between -1 and 1 that no generator is asked for, the same on every device to rounding."""
+    angles = torch.arange(size, dtype=torch.float64) * 0.7 + phase
+    return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
+
+
+def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
+    """Return loss and gradient's length of a layer of 16 x 32: attention, norm, ReLU and their backward pass."""
+    tokens, width = 16, 32
+    x_TD = _wave(tokens * width, 0.0, tokens, width, device=device, dtype=dtype)  # T tokens, D the width
+    weights = [_wave(width * width, k, width, width, device=device, dtype=dtype) / width**0.5 for k in (1, 2, 3, 4)]
+    for weight_DD in weights:
+        weight_DD.requires_grad_()
+    query_DD, key_DD, inner_DD, output_DD = weights
+    attention_TT = ((x_TD @ query_DD) @ (x_TD @ key_DD).T / width**0.5).softmax(dim=-1)
+    h_TD = torch.nn.functional.layer_norm(x_TD + attention_TT @ x_TD, (width,))
+    y_TD = torch.relu(h_TD @ inner_DD) @ output_DD
+    loss = (y_TD - x_TD).square().mean()
+    gradients = torch.autograd.grad(loss, weights)
+    return float(loss.detach()), math.sqrt(sum(float(gradient_DD.square().sum()) for gradient_DD in gradients))
+
+
+def _check_layer(device: str) -> None:
+    """Compare a step on the device with the same step in double precision on the CPU."""
+    with torch.enable_grad():
+        expected = layer_step("cpu", torch.float64)
+        found = layer_step(device)
+    for name, value, right in zip(("loss", "gradient"), found, expected, strict=True):
+        if not abs(value - right) <= TOLERANCE * right:  # so that nan is refused, too
+            raise ValueError(f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly")
+
+
+def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
+    """Sum a known tensor over all ranks; whole numbers below 2^24, so that fp32 holds every sum without rounding."""
+    pattern_N = torch.arange(NUM_REDUCED, dtype=torch.float32) % 16 + 1
+    sum_N = (pattern_N * (rank.index + 1)).to(device)
+    expected_N = pattern_N * (rank.num_ranks * (rank.num_ranks + 1) // 2)
+    found_N = _within(timeout_seconds, lambda: all_reduced(sum_N))
+    num_wrong = int((found_N != expected_N).sum())
+    if num_wrong:
+        first = int((found_N != expected_N).nonzero()[0])
+        raise ValueError(
+            f"{num_wrong:,} of {NUM_REDUCED:,} sums are wrong, the first {float(found_N[first]):g}, expected "
+            f"{float(expected_N[first]):g}: a device or the network between the nodes computes wrongly"
+        )
+
+
+def all_reduced(summand_N: Tensor) -> Tensor:
+    """Return the sum over all ranks, on the CPU: with NCCL nothing has happened before it is there."""
+    if summand_N.is_cuda:
+        torch.cuda.set_device(summand_N.device)  # of this thread: a new one has the node's first
+    torch.distributed.all_reduce(summand_N)
+    return summand_N.cpu()
+
+
+def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
+    """Return what `work` does, or raise RuntimeError when it takes longer.
+
+    In a thread of its own: a collective that hangs does not come back, whatever time-out its process group has.
+    """
+    results: list[_Value] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise RuntimeError(f"not done within {seconds:g} s: a rank or the network between the nodes hangs")
+    return results[0]
+
+
+def _check_file(folder: Path) -> None:
+    """Write a file as checkpoints are written, and read it back from the disk, not from memory where that is possible.
+
+    Its name is that of a partial file: what a killed job leaves is removed by the next one.
+    """
+    expected = bytes(range(256)) * (NUM_FILE_BYTES // 256)
+    path = folder / ".node_check.partial"
+    try:
+        with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
+            file.write(expected)
+        with path.open("rb") as file:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            found = file.read()
+    except OSError as error:
+        raise OSError(f"{error.strerror or error}; expected room for checkpoints and the right to write") from error
+    finally:
+        path.unlink(missing_ok=True)
+    if found != expected:
+        raise ValueError(f"{len(found):,} other bytes read than the {len(expected):,} written: the disk is bad")

@@ -1,0 +1,10 @@
+"""All that we register with fairseq, and our patches of it: who imports this module has them."""
+
+from aiayn.train import adam, compat, criterion, equation_3, fairseq_model, task
+
+__all__ = ["adam", "compat", "criterion", "equation_3", "fairseq_model", "task"]
+
+compat.install()
+compat.install_batching()
+compat.install_scoring()
+compat.install_refusals()

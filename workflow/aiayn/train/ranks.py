@@ -1,0 +1,199 @@
+"""The ranks of one job: who they are, how they are joined, and how they agree on where to begin and when to stop.
+
+Rank 0 keeps the run's folder and broadcasts where to begin: if each rank looked for itself, one could resume where
+another begins anew.
+"""
+
+import contextlib
+import datetime
+import os
+import platform
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import msgspec
+import torch
+import torch.distributed
+from torch.distributed import PrefixStore, ProcessGroup  # type: ignore[attr-defined]
+
+from aiayn.errors import LaunchError
+from aiayn.train.rendezvous import PeerLossError, is_peer_loss, join
+from aiayn.train.request import StopFlag
+
+# For rank 0's broadcast: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
+# gigabytes, from a file system that may be slow; twice, if the newest is torn.
+START_SECONDS = 600.0
+_FINAL_BARRIER_SECONDS = 5.0
+
+
+class Rank(msgspec.Struct, frozen=True, kw_only=True):
+    """A process among those of a job, the `job_number`-th that trains the run, as far as its driver knows."""
+
+    index: int
+    num_ranks: int
+    job: str
+    local_index: int
+    job_number: int = 1
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """Where all ranks begin: at a full checkpoint or from nothing; not `is_needed` if nothing is left to train."""
+
+    is_needed: bool
+    full_path: str | None = None
+
+
+class SilentRankError(RuntimeError):
+    """Ranks, as `rank 1 of 8 on n1`, that did not take part in a collective in time."""
+
+    def __init__(self, silent: list[str]) -> None:
+        super().__init__(", ".join(silent))
+        self.silent = silent
+
+
+class RankGroup:
+    """All ranks of a job, joined: `hosts` by rank, and a gloo group of its own for control, None for one rank alone.
+
+    The control group needs no device that works, and is whole when the group that trains is broken: a bad device is
+    reported over it.
+    """
+
+    def __init__(self, rank: Rank, hosts: list[str], control: ProcessGroup | None) -> None:
+        self.rank = rank
+        self.hosts = hosts
+        self._control = control
+
+    def name(self, index: int) -> str:
+        """Return a rank with its host."""
+        return f"rank {index} of {self.rank.num_ranks} on {self.hosts[index]}"
+
+    def broadcast_start(self, start: Start | None = None) -> Start:
+        """Return rank 0's `start` on every rank; the others give none. Every rank calls equally often.
+
+        Raises:
+            LaunchError: if rank 0 gives none within START_SECONDS.
+            RuntimeError: one of `is_peer_loss`, if rank 0's process is gone.
+        """
+        if self._control is None:
+            assert start is not None, "rank 0 gives one"
+            return start
+        starts = [start]
+        try:
+            torch.distributed.broadcast_object_list(starts, src=0, group=self._control)
+        except RuntimeError as error:
+            if is_peer_loss(error):
+                raise
+            raise LaunchError(
+                f"job {self.rank.job}: {self.name(self.rank.index)}: no broadcast by {self.name(0)} within "
+                f"{START_SECONDS:.0f} s; it hangs, or the file system that it reads checkpoints from; look at its log "
+                "in the run's folder `submitit`"
+            ) from error
+        assert starts[0] is not None, "rank 0 gives one"
+        if not starts[0].is_needed:  # rank 0, whose process holds the store, is not to end first
+            with contextlib.suppress(RuntimeError):
+                self._barrier(_FINAL_BARRIER_SECONDS)
+        return starts[0]
+
+    def gather(self, text: str, *, within_seconds: float) -> list[str]:
+        """Return every rank's `text`, in the order of ranks.
+
+        Raises:
+            SilentRankError: on rank 0, naming all that did not take part.
+            RuntimeError: one of `is_peer_loss`, if another rank's process is gone; on others than rank 0 also if its
+                barrier failed there.
+        """
+        if self._control is None:
+            return [text]
+        began = time.monotonic()
+        try:
+            self._barrier(within_seconds)
+        except RuntimeError as error:
+            missing = re.search(r"Ranks ([\d, ]+) failed to pass", str(error))
+            if missing is None:
+                raise
+            silent = [self.name(int(index)) for index in missing[1].split(",")]
+            if time.monotonic() - began < 0.9 * within_seconds:  # no time-out: a connection was closed
+                raise PeerLossError(f"lost {', '.join(silent)}") from error
+            raise SilentRankError(silent) from error
+        texts = [""] * self.rank.num_ranks
+        torch.distributed.all_gather_object(texts, text, group=self._control)
+        return texts
+
+    def _barrier(self, seconds: float) -> None:
+        timeout = datetime.timedelta(seconds=max(0.01, seconds))
+        torch.distributed.monitored_barrier(self._control, timeout, wait_all_ranks=True)
+
+
+@contextlib.contextmanager
+def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
+    """Join the job's ranks in one process group; a rank that dies in the block ends the others."""
+    if rank.num_ranks == 1:
+        yield RankGroup(rank, [platform.node()], None)
+        return
+    os.environ.update(RANK=str(rank.index), WORLD_SIZE=str(rank.num_ranks), LOCAL_RANK=str(rank.local_index))
+    if device == "cuda":
+        torch.cuda.set_device(rank.local_index)
+    store, hosts = join(rank.index, rank.num_ranks, rank.job)
+    torch.distributed.init_process_group(
+        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.index, world_size=rank.num_ranks
+    )
+    control = torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS))
+    yield RankGroup(rank, hosts, control)
+    torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction
+
+
+class StopVote:
+    """Asks whether any rank was signalled, and by what; all ranks get the same answer after the same update.
+
+    With several ranks by an all-reduce of one number after each update: tests/benchmarks/bench_vote.py prints its cost.
+    """
+
+    def __init__(self, stop: StopFlag, rank: Rank) -> None:
+        self._stop = stop
+        self._num_ranks = rank.num_ranks
+
+    def is_carried(self) -> bool:
+        """Return whether to stop after this update; then `agreed` of the flag is the weightiest signal of any rank."""
+        own = self._stop.signal_number
+        if self._num_ranks == 1:
+            self._stop.agreed = own
+            return own is not None
+        device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+        weight = torch.tensor([_weight(own)], device=device)
+        torch.distributed.all_reduce(weight, op=torch.distributed.ReduceOp.MAX)
+        self._stop.agreed = _of_weight(int(weight.item()))
+        return self._stop.agreed is not None
+
+
+def _weight(number: signal.Signals | None) -> int:
+    """Return how much a signal counts: a wish to end outweighs USR2, after which another job is to go on."""
+    if number is None:
+        return 0
+    return 1 if number == signal.SIGUSR2 else 1 + int(number)
+
+
+def _of_weight(weight: int) -> signal.Signals | None:
+    if weight == 0:
+        return None
+    return signal.SIGUSR2 if weight == 1 else signal.Signals(weight - 1)
+
+
+def rank_flags(rank: Rank, device: str) -> list[str]:
+    """Return the flags by which fairseq finds its place among the ranks.
+
+    A rank that is alone must say so: fairseq would start a process for every GPU that it sees, each with a whole batch.
+    """
+    if rank.num_ranks == 1:
+        return ["--distributed-world-size", "1"]
+    return [
+        "--distributed-init-method", "env://", "--distributed-no-spawn",
+        "--distributed-world-size", str(rank.num_ranks), "--distributed-rank", str(rank.index),
+        "--distributed-backend", _backend(device), "--ddp-backend", "legacy_ddp",
+        "--device-id", str(rank.local_index), "--load-checkpoint-on-all-dp-ranks",
+    ]  # fmt: skip
+
+
+def _backend(device: str) -> str:
+    return "nccl" if device == "cuda" else "gloo"

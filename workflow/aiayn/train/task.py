@@ -1,0 +1,223 @@
+"""Our translation task: one that remembers, computes in the wanted precision, and searches as the paper did."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import fairseq_cli.train
+import torch
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from aiayn.errors import ConfigError
+from aiayn.train.criterion import NUM_SOURCE_TOKENS
+from aiayn.train.generator import make_generator
+
+OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
+
+
+def forget_validations() -> None:
+    """Set early stopping's count back: fairseq keeps it on a function, over all trainings of a process."""
+    fairseq_cli.train.should_stop_early.best = None
+    fairseq_cli.train.should_stop_early.num_runs = 0
+
+
+@contextmanager
+def _memory_required() -> Iterator[None]:
+    """Let a lack of memory end the training, in other words than torch's.
+
+    By those fairseq knows it, leaves the batch out and trains on: on one GPU without that batch, with accumulated
+    gradients by a wrong mean, on several ranks with reductions that are not the other ranks'.
+    """
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one; others of CUDA have only the words
+        if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
+            raise
+        raise RuntimeError(
+            f"{str(error).replace(OUT_OF_MEMORY, 'memory exhausted')}; no batch may be left out: lower "
+            "max_tokens_per_batch in the system's file and raise batches_per_update by as much, or take GPUs with more "
+            "memory, or see who else is on this one"
+        ) from error
+
+
+@dataclass
+class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
+    """fairseq's translation task, what it computes with, and how it searches; the defaults are fairseq's own."""
+
+    precision: str = field(default="fp32", metadata={"help": "fp32, tf32, or bf16 (autocast, fp32 weights)"})
+    length_penalty_form: str = field(
+        default="len", metadata={"help": "--lenpen is alpha of n^alpha (len) or of ((5 + n) / 6)^alpha (gnmt)"}
+    )
+    search_stop: str = field(
+        default="fairseq", metadata={"help": "what ends a sentence's search: the rule of fairseq or tensor2tensor"}
+    )
+    ranks_per_batch: int = field(default=1, metadata={"help": "how many ranks share each batch's sentences"})
+
+
+class SharedBatches(EpochBatchIterator):  # type: ignore[misc]
+    """Batches of which this rank has every `num_parts`-th sentence, from the `part`-th on.
+
+    A part without a sentence is fairseq's dummy batch, which counts for nothing.
+    """
+
+    def __init__(self, whole: EpochBatchIterator, *, part: int, num_parts: int) -> None:
+        super().__init__(
+            dataset=whole.dataset,
+            collate_fn=whole.collate_fn,
+            batch_sampler=whole.batch_sampler,
+            seed=whole.seed,
+            num_shards=whole.num_shards,
+            shard_id=whole.shard_id,
+            num_workers=whole.num_workers,
+            epoch=whole.epoch,
+            buffer_size=whole.buffer_size,
+            skip_remainder_batch=whole.skip_remainder_batch,
+            grouped_shuffling=whole.grouped_shuffling,
+            reuse_dataloader=whole.reuse_dataloader,
+            persistent_workers=whole.persistent_workers,
+        )
+        self._part, self._num_parts = part, num_parts
+
+    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list[Any]:
+        """Return this rank's part of each batch, in the order in which all ranks take them."""
+        whole = super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
+        return [batch[self._part :: self._num_parts] for batch in whole]
+
+
+class _Counted:
+    """fairseq's function that makes a batch of sentences, and the batch's number of source tokens beside its target's.
+
+    A GPU asked for it later would keep its host waiting.
+    """
+
+    def __init__(self, collate: Any) -> None:
+        self._collate = collate
+
+    def __call__(self, samples: Any) -> Any:
+        """Return the batch."""
+        batch = self._collate(samples)
+        if batch:
+            batch[NUM_SOURCE_TOKENS] = int(batch["net_input"]["src_lengths"].sum())
+        return batch
+
+
+@register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
+class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
+    """fairseq's translation task, with the state that fairseq forgets when it resumes.
+
+    `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks and attempts. Early
+    stopping (`--patience`) counts in attributes of a function, which a restart would set back to nothing.
+    """
+
+    def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.num_target_tokens = 0
+        torch.backends.cuda.matmul.allow_tf32 = cfg.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
+
+    def _computing(self, device_type: str) -> AbstractContextManager[Any]:
+        """Return a context in which matrices are multiplied in the wanted precision."""
+        return torch.autocast(device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16")
+
+    def get_batch_iterator(self, *arguments: Any, num_shards: int = 1, shard_id: int = 0, **named: Any) -> Any:
+        """Return the batches of one rank, for training and validation alike.
+
+        With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with `num_shards` / k ranks:
+        an update is the same sentences on any number of ranks.
+        """
+        num_parts = getattr(self.cfg, "ranks_per_batch", 1)  # a checkpoint of an earlier version does not say
+        if num_parts == 1 or num_shards % num_parts:  # decoding is not shared so
+            batches = super().get_batch_iterator(*arguments, num_shards=num_shards, shard_id=shard_id, **named)
+        else:
+            whole = super().get_batch_iterator(
+                *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
+            )
+            batches = SharedBatches(whole, part=shard_id % num_parts, num_parts=num_parts)
+        if not isinstance(batches.collate_fn, _Counted):  # fairseq keeps iterators from one epoch to the next
+            batches.collate_fn = _Counted(batches.collate_fn)
+        return batches
+
+    def build_generator(
+        self,
+        models: list[Any],
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> Any:
+        """Return the generator that the flags ask for; `fairseq-generate` and `fairseq-interactive` call this.
+
+        Raises:
+            ConfigError: as `make_generator`, and for alignments, which fairseq has a generator of its own for.
+        """
+        form, stop = self.cfg.length_penalty_form, self.cfg.search_stop
+        is_aligning = bool(getattr(args, "print_alignment", None))
+        if is_aligning and (form, stop) != ("len", "fairseq"):
+            raise ConfigError(
+                f"--print-alignment with --length-penalty-form {form} --search-stop {stop}; expected len and fairseq, "
+                "as fairseq aligns by a generator of its own; leave one of them away"
+            )
+        if seq_gen_cls is None and not is_aligning:
+            seq_gen_cls = partial(make_generator, length_penalty_form=form, search_stop=stop)
+        return super().build_generator(
+            models,
+            args,
+            seq_gen_cls=seq_gen_cls,
+            extra_gen_cls_kwargs=extra_gen_cls_kwargs,
+            prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
+        )
+
+    def train_step(
+        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Do one forward and backward pass.
+
+        fairseq's own would switch autocast off on a GPU, and its `--bf16` asks for a TPU and for bfloat16 weights.
+        """
+        model.train()
+        model.set_num_updates(update_num)
+        with _memory_required():
+            with self._computing(sample["target"].device.type):
+                loss, sample_size, logging_output = criterion(model, sample)
+            if ignore_grad:
+                loss *= 0
+            optimizer.backward(loss)
+        return loss, sample_size, logging_output
+
+    def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
+        """Validate in the precision of training.
+
+        Where memory is short fairseq frees the gradients and validates that batch again, which changes no number; where
+        there are none left to free, it is this training's end.
+        """
+        has_gradients = any(parameter.grad is not None for parameter in model.parameters())
+        required = nullcontext() if has_gradients else _memory_required()
+        with required, self._computing(sample["target"].device.type):
+            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        return loss, sample_size, logging_output
+
+    def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
+        """Count the tokens of a training step; fairseq hands over the outputs of all ranks."""
+        super().reduce_metrics(logging_outputs, criterion)
+        if criterion.training:
+            self.num_target_tokens += int(sum(int(output.get("ntokens", 0)) for output in logging_outputs))
+
+    def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
+        """Return what a full checkpoint must hold of this task; fairseq stores it under the class's name."""
+        stopping = fairseq_cli.train.should_stop_early
+        state = {
+            "num_target_tokens": self.num_target_tokens,
+            "best_valid_loss": stopping.best,
+            "num_validations_without_improvement": stopping.num_runs,
+        }
+        return {type(self).__name__: state}
+
+    def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `get_checkpoint_dict` gave."""
+        self.num_target_tokens = state["num_target_tokens"]
+        fairseq_cli.train.should_stop_early.best = state["best_valid_loss"]
+        fairseq_cli.train.should_stop_early.num_runs = state["num_validations_without_improvement"]

@@ -1,0 +1,303 @@
+"""Inside the job: a rank of one training (section 5), by fairseq in this process, from the newest whole checkpoint."""
+
+import contextlib
+import logging
+import platform
+import traceback
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import msgspec
+import torch
+
+from aiayn.errors import LaunchError
+from aiayn.provenance import utc_now
+from aiayn.records import write_record
+from aiayn.runs import attempts
+from aiayn.runs.jobs import describe_error, describe_rank_error, forget_noted_errors, noted_errors
+from aiayn.train import compat, plugin
+from aiayn.train.checkpoints import (
+    CheckpointKeeper,
+    list_checkpoints,
+    load_checkpoint,
+    newest_whole_full,
+    remove_partial_files,
+    update_of,
+)
+from aiayn.train.device import available_device, require_precision, require_promised_gpus, resolve_device
+from aiayn.train.energy import EnergyTally, metered
+from aiayn.train.fairseq_args import train_flags
+from aiayn.train.node_check import check_node
+from aiayn.train.rank_notes import error_noted, rank_lock
+from aiayn.train.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
+from aiayn.train.rendezvous import is_peer_loss
+from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.task import AiaynTranslationTask, forget_validations
+from aiayn.train.training_record import hash_inputs, make_record
+
+logger = logging.getLogger(__name__)
+__all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is to know of us
+
+
+class StopTraining(BaseException):
+    """The training was asked to save and end; no `Exception`, so that fairseq's handlers let it pass."""
+
+
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What each part of a rank's training needs to know, derived once; `device` is `cpu` or `cuda`, as found here."""
+
+    request: TrainingRequest
+    rank: Rank
+    group: RankGroup
+    stop: StopFlag
+    device: str
+
+    @property
+    def run_folder(self) -> Path:
+        """The run's own folder."""
+        return self.request.folder
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        """The folder of its checkpoints."""
+        return self.request.checkpoint_folder
+
+
+class _Begin(msgspec.Struct, frozen=True, kw_only=True):
+    """What rank 0 has found in the run's folder, and noted of its start."""
+
+    started: attempts.Started
+    full_path: Path | None
+    torn_paths: list[Path]
+    input_sha256_by_path: dict[PurePath, str]
+
+
+def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
+    """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts and its record.
+
+    Raises:
+        LaunchError: if another process is training this run, or a node is bad.
+        Exception: whatever ended fairseq, after it was noted in attempts.jsonl.
+    """
+    torch.set_num_threads(request.threads_per_rank)
+    run_folder, device = request.folder, available_device(request.training.device)
+    with contextlib.ExitStack() as stack:
+        with error_noted(run_folder, rank):
+            require_promised_gpus(request)
+            require_precision(request, rank.local_index, device)
+            group = stack.enter_context(joined_ranks(rank, device))
+        run = RunContext(request=request, rank=rank, group=group, stop=stop, device=device)
+        if rank.index == 0:
+            _run_rank_zero(run)
+        else:
+            with error_noted(run_folder, rank):
+                _run_worker(run)
+
+
+def _run_worker(run: RunContext) -> None:
+    """Do the part of a rank that is not the first: check its node, and train from where rank 0 says."""
+    if not run.group.broadcast_start().is_needed:
+        return
+    check_node(run.group, run.device, run.checkpoint_folder)
+    start = run.group.broadcast_start()
+    if start.is_needed:
+        with contextlib.suppress(StopTraining), metered(EnergyTally(), run.request, run.rank, run.group, run.device):
+            _train_with_fairseq(run, start)
+
+
+def _run_rank_zero(run: RunContext) -> None:
+    """Do rank 0's part: train if the run is not done, under its lock.
+
+    Whatever may take minutes comes before the first broadcast: the check's time-outs run from there.
+    """
+    with contextlib.ExitStack() as stack:
+        with error_noted(run.run_folder, run.rank):
+            stack.enter_context(rank_lock(run.run_folder))
+            begin = None if attempts.is_done(run.run_folder) else _begin(run)
+            run.group.broadcast_start(Start(is_needed=begin is not None))
+        if begin is not None:
+            _attempt(run, begin)
+
+
+def _begin(run: RunContext) -> _Begin:
+    """Look at what earlier attempts and the stages before have left, and note that one begins."""
+    run.checkpoint_folder.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(run.run_folder)
+    remove_partial_files(run.checkpoint_folder)
+    forget_noted_errors(run.run_folder)
+    input_sha256_by_path = hash_inputs(run.request)
+    full_path, torn_paths = newest_whole_full(run.checkpoint_folder)
+    update = update_of(full_path) if full_path else 0
+    attempts.close_lost_attempt(run.run_folder, update=update)
+    started = _note_start(run, update)
+    return _Begin(
+        started=started, full_path=full_path, torn_paths=torn_paths, input_sha256_by_path=input_sha256_by_path
+    )
+
+
+def _attempt(run: RunContext, begin: _Begin) -> None:
+    """Run one attempt on rank 0 and note its end, whichever it is."""
+    request, run_folder = run.request, run.run_folder
+    tally = EnergyTally()
+    try:
+        with _log_added(run_folder / attempts.LOG_NAME):
+            for torn_path in begin.torn_paths:
+                logger.warning(f"{torn_path}: torn, resuming from update {begin.started.update} instead")
+            _require_another_job(run)
+            check_node(run.group, run.device, run.checkpoint_folder)
+            _require_same_machine(run, begin.started)
+            _train_from(run, begin.full_path, tally)
+        ended, hashes = utc_now(), begin.input_sha256_by_path
+        record = make_record(
+            request, begin.started, num_ranks=run.rank.num_ranks, until=ended, sha256_by_path=hashes,
+            energy=tally.energy,
+        )  # fmt: skip
+    except StopTraining:
+        reason = f"asked by {run.stop.agreed.name if run.stop.agreed else 'nobody'}"
+        update = _newest_update(run)
+        attempts.end_attempt(run_folder, update=update, outcome="stopped", reason=reason, energy=tally.energy)
+        return
+    except BaseException as error:
+        outcome, reason = _classify_failure(run_folder, error)
+        update, reason = _newest_update(run), reason[:2000]
+        attempts.end_attempt(run_folder, update=update, outcome=outcome, reason=reason, energy=tally.energy)
+        raise
+    attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
+    write_record(record, run_folder / attempts.DONE_NAME)
+
+
+def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, str]:
+    """Return outcome and reason of an attempt that an error ended on rank 0.
+
+    That another rank's process is gone is its symptom alone: the attempt failed if that rank has noted an error of its
+    own, else it was killed, and the next attempt may do better.
+    """
+    if not is_peer_loss(error):
+        return "failed", describe_rank_error(0, error)
+    others = noted_errors(run_folder)
+    lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
+    return ("failed", others[0]) if others else ("lost", lost)
+
+
+def _newest_update(run: RunContext) -> int:
+    full = list_checkpoints(run.checkpoint_folder, "full")
+    return update_of(full[-1]) if full else 0
+
+
+def _note_start(run: RunContext, update: int) -> attempts.Started:
+    started = attempts.Started(
+        attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run.run_folder)),
+        time=utc_now(),
+        job=run.rank.job,
+        host=platform.node(),
+        device=run.device,
+        num_gpus=run.rank.num_ranks if run.device == "cuda" else 0,
+        threads_per_rank=run.request.threads_per_rank,
+        commit=run.request.commit,
+        update=update,
+    )
+    attempts.append_event(run.run_folder, started)
+    return started
+
+
+def _require_another_job(run: RunContext) -> None:
+    """Refuse to begin if Slurm has started this training more often than is allowed."""
+    request, rank = run.request, run.rank
+    if request.max_num_jobs is not None and rank.job_number > request.max_num_jobs:
+        raise LaunchError(
+            f"{request.run}: Slurm started it {rank.job_number} times, {request.max_num_jobs} are allowed; the same "
+            "command goes on from the newest checkpoint; `max_num_jobs` of the cluster's file allows more at once"
+        )
+
+
+def _require_same_machine(run: RunContext, started: attempts.Started) -> None:
+    """Refuse to go on with a run on another kind of device than the attempt that its checkpoint is of."""
+    resolve_device(run.request.training.device)
+    *earlier, _ = [event for event in attempts.read_events(run.run_folder) if isinstance(event, attempts.Started)]
+    if not started.update or not earlier:
+        return
+    if earlier[0].device != started.device:
+        raise LaunchError(
+            f"{run.request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it began, "
+            "or begin anew with `aiayn train --fresh`"
+        )
+    if earlier[-1].threads_per_rank != started.threads_per_rank:
+        logger.warning("resumed with another number of threads: sums are rounded in another order from here on")
+
+
+@contextlib.contextmanager
+def _log_added(path: Path) -> Iterator[None]:
+    """Let the root logger also write to a file, in fairseq's own format; at last the error that ended the block."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s", "%Y-%m-%d %H:%M:%S"))
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)  # fairseq's statistics, which progress is read from
+    logging.getLogger("fairseq").setLevel(logging.INFO)  # silenced in a driver, whose process `debug` trains in
+    try:
+        yield
+    except Exception:
+        logger.error(traceback.format_exc())
+        raise
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)
+        handler.close()
+
+
+def _train_from(run: RunContext, full_path: Path | None, tally: EnergyTally) -> None:
+    """Train from a full checkpoint, or from nothing, unless it is the last one; tell the other ranks."""
+    run.stop.agreed = run.stop.signal_number
+    is_stopping = run.stop.agreed is not None
+    is_needed = not is_stopping and not _is_finished(full_path, run.request)
+    start = run.group.broadcast_start(Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
+    if is_stopping:
+        raise StopTraining
+    if start.is_needed:
+        with metered(tally, run.request, run.rank, run.group, run.device):
+            _train_with_fairseq(run, start)
+
+
+def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
+    """Return whether the checkpoint is the last one: fairseq would train one update more."""
+    if full_path is None:
+        return False
+    if update_of(full_path) >= request.training.updates:
+        return True
+    if request.training.patience_epochs is None:
+        return False
+    state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
+    return bool(state["num_validations_without_improvement"] >= request.training.patience_epochs)
+
+
+def _train_with_fairseq(run: RunContext, start: Start) -> None:
+    import fairseq_cli.train
+    from fairseq.distributed import utils as distributed_utils
+
+    request, training = run.request, run.request.training
+    keeper = CheckpointKeeper(
+        run.checkpoint_folder,
+        num_models=request.num_models,
+        updates=training.updates,
+        save_interval_updates=training.save_interval_updates,
+    )
+    vote = StopVote(run.stop, run.rank)
+
+    def is_due(num_updates: int) -> bool:
+        keeper.require_no_failure()
+        return keeper.is_due(num_updates)
+
+    compat.install_saving(keeper.save, is_due=is_due, stop_is_requested=vote.is_carried, stop=StopTraining)
+    forget_validations()
+    flags = train_flags(
+        training,
+        request.data,
+        seed=request.seed,
+        save_folder=str(run.checkpoint_folder),
+        device=run.device,
+        num_ranks=run.rank.num_ranks,
+    )
+    flags += rank_flags(run.rank, run.device) + (["--restore-file", start.full_path] if start.full_path else [])
+    with keeper.closed_at_end():
+        distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)

@@ -1,0 +1,108 @@
+"""The record of a training that has made its last update."""
+
+import platform
+from pathlib import Path, PurePath
+
+import msgspec
+import torch
+
+from aiayn.errors import CheckpointError, LaunchError
+from aiayn.machine import cpu_name
+from aiayn.model.packing import FIRST_CAPABILITY, has_packed_form
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
+from aiayn.runs import attempts
+from aiayn.spec.training import TrainingSpec
+from aiayn.train.checkpoints import (
+    count_parameters,
+    list_checkpoints,
+    load_checkpoint,
+    newest_whole_full,
+    tensors_sha256,
+    update_of,
+)
+from aiayn.train.request import TrainingRequest
+from aiayn.train.task import AiaynTranslationTask
+
+PACKED_ATTENTION = "packed: FlashAttention by varlen_attn"
+PADDED_ATTENTION = "padded: scaled_dot_product_attention"
+
+
+def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
+    """Return the SHA-256 of each file that the record will name as its input, by path; before anything is trained.
+
+    Raises:
+        LaunchError: if one is not there.
+    """
+    path = Path(request.binarized_path)
+    if not path.is_file():
+        raise LaunchError(
+            f"{platform.node()}: {path}: no such file here, an input of this training; make it again, or mount its "
+            "folder in the job's container"
+        )
+    return {path: file_sha256(path)}
+
+
+def make_record(
+    request: TrainingRequest,
+    started: attempts.Started,
+    *,
+    num_ranks: int,
+    until: str,
+    sha256_by_path: dict[PurePath, str],
+    energy: Energy | None,
+) -> TrainRecord:
+    """Return the record of a training whose newest attempt `started`, is over at `until` (UTC) and drew `energy`.
+
+    Raises:
+        CheckpointError: if its last checkpoints are not there.
+    """
+    folder = request.checkpoint_folder
+    full_path, _ = newest_whole_full(folder)
+    models = list_checkpoints(folder, "model")
+    if full_path is None or not models:
+        raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; begin anew with `--fresh`")
+    state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
+    tensors = load_checkpoint(models[-1], is_checked=True)["model"]
+    summary = attempts.summarise_attempts(attempts.read_events(request.folder), until=until)
+    provenance = gather_provenance(command=request.command)
+    return TrainRecord(
+        provenance=msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path),
+        run=request.run,
+        corpus=request.corpus,
+        system=request.system,
+        seed=request.seed,
+        updates=update_of(full_path),
+        wall_seconds=summary.wall_seconds,
+        gpu_seconds=summary.gpu_seconds,
+        hardware=Hardware(
+            device=started.device,
+            cpu=cpu_name(),
+            gpu=torch.cuda.get_device_name(0) if started.device == "cuda" else "",
+            num_gpus=started.num_gpus,
+            num_ranks=num_ranks,
+            threads_per_rank=request.threads_per_rank,
+        ),
+        tokens=int(state["num_target_tokens"]),
+        num_attempts=summary.num_attempts,
+        num_parameters=count_parameters(tensors),
+        run_folder=request.folder,
+        log_path=request.folder / attempts.LOG_NAME,
+        models=[SavedModel(update=update_of(path), path=path) for path in models],
+        tensors_sha256=tensors_sha256(tensors),
+        training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
+        energy=total_energy([summary.energy, energy]),
+        kernels=describe_kernels(request.training, started.device),
+    )
+
+
+def describe_kernels(training: TrainingSpec, device: str) -> str:
+    """Return, for a training's record, by what its attention was computed; '' on a CPU, whose rounding is the norm."""
+    if device == "cpu" or training.architecture != "transformer":
+        return ""
+    is_packed = (
+        training.precision == "bf16"
+        and torch.cuda.get_device_capability() >= FIRST_CAPABILITY
+        and has_packed_form(training.attention, training.d_k, training.d_v, training.p_drop_attention)
+    )
+    return PACKED_ATTENTION if is_packed else PADDED_ATTENTION
