@@ -16,10 +16,10 @@ never subtracted.
 | bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
 | bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
 
-Both sides are detokenised lines, but for `bleu_as_given`; `analysis.scoring.system_output` tells whether they are. Our signatures
-follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of hyphens,
-`ref` and `hyp` are what was done to each side before, `count` is whose idea of a word and of an empty line (see
-`count_ngrams`), `refs` is the beginning of the references' sha256.
+Both sides are detokenised lines, but for `bleu_as_given`; `analysis.scoring.system_output` tells whether they are. Our
+signatures follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of
+hyphens, `ref` and `hyp` are what was done to each side before, `count` is whose idea of a word and of an empty line
+(see `count_ngrams`), `refs` is the beginning of the references' sha256.
 """
 
 import difflib

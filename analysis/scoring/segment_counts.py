@@ -1,6 +1,6 @@
 """Turns two texts into a metric's statistics of each segment, from which sacreBLEU's paired tests resample.
 
-The definitions are those of `analysis.scoring.score`: a row of statistics is what that metric counts in one segment, and the score
+The definitions are those of `score.py`: a row of statistics is what that metric counts in one segment, and the score
 of the summed rows is the one that `score` prints. BLEU's rows have 10 columns in sacreBLEU's order (see
 `count_ngrams`), chrF's 18.
 """

@@ -44,7 +44,7 @@ from paper_tables.recorded import ASKED_NAME, PLACE, gather_recorded, text_fault
 from paper_tables.render.tables import make_recorded_tables
 
 RUNS_NAME = "runs"
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Lays out what holds: each conclusion of the paper's text that two printed cells support, printed and ours.
 
-The rule stands in `analysis.scoring.conclusion`, and in the notes of the table; both were fixed before anything was run.
+The rule is in `analysis.scoring.conclusion`, and in the notes of the table; both were fixed before any run.
 """
 
 from collections.abc import Iterable

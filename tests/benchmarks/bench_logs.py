@@ -90,9 +90,8 @@ def main() -> None:
             told = timed(lambda: run_python(*command))
             print(f"whole command, {name} time: {told}")
             tell(f"`aiayn tables --from-logs` of {num_logs:,} logs, {name} time", told, "goal: 1 s the second time")
-        print(
-            f"of which starting and importing: {timed(lambda: run_python('-c', 'import paper_tables.render.from_logs'))}"
-        )
+        importing = timed(lambda: run_python("-c", "import paper_tables.render.from_logs"))
+        print(f"of which starting and importing: {importing}")
         peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         print(f"peak memory: {peaks[0]:.0f} MiB reading, {peaks[1]:.0f} MiB the largest process below")
 

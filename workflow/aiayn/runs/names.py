@@ -7,7 +7,7 @@ import msgspec
 
 from aiayn.errors import RecordError
 
-# As aiayn.spec.system.run_name makes them: corpus, system, seed, and 8 digits of the digest of all that decides the tensors.
+# As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what decides the tensors.
 _RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-(?P<digest8>[0-9a-f]{8})")
 
 

@@ -34,7 +34,7 @@ __all__ = [
     "read_system", "run_name", "spec_digest",
 ]  # fmt: skip
 
-CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "config"
+CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "config"
 SCALES = ("demo", "multi30k", "paper")
 _LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
 _LISTS_OF_SEEDS = ("seeds", "ablation_seeds", "variant_seeds")
