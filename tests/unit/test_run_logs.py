@@ -282,6 +282,6 @@ def test_ctrl_c_ends_following(
         yield "a line"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(aiayn.runs.logs, "follow", interrupted)
+    monkeypatch.setattr("aiayn.cli.logs.follow", interrupted)
     assert main(["logs", "demo", "--follow", "--runs-folder", str(run_folder.parent)]) == 130
     assert capsys.readouterr().out == "a line\n"
