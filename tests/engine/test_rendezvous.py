@@ -15,15 +15,15 @@ import msgspec
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-import aiayn.runs.life
-import aiayn.train.rank_notes
+import aiayn.runs.heartbeat
+import aiayn.train.rank_lock
 import aiayn.train.ranks
 import aiayn.train.rendezvous
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
+from aiayn.runs.heartbeat import is_locked
 from aiayn.runs.jobs import forget_noted_errors, noted_errors
-from aiayn.runs.life import is_locked
-from aiayn.train.rank_notes import BusyRunError, error_noted, rank_lock
+from aiayn.train.rank_lock import BusyRunError, error_noted, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
 from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.train.request import StopFlag
@@ -156,8 +156,8 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
     attempts.append_event(tmp_path, ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
-    monkeypatch.setattr(aiayn.train.rank_notes, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
-    monkeypatch.setattr(aiayn.runs.life, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setattr(aiayn.runs.heartbeat, "_POLL_SECONDS", 0.01)
     error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
     refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))
     if error_number:
@@ -192,7 +192,7 @@ def test_an_attempt_that_stands_still_on_another_host_is_dead(
 
 
 def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.train.rank_notes, "is_beating", lambda *_: pytest.fail("watched"))
+    monkeypatch.setattr(aiayn.train.rank_lock, "is_beating", lambda *_: pytest.fail("watched"))
     attempts.append_event(tmp_path, ELSEWHERE)
     attempts.end_attempt(tmp_path, update=0, outcome="stopped", reason="asked by SIGTERM")
     with rank_lock(tmp_path):

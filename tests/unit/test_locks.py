@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.runs.life
+import aiayn.runs.heartbeat
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
 from aiayn.runs.attempts import RANK_LOCK_NAME
-from aiayn.runs.life import is_being_trained, is_locked
+from aiayn.runs.heartbeat import is_being_trained, is_locked
 from aiayn.train.request import TrainingRequest
 from tests.run_folders import beating
 from tests.slurm.no_locks import no_locks
@@ -20,8 +20,8 @@ from tests.unit.test_launch import make_request
 @pytest.fixture
 def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a run whose rank 0 touches its lock so often that half a second tells."""
-    monkeypatch.setattr(aiayn.runs.life, "BEATS_SECONDS", 0.5)
-    monkeypatch.setattr(aiayn.runs.life, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(aiayn.runs.heartbeat, "BEATS_SECONDS", 0.5)
+    monkeypatch.setattr(aiayn.runs.heartbeat, "POLL_SECONDS", 0.02)
     folder = tmp_path / "runs" / "run"
     folder.mkdir(parents=True)
     (folder / RANK_LOCK_NAME).touch()
@@ -47,7 +47,7 @@ def test_a_file_that_cannot_be_read_is_no_file_system_without_locks(
     def refuse(*_: object) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(aiayn.runs.life, "is_locked", refuse)
+    monkeypatch.setattr(aiayn.runs.heartbeat, "is_locked", refuse)
     with pytest.raises(PermissionError):
         is_being_trained(run_folder)
 

@@ -23,8 +23,8 @@ from aiayn.runs.attempts import (
     Event,
     seconds_between,
 )
+from aiayn.runs.heartbeat import is_locked
 from aiayn.runs.jobs import append_job
-from aiayn.runs.life import is_locked
 from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, match_run, split_run_name
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses

@@ -22,17 +22,17 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import choose_code
-from aiayn.launch.ends import Tries, describe_place, judge_local_end, judge_slurm_end
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import note_job
+from aiayn.launch.job_outcome import Tries, describe_place, judge_local_end, judge_slurm_end
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm
 from aiayn.launch.submit import submit
 from aiayn.records import read_train_record, write_record
 from aiayn.runs import attempts
+from aiayn.runs.heartbeat import is_being_trained
 from aiayn.runs.jobs import forget_noted_errors, read_jobs
-from aiayn.runs.life import is_being_trained
 from aiayn.runs.log import read_log_tail
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest

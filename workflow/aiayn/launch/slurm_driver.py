@@ -14,15 +14,15 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import RunCode, choose_code
-from aiayn.launch.ends import JobEnd, has_begun
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import note_job
+from aiayn.launch.job_outcome import JobEnd, has_begun
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm, release_job, waiting_advice
 from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
 from aiayn.runs import attempts
+from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_beating, is_held
 from aiayn.runs.jobs import forget_noted_errors, read_jobs
-from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating, is_held
 from aiayn.runs.log import read_log_tail
 from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec

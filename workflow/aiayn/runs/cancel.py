@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from aiayn.errors import RunError, StateError
 from aiayn.runs.attempts import RANK_LOCK_NAME, is_done, newest_update
+from aiayn.runs.heartbeat import BEATS_SECONDS, is_beating, is_held, rank_process
 from aiayn.runs.jobs import read_jobs
-from aiayn.runs.life import BEATS_SECONDS, is_beating, is_held, rank_process
 from aiayn.runs.queue import JobQueue
 from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
 

@@ -29,8 +29,8 @@ from aiayn.runs.attempts import (
     seconds_between,
     summarise_attempts,
 )
+from aiayn.runs.heartbeat import is_held, last_beat
 from aiayn.runs.jobs import SubmittedJob, noted_errors, output_path, read_jobs, unbegun_job
-from aiayn.runs.life import is_held, last_beat
 from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
 from aiayn.runs.queue import JobQueue, QueuedJob

@@ -28,7 +28,7 @@ from aiayn.train.device import available_device, require_precision, require_prom
 from aiayn.train.energy import EnergyTally, metered
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
-from aiayn.train.rank_notes import error_noted, rank_lock
+from aiayn.train.rank_lock import error_noted, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
 from aiayn.train.rendezvous import is_peer_loss
 from aiayn.train.request import StopFlag, TrainingRequest

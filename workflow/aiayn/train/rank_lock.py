@@ -12,8 +12,8 @@ from pathlib import Path
 
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
+from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_beating
 from aiayn.runs.jobs import note_error
-from aiayn.runs.life import HEARTBEAT_TIMEOUT_SECONDS, is_beating
 from aiayn.train.ranks import Rank
 from aiayn.train.rendezvous import is_peer_loss
 
