@@ -18,13 +18,13 @@ NUM_VOTES = 1000
 
 def vote(index: int) -> None:
     """Vote, and print the time on rank 0."""
-    rank = Rank(index=index, num_ranks=NUM_RANKS, job="7", local_index=index)
+    rank = Rank(rank=index, world_size=NUM_RANKS, job="7", local_rank=index)
     with joined_ranks(rank, "cpu"):
         votes = StopVote(StopFlag(), rank)
-        votes.is_carried()
+        votes.any_rank_stopped()
         begin = time.perf_counter()
         for _ in range(NUM_VOTES):
-            votes.is_carried()
+            votes.any_rank_stopped()
         if index == 0:
             seconds = time.perf_counter() - begin
             tell(f"a vote of {NUM_RANKS} ranks on {os.cpu_count()} cores", f"{1000 * seconds / NUM_VOTES:.3f} ms", "")

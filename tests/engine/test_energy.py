@@ -128,7 +128,7 @@ def test_the_first_rank_hears_what_other_nodes_drew(
     metered = energy.metered
 
     def of_its_own_node(tally: object, request: object, rank: object, line: object, device: object) -> object:
-        return metered(tally, request, replace(rank, local_index=0), line, device)  # type: ignore[arg-type, type-var]
+        return metered(tally, request, replace(rank, local_rank=0), line, device)  # type: ignore[arg-type, type-var]
 
     monkeypatch.setattr(energy, "gpu_uuids", lambda *_: ["GPU-a"])
     monkeypatch.setattr("aiayn.train.train.metered", of_its_own_node)

@@ -24,7 +24,7 @@ from aiayn.train.ranks import Rank, RankGroup, joined_ranks
 from aiayn.train.rendezvous import is_peer_loss
 
 HOST = platform.node()
-ALONE = RankGroup(Rank(index=0, num_ranks=1, job="7", local_index=0), [HOST], None)
+ALONE = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [HOST], None)
 
 
 def say_from_ranks(
@@ -45,7 +45,7 @@ def say_from_ranks(
             try:
                 torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
                 os.environ["MASTER_PORT"] = str(port)
-                rank = Rank(index=index, num_ranks=num_ranks, job="7", local_index=index)
+                rank = Rank(rank=index, world_size=num_ranks, job="7", local_rank=index)
                 with joined_ranks(rank, "cpu") as group:
                     try:
                         work(group)
@@ -147,7 +147,7 @@ def test_two_sound_ranks_pass_twice(tmp_path: Path) -> None:
 
 def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
-        with planted(group.rank.index == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5):
+        with planted(group.rank.rank == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5):
             check_node(group, "cpu", tmp_path)
 
     said = say_from_ranks(tmp_path, work)
@@ -159,7 +159,7 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
 
 def test_a_bad_device_of_one_rank_is_told_by_all(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
-        with planted(group.rank.index == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
+        with planted(group.rank.rank == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
             check_node(group, "cpu", tmp_path)
 
     for text in say_from_ranks(tmp_path, work):
@@ -177,7 +177,7 @@ def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
 
     def work(group: RankGroup) -> None:
         hang = mock.Mock(side_effect=lambda *_: time.sleep(1.5))
-        with planted(group.rank.index == 1, "_check_sum", hang):
+        with planted(group.rank.rank == 1, "_check_sum", hang):
             check_node(group, "cpu", tmp_path, timeout_seconds=0.6)
 
     said = say_from_ranks(tmp_path, work)
@@ -198,7 +198,7 @@ def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(
 def test_a_rank_that_is_killed_before_its_report_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int) -> None:
     def work(group: RankGroup) -> None:
         kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        with planted(group.rank.index == killed, "_check_layer", kill):
+        with planted(group.rank.rank == killed, "_check_layer", kill):
             check_node(group, "cpu", tmp_path)
 
     assert say_from_ranks(tmp_path, work, killed=killed) == ["lost: True"]
@@ -210,7 +210,7 @@ def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: 
 
     def work(group: RankGroup) -> None:
         kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        with planted(group.rank.index == killed, "_check_sum", kill):
+        with planted(group.rank.rank == killed, "_check_sum", kill):
             check_node(group, "cpu", tmp_path)
 
     began = time.monotonic()

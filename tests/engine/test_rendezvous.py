@@ -22,8 +22,8 @@ import aiayn.train.rendezvous
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
 from aiayn.runs.heartbeat import is_locked
-from aiayn.runs.jobs import forget_noted_errors, noted_errors
-from aiayn.train.rank_lock import BusyRunError, error_noted, rank_lock
+from aiayn.runs.jobs import read_rank_errors, remove_rank_errors
+from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
 from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.train.request import StopFlag
@@ -116,16 +116,16 @@ def test_a_rank_that_is_missing_is_noted_for_the_driver(
 ) -> None:
     """Before any attempt has begun there is nobody else to tell it."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    rank = Rank(index=0, num_ranks=2, job="7", local_index=0)
+    rank = Rank(rank=0, world_size=2, job="7", local_rank=0)
     with pytest.raises(LaunchError):
         train_rank(make_request(tmp_path, num_ranks=2), rank, StopFlag())
-    (noted,) = noted_errors(tmp_path)
+    (noted,) = read_rank_errors(tmp_path)
     assert "missing ranks: 1;" in noted
 
 
 def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "HEARTBEAT_SECONDS", 0.02)
-    assert attempts.heartbeat(tmp_path) is None
+    assert attempts.heartbeat_ns(tmp_path) is None
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -133,10 +133,10 @@ def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.Monk
             os.write(writer, b"!")
             signal.pause()
     os.read(reader, 1)
-    first = attempts.heartbeat(tmp_path)
+    first = attempts.heartbeat_ns(tmp_path)
     assert is_locked(tmp_path / attempts.RANK_LOCK_NAME)
     assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(child)
-    while attempts.heartbeat(tmp_path) == first:  # else this test does not end
+    while attempts.heartbeat_ns(tmp_path) == first:  # else this test does not end
         pass
     with pytest.raises(LaunchError, match="another process is training this run"), rank_lock(tmp_path):
         pass
@@ -168,17 +168,17 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.usefixtures("lock_on_n2")
 def test_an_attempt_that_beats_on_another_host_is_not_joined_by_a_second(tmp_path: Path) -> None:
     """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no error is noted."""
-    path, rank = tmp_path / attempts.RANK_LOCK_NAME, Rank(index=0, num_ranks=1, job="8", local_index=0)
+    path, rank = tmp_path / attempts.RANK_LOCK_NAME, Rank(rank=0, world_size=1, job="8", local_rank=0)
     beat = threading.Timer(0.05, os.utime, [path])
     beat.start()
     with (
         pytest.raises(BusyRunError, match=r"another process is training this run \(n2, job 7\); wait for it"),
-        error_noted(tmp_path, rank),
+        rank_error_recorded(tmp_path, rank),
         rank_lock(tmp_path),
     ):
         pytest.fail("trained")
     beat.join()
-    assert noted_errors(tmp_path) == []
+    assert read_rank_errors(tmp_path) == []
 
 
 def test_an_attempt_that_stands_still_on_another_host_is_dead(
@@ -192,7 +192,7 @@ def test_an_attempt_that_stands_still_on_another_host_is_dead(
 
 
 def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.train.rank_lock, "is_beating", lambda *_: pytest.fail("watched"))
+    monkeypatch.setattr(aiayn.train.rank_lock, "is_heartbeat_advancing", lambda *_: pytest.fail("watched"))
     attempts.append_event(tmp_path, ELSEWHERE)
     attempts.end_attempt(tmp_path, update=0, outcome="stopped", reason="asked by SIGTERM")
     with rank_lock(tmp_path):
@@ -211,7 +211,7 @@ def start_in_child(starts: list[Start | None], late_seconds: float = 0.0) -> int
     if child == 0:
         status = 1
         try:
-            with joined_ranks(Rank(index=1, num_ranks=2, job="7", local_index=1), "cpu") as group:
+            with joined_ranks(Rank(rank=1, world_size=2, job="7", local_rank=1), "cpu") as group:
                 time.sleep(late_seconds)
                 status = 0 if [group.broadcast_start() for _ in starts] == starts else 1
         except LaunchError as error:
@@ -226,7 +226,7 @@ def exit_code(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-RANK_0 = Rank(index=0, num_ranks=2, job="7", local_index=0)
+RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 
 @pytest.mark.usefixtures("free_ports")
@@ -257,7 +257,7 @@ def test_a_rank_0_that_broadcasts_nothing_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_rank_that_is_alone_needs_no_group() -> None:
-    alone = RankGroup(Rank(index=0, num_ranks=1, job="7", local_index=0), [platform.node()], None)
+    alone = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [platform.node()], None)
     assert alone.broadcast_start(Start(is_needed=True)) == Start(is_needed=True)
     assert alone.gather("sound", within_seconds=1.0) == ["sound"]
 
@@ -274,15 +274,15 @@ def test_a_system_error_of_nccl_is_of_this_node_unless_it_tells_of_another() -> 
 
 
 def test_a_rank_notes_its_own_error_and_not_that_another_is_gone(tmp_path: Path) -> None:
-    rank = Rank(index=5, num_ranks=8, job="7", local_index=5)
-    with pytest.raises(RuntimeError, match="closed"), error_noted(tmp_path, rank):
+    rank = Rank(rank=5, world_size=8, job="7", local_rank=5)
+    with pytest.raises(RuntimeError, match="closed"), rank_error_recorded(tmp_path, rank):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242")
-    assert noted_errors(tmp_path) == []
-    with pytest.raises(ValueError, match="nan"), error_noted(tmp_path, rank):
+    assert read_rank_errors(tmp_path) == []
+    with pytest.raises(ValueError, match="nan"), rank_error_recorded(tmp_path, rank):
         raise ValueError("the loss is nan")
-    (noted,) = noted_errors(tmp_path)
+    (noted,) = read_rank_errors(tmp_path)
     assert noted.startswith("rank 5 on ")
     assert noted.endswith(": ValueError: the loss is nan")
     assert "Traceback" in (tmp_path / "rank5.error").read_text(encoding="utf-8")
-    forget_noted_errors(tmp_path)
-    assert noted_errors(tmp_path) == []
+    remove_rank_errors(tmp_path)
+    assert read_rank_errors(tmp_path) == []

@@ -116,7 +116,7 @@ def train_ranks(request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | Non
     Path(request.run_folder).mkdir(parents=True, exist_ok=True)
     children = []
     for index in range(request.num_ranks):
-        rank = Rank(index=index, num_ranks=request.num_ranks, job="7", local_index=index)
+        rank = Rank(rank=index, world_size=request.num_ranks, job="7", local_rank=index)
         child = os.fork()
         if child == 0:
             status = 1

@@ -166,7 +166,7 @@ def train(request: TrainingRequest, *, stop_at: int | None = None) -> Path:
 
     hook = Signal(update=stop_at, number=signal.SIGTERM) if stop_at else Hook(update=0)
     with hook.installed() if stop_at else contextlib.nullcontext(), StopFlag().installed() as stop:
-        train_rank(request, Rank(index=0, num_ranks=1, job="kit", local_index=0), stop)
+        train_rank(request, Rank(rank=0, world_size=1, job="kit", local_rank=0), stop)
     return list_checkpoints(Path(request.run_folder) / "checkpoints", "full")[-1]
 
 

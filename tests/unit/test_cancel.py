@@ -63,7 +63,7 @@ def forgotten_run(tmp_path: Path, slurm: FakeSlurm) -> Path:
 def unseen_run(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of such a run on another machine, n1, on a file system without locks."""
     monkeypatch.setattr(aiayn.runs.status, "utc_now", lambda: at(1))
-    monkeypatch.setattr(aiayn.runs.cancel, "BEATS_SECONDS", 0.3)
+    monkeypatch.setattr(aiayn.runs.cancel, "HEARTBEAT_WAIT_SECONDS", 0.3)
     begun = started(1, 0, job="22", host="n1")
     jobs = [submitted("slurm", "22")]
     with no_locks():

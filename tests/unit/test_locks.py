@@ -20,7 +20,7 @@ from tests.unit.test_launch import make_request
 @pytest.fixture
 def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a run whose rank 0 touches its lock so often that half a second tells."""
-    monkeypatch.setattr(aiayn.runs.heartbeat, "BEATS_SECONDS", 0.5)
+    monkeypatch.setattr(aiayn.runs.heartbeat, "HEARTBEAT_WAIT_SECONDS", 0.5)
     monkeypatch.setattr(aiayn.runs.heartbeat, "POLL_SECONDS", 0.02)
     folder = tmp_path / "runs" / "run"
     folder.mkdir(parents=True)

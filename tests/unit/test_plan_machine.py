@@ -11,7 +11,7 @@ from aiayn.__main__ import main
 from aiayn.errors import UsageError
 from aiayn.launch.preflight.checks import check_plan
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
-from aiayn.plan.machine import JobLimits, Machine, choose_machine, overrun_of, refusal_on
+from aiayn.plan.machine import JobLimits, Machine, choose_machine, exceeded_limit, why_unsupported
 from aiayn.plan.plan import Plan
 from aiayn.plan.text import render_plan
 from aiayn.spec.cluster import ClusterSpec
@@ -162,13 +162,13 @@ def test_a_job_trains_until_it_is_told_to_save(hours: float, num_jobs: int) -> N
 
 
 def test_too_many_jobs_are_told_of_the_longest_training_with_the_file_to_change() -> None:
-    assert overrun_of(TWO_HOURS, {"base": 39.3}) == ""
-    assert overrun_of(TWO_HOURS, {"base": 39.3, "big": 165.0}) == (
+    assert exceeded_limit(TWO_HOURS, {"base": 39.3}) == ""
+    assert exceeded_limit(TWO_HOURS, {"base": 39.3, "big": 165.0}) == (
         "big: 165.0 hours are 84 jobs of 118 minutes (time_limit_minutes less signal_seconds), 20 are allowed; "
         "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
     )
     many = {"a": 50.0, "big": 165.0, "b": 51.0, "c": 52.0, "d": 53.0}
-    assert overrun_of(TWO_HOURS, many).startswith("big (and a, b, c and 1 more): 165.0 hours are 84 jobs")
+    assert exceeded_limit(TWO_HOURS, many).startswith("big (and a, b, c and 1 more): 165.0 hours are 84 jobs")
 
 
 def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_path: Path) -> None:
@@ -242,8 +242,8 @@ def test_ranks_that_cannot_share_an_update_are_told_what_can(machine: Machine, a
 def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> None:
     system = asked_of(PAPER).systems["base"]
     impatient = msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, patience_epochs=1))
-    assert refusal_on(system, machine_of()) == ""
-    assert refusal_on(impatient, machine_of(num_gpus=3)).startswith("base: patience_epochs 1 with save_interval")
+    assert why_unsupported(system, machine_of()) == ""
+    assert why_unsupported(impatient, machine_of(num_gpus=3)).startswith("base: patience_epochs 1 with save_interval")
 
 
 def test_utilisation_that_is_asked_for_counts_before_all_that_was_measured(tmp_path: Path) -> None:

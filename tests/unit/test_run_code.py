@@ -7,7 +7,7 @@ import pytest
 
 from aiayn.launch.code_snapshot import RunCode, choose_code, foresee_code, is_whole, snapshot_folder, take_snapshot
 from aiayn.runs.attempts import Started, append_event, end_attempt
-from aiayn.runs.jobs import SubmittedJob, append_job, note_error
+from aiayn.runs.jobs import SubmittedJob, append_job, record_rank_error
 from aiayn.train.request import TrainingRequest
 from tests.unit.test_launch import make_request
 
@@ -92,7 +92,7 @@ def test_a_run_that_failed_takes_the_present_code(
     append_event(run_folder, started)
     end_attempt(run_folder, update=30, outcome="lost", reason="killed")
     assert choose_code(request_) == old
-    note_error(run_folder, 5, ValueError("before an attempt began"))
+    record_rank_error(run_folder, 5, ValueError("before an attempt began"))
     assert choose_code(request_) == present
     (run_folder / "rank5.error").unlink()
     assert choose_code(request_) == old

@@ -11,7 +11,7 @@ SLURM_JOB = submitted("slurm", "22", minutes=1)
 ON_SLURM = started(1, 2, job="22", host="n1")
 NOTHING = Evidence(
     events=[], jobs=[], queued=None, has_rank=False, has_driver=False, has_local_job=False, host="here", now=at(60),
-    last_sign=None,
+    last_activity=None,
 )  # fmt: skip
 
 
@@ -105,14 +105,14 @@ def test_a_job_that_slurm_forgot_still_runs_while_rank_0_holds_its_lock() -> Non
 
 
 def test_a_job_that_slurm_forgot_and_whose_lock_is_not_seen_is_unknown_while_it_gives_signs_of_life() -> None:
-    forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_sign=at(59))
+    forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_activity=at(59))
     expected = (
         "unknown",
         "squeue does not know of job 22; on n1, its lock is not seen from here; last sign of life 60 s ago",
     )
     assert judge_state(forgotten) == expected
     assert judge_state(msgspec.structs.replace(forgotten, has_driver=True)) == expected
-    assert judge_state(msgspec.structs.replace(forgotten, last_sign=at(30)))[0] == "lost"
+    assert judge_state(msgspec.structs.replace(forgotten, last_activity=at(30)))[0] == "lost"
     assert judge_state(msgspec.structs.replace(forgotten, host="n1"))[0] == "lost"  # its lock would be seen
     assert judge_state(msgspec.structs.replace(forgotten, host="n1", has_locks=False))[0] == "unknown"
     assert judge_state(msgspec.structs.replace(forgotten, queued=[queued("NODE_FAIL")]))[0] == "lost"  # squeue knows
@@ -133,14 +133,14 @@ def test_a_rank_0_that_lives_beside_a_job_that_waits_is_told_of() -> None:
 
 
 def test_an_error_that_a_rank_noted_tells_a_failure_from_a_loss() -> None:
-    noted = known(events=[started(1, 0)], noted_error="rank 3 on n1: no space")
+    noted = known(events=[started(1, 0)], rank_error="rank 3 on n1: no space")
     assert judge_state(noted) == ("failed", "rank 3 on n1: no space")
     newer = msgspec.structs.replace(noted, jobs=[submitted("local", "99", minutes=9)])
     assert judge_state(newer) == ("failed", "job 99, before it began an attempt: rank 3 on n1: no space")
 
 
 def test_another_machine_without_a_lock_is_unknown_while_it_gives_signs_of_life() -> None:
-    there = known(events=[started(1, 0, host="there")], last_sign=at(59))
+    there = known(events=[started(1, 0, host="there")], last_activity=at(59))
     state, reason = judge_state(there)
     assert (state, reason) == ("unknown", "on there, its lock is not seen from here; last sign of life 60 s ago")
-    assert judge_state(msgspec.structs.replace(there, last_sign=at(30)))[0] == "lost"
+    assert judge_state(msgspec.structs.replace(there, last_activity=at(30)))[0] == "lost"

@@ -31,7 +31,7 @@ from aiayn.runs.attempts import (
     end_attempt,
     read_events,
 )  # fmt: skip
-from aiayn.runs.jobs import note_error, output_path, read_jobs
+from aiayn.runs.jobs import output_path, read_jobs, record_rank_error
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.train.request import TrainingRequest
 from tests.fake_slurm import FakeSlurm, install
@@ -221,7 +221,7 @@ class TestEnds:
     ) -> None:  # fmt: skip
         def fail() -> None:
             start(run_folder)
-            note_error(run_folder, 5, LaunchError("n2: torch sees 7 GPUs, expected 8"))
+            record_rank_error(run_folder, 5, LaunchError("n2: torch sees 7 GPUs, expected 8"))
             slurm.set_state("7", "FAILED", "NonZeroExitCode")
 
         with steps(clock, fail), pytest.raises(RunError, match=r"run: rank 5 on .*: n2: torch sees 7 GPUs"):

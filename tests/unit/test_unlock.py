@@ -14,7 +14,7 @@ import pytest
 import aiayn.runs.unlock
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
-from aiayn.runs.unlock import DriverMark, driver_life, list_locks, mark_driver, read_marks, start_of_process
+from aiayn.runs.unlock import DriverMark, driver_state, list_locks, mark_driver, read_marks, start_of_process
 from tests.run_folders import FakeSlurm, make_run, submitted
 
 SLURM_NAME = "aiayn_bc7f6f8f-51c9-4af9-b9a8-7dad100417c2"
@@ -81,8 +81,8 @@ def test_a_mark_says_who_drives_and_goes_with_its_driver(folder: Path) -> None:
         (mark,) = read_marks(folder / ".snakemake").values()
         assert (mark.process, mark.host, mark.folder) == (process.pid, platform.node(), str(folder))
         assert mark.changed_ns_by_lock == list_locks(folder / ".snakemake")
-        assert driver_life(mark) == "alive"
-    assert driver_life(mark) == "dead"
+        assert driver_state(mark) == "alive"
+    assert driver_state(mark) == "dead"
     assert marks_left(folder) == 1  # it was killed
     with driver(folder, "ends") as process:
         process.wait(timeout=20)
@@ -115,7 +115,7 @@ def test_the_fork_of_a_driver_leaves_the_mark_alone(tmp_path: Path) -> None:
 def test_life_and_death_are_certain_or_not_told(tmp_path: Path, change: dict[str, object], expected: str) -> None:
     mark_driver([], tmp_path)
     (mark,) = read_marks(tmp_path / ".snakemake").values()
-    assert driver_life(msgspec.structs.replace(mark, **change)) == expected
+    assert driver_state(msgspec.structs.replace(mark, **change)) == expected
 
 
 def test_a_dead_child_that_nobody_has_waited_for_is_dead() -> None:

@@ -13,7 +13,7 @@ from aiayn.cli.flags import add_runs_folder_argument
 from aiayn.errors import StateError
 from aiayn.launch import slurm_queue
 from aiayn.runs.status import list_run_folders, read_statuses
-from aiayn.runs.unlock import clean_up, find_leftovers, refusals, render_leftovers
+from aiayn.runs.unlock import clean_up, find_leftovers, reasons_against_unlocking, render_leftovers
 
 EXAMPLE = "aiayn unlock --dry-run"
 
@@ -35,6 +35,6 @@ def run(args: argparse.Namespace) -> None:
     print(render_leftovers(found, statuses), end="")
     for line in clean_up(found, slurm_queue, is_dry_run=args.dry_run):
         print(line)
-    reasons = refusals(found if args.dry_run else find_leftovers(args.directory, slurm_queue))
+    reasons = reasons_against_unlocking(found if args.dry_run else find_leftovers(args.directory, slurm_queue))
     if reasons:
         raise StateError("\n  ".join(["left as it is:", *reasons]))

@@ -19,7 +19,7 @@ import msgspec
 from aiayn.launch.job import TrainingJob
 from aiayn.provenance import partial_path_of, remove_abandoned, replace_on_success
 from aiayn.runs import attempts
-from aiayn.runs.jobs import SubmittedJob, noted_errors, read_jobs
+from aiayn.runs.jobs import SubmittedJob, read_jobs, read_rank_errors
 from aiayn.train.request import TrainingRequest
 
 PACKAGES = ("aiayn", "aiayn_fairseq")  # all of ours that a job imports
@@ -140,7 +140,7 @@ def _reason_against(request: TrainingRequest, job: SubmittedJob) -> str:
     run_folder = request.folder
     events = attempts.read_events(run_folder)
     last = events[-1] if events else None
-    if noted_errors(run_folder) or (isinstance(last, attempts.Ended) and last.outcome == "failed"):
+    if read_rank_errors(run_folder) or (isinstance(last, attempts.Ended) and last.outcome == "failed"):
         return "the run failed with it"
     if not is_whole(Path(job.code_folder)):
         return "that copy is no longer whole"

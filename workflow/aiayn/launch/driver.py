@@ -23,8 +23,8 @@ from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.interruption import Interruption
-from aiayn.launch.job import note_job
-from aiayn.launch.job_outcome import Tries, describe_place, judge_local_end, judge_slurm_end
+from aiayn.launch.job import record_job
+from aiayn.launch.job_outcome import RetryPolicy, check_local_outcome, check_slurm_outcome, describe_progress
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm
@@ -32,7 +32,7 @@ from aiayn.launch.submit import submit
 from aiayn.records import read_train_record, write_record
 from aiayn.runs import attempts
 from aiayn.runs.heartbeat import is_being_trained
-from aiayn.runs.jobs import forget_noted_errors, read_jobs
+from aiayn.runs.jobs import read_jobs, remove_rank_errors
 from aiayn.runs.log import read_log_tail
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
@@ -86,24 +86,24 @@ def _train_to_the_end(
     if launcher == "local":
         code = choose_code(request)  # once a driver: later jobs run it, too
         request, code_folder = msgspec.structs.replace(request, commit=code.commit), code.folder
-    tries, num_jobs = Tries(request, cluster), 0
+    tries, num_jobs = RetryPolicy(request, cluster), 0
     while True:
         update_before, num_events_before = attempts.newest_update(run_folder), len(attempts.read_events(run_folder))
-        end = slurm.attend_job(num_earlier_jobs=num_jobs) if slurm else None
+        end = slurm.supervise_job(num_earlier_jobs=num_jobs) if slurm else None
         if end is None:
-            attend_local_job(request, launcher, interruption, code_folder)
+            supervise_local_job(request, launcher, interruption, code_folder)
         if attempts.is_done(run_folder):
             return
         new_events = attempts.read_events(run_folder)[num_events_before:]
         if end is None:
-            judge_local_end(request, new_events, interruption)
+            check_local_outcome(request, new_events, interruption)
         else:
-            judge_slurm_end(request, new_events, end)
+            check_slurm_outcome(request, new_events, end)
         tries.count(end, has_progress=attempts.newest_update(run_folder) > update_before)
         num_jobs += max(1, sum(isinstance(event, attempts.Started) for event in new_events))
         if cluster is not None and slurm and num_jobs >= cluster.max_num_jobs:
             raise RunError(
-                f"{request.run}: {describe_place(request)} after {num_jobs} jobs of {cluster.time_limit_minutes} "
+                f"{request.run}: {describe_progress(request)} after {num_jobs} jobs of {cluster.time_limit_minutes} "
                 f"minutes, the most that cluster {cluster.name} allows (max_num_jobs); the same command goes on from "
                 "there"
             )
@@ -170,7 +170,7 @@ def _set_aside(run_folder: Path) -> None:
         logger.info(f"{run_folder}: begun anew, the earlier run is in {aside_folder}")
 
 
-def attend_local_job(
+def supervise_local_job(
     request: TrainingRequest, launcher: str, interruption: Interruption, code_folder: Path | None
 ) -> None:
     """Wait for the end of the job that trains this run; submit one, of the code in a folder, if there is none."""
@@ -184,9 +184,9 @@ def attend_local_job(
             interruption,
         )
         return
-    forget_noted_errors(run_folder)
+    remove_rank_errors(run_folder)
     job = submit(request, launcher, code_folder)
-    note_job(request, launcher, str(job.job_id), commit=request.commit, code_folder=str(code_folder or ""))
+    record_job(request, launcher, str(job.job_id), commit=request.commit, code_folder=str(code_folder or ""))
     logger.info(f"{request.run}: {launcher} job {job.job_id}, log {run_folder / attempts.LOG_NAME}")
     _wait(request, job.done, lambda: _terminate_local_job(job), interruption)
 

@@ -15,7 +15,7 @@ from aiayn.errors import LaunchError
 from aiayn.launch.slurm_queue import requeue_job
 from aiayn.provenance import utc_now
 from aiayn.runs.attempts import newest_update
-from aiayn.runs.jobs import SubmittedJob, append_job, note_error
+from aiayn.runs.jobs import SubmittedJob, append_job, record_rank_error
 from aiayn.train.request import StopFlag, TrainingRequest, num_restarts
 
 logger = logging.getLogger(__name__)
@@ -59,13 +59,13 @@ class TrainingJob:
             from aiayn.train.ranks import Rank
             from aiayn.train.train import train_rank
         except Exception as error:  # another job would meet it again
-            note_error(self.request.folder, environment.global_rank, error)
+            record_rank_error(self.request.folder, environment.global_rank, error)
             raise
         rank = Rank(
-            index=environment.global_rank,
-            num_ranks=environment.num_tasks,
+            rank=environment.global_rank,
+            world_size=environment.num_tasks,
             job=str(environment.job_id),
-            local_index=environment.local_rank,
+            local_rank=environment.local_rank,
             job_number=self.request.num_earlier_jobs + num_restarts() + 1,
         )
         try:
@@ -74,11 +74,11 @@ class TrainingJob:
             if not _is_in_driver():
                 raise
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
-        if is_slurm and rank.index == 0 and stop.agreed == signal.SIGUSR2:
+        if is_slurm and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
             continue_later(self.request, rank.job, rank.job_number)
 
 
-def note_job(request: TrainingRequest, launcher: str, job: str, *, commit: str = "", code_folder: str = "") -> None:
+def record_job(request: TrainingRequest, launcher: str, job: str, *, commit: str = "", code_folder: str = "") -> None:
     """Note a job that a driver of this machine submitted for a run, or found in the queue."""
     append_job(
         request.folder,

@@ -10,25 +10,25 @@ from aiayn.errors import RunError
 from aiayn.launch.interruption import Interruption
 from aiayn.launch.prologue import prologue_failure
 from aiayn.runs import attempts
-from aiayn.runs.jobs import newest_output, noted_errors, output_path, read_jobs
+from aiayn.runs.jobs import newest_output, output_path, read_jobs, read_rank_errors
 from aiayn.runs.log import last_lines
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
-TRIES_WITHOUT_PROGRESS = 3
-TRIES_WITHOUT_BEGINNING = 2
+MAX_FAILURES_WITHOUT_PROGRESS = 3
+MAX_FAILURES_BEFORE_ATTEMPT = 2
 SHOWN_LINES = 15  # of a failed run's log
 
 
-class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a Slurm job ended: Slurm's word for it, '' if Slurm knows of no such job (any more)."""
 
     job: str
     state: str
 
 
-class Tries:
+class RetryPolicy:
     """Counts how often a training has died, and gives it up when another job would most likely die likewise."""
 
     def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
@@ -38,14 +38,14 @@ class Tries:
         self._num_without_progress = 0
         self._num_without_beginning = 0
 
-    def count(self, end: JobEnd | None, *, has_progress: bool) -> None:
+    def count(self, end: JobOutcome | None, *, has_progress: bool) -> None:
         """Count a job that has died; `end` is None for one that was no Slurm job.
 
         Raises:
             RunError: after three without a new checkpoint, two that never began, or one that lacked memory.
         """
         self._num_without_progress = 0 if has_progress else self._num_without_progress + 1
-        is_unbegun = end is not None and end.state == "FAILED" and not has_begun(self._run_folder, end.job)
+        is_unbegun = end is not None and end.state == "FAILED" and not has_attempt(self._run_folder, end.job)
         self._num_without_beginning = self._num_without_beginning + 1 if is_unbegun else 0
         reason = ""
         if end is not None and end.state == "OUT_OF_MEMORY" and not has_progress:
@@ -54,34 +54,34 @@ class Tries:
                 f"its job {end.job} ended as OUT_OF_MEMORY before a new checkpoint, and so would the next; raise "
                 f"memory_gb_per_node in the cluster's file, now {'null' if asked is None else asked}"
             )
-        elif end is not None and self._num_without_beginning == TRIES_WITHOUT_BEGINNING:
+        elif end is not None and self._num_without_beginning == MAX_FAILURES_BEFORE_ATTEMPT:
             reason = f"its job {end.job} ended as FAILED before its training began, like the one before it"
-        elif self._num_without_progress == TRIES_WITHOUT_PROGRESS:
+        elif self._num_without_progress == MAX_FAILURES_WITHOUT_PROGRESS:
             last = f", the last time in job {end.job} that {_how(end)}" if end is not None and end.job else ""
-            reason = f"died {TRIES_WITHOUT_PROGRESS} times without a new checkpoint{last}"
+            reason = f"died {MAX_FAILURES_WITHOUT_PROGRESS} times without a new checkpoint{last}"
         if reason:
             raise RunError(_failure(self._request, reason, _job_output(self._run_folder, end.job if end else "")))
 
 
-def has_begun(run_folder: Path, job: str) -> bool:
+def has_attempt(run_folder: Path, job: str) -> bool:
     """Return whether rank 0 of a job has begun an attempt."""
     events = attempts.read_events(run_folder)
     return any(isinstance(event, attempts.Started) and event.job == job for event in events)
 
 
-def describe_place(request: TrainingRequest) -> str:
+def describe_progress(request: TrainingRequest) -> str:
     """Return where a training stands: at the newest checkpoint that it would be resumed from."""
     return f"update {attempts.newest_update(request.folder)} of {request.training.updates}"
 
 
-def judge_local_end(request: TrainingRequest, new_events: list[attempts.Event], interruption: Interruption) -> None:
+def check_local_outcome(request: TrainingRequest, new_events: list[attempts.Event], interruption: Interruption) -> None:
     """Raise if the job that just ended unfinished must not be followed by another; `new_events` are what it told.
 
     Raises:
         RunError: if it failed, or somebody stopped it.
         KeyboardInterrupt: after Ctrl-C.
     """
-    where = describe_place(request)
+    where = describe_progress(request)
     last = new_events[-1] if new_events else None
     _raise_if_failed(request, last)
     interruption.raise_if_any(f"{request.run}: saved at {where}; the same command resumes it")
@@ -91,7 +91,7 @@ def judge_local_end(request: TrainingRequest, new_events: list[attempts.Event], 
     logger.info(f"{request.run}: its job died{reason}; resuming from {where}")
 
 
-def judge_slurm_end(request: TrainingRequest, new_events: list[attempts.Event], end: JobEnd) -> None:
+def check_slurm_outcome(request: TrainingRequest, new_events: list[attempts.Event], end: JobOutcome) -> None:
     """Raise if the Slurm job that just ended unfinished must not be followed by another.
 
     A person's scancel is a wish. Any other end, by preemption, time limit or a node that went down, is none, whether or
@@ -100,7 +100,7 @@ def judge_slurm_end(request: TrainingRequest, new_events: list[attempts.Event], 
     Raises:
         RunError: if it failed, or somebody stopped or cancelled it.
     """
-    run_folder, where = request.folder, describe_place(request)
+    run_folder, where = request.folder, describe_progress(request)
     if reason := prologue_failure(run_folder, end.job):
         raise RunError(_failure(request, reason, _job_output(run_folder, end.job)))
     last = new_events[-1] if new_events else None
@@ -122,7 +122,7 @@ def judge_slurm_end(request: TrainingRequest, new_events: list[attempts.Event], 
     logger.info(f"{request.run}: its job {end.job} {_how(end)}; resuming from {where}")
 
 
-def _how(end: JobEnd) -> str:
+def _how(end: JobOutcome) -> str:
     return f"ended as {end.state}" if end.state else "is gone without a word"
 
 
@@ -133,7 +133,7 @@ def _raise_if_failed(request: TrainingRequest, last: attempts.Event | None) -> N
             raise RunError(_failure(request, last.reason, last.log_tail))
         return
     run_folder = request.folder
-    for reason in noted_errors(run_folder):
+    for reason in read_rank_errors(run_folder):
         if last is not None:
             update = attempts.newest_update(run_folder)
             attempts.end_attempt(run_folder, update=update, outcome="failed", reason=reason[:2000])

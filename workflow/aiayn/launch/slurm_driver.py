@@ -15,14 +15,14 @@ from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import RunCode, choose_code
 from aiayn.launch.interruption import Interruption
-from aiayn.launch.job import note_job
-from aiayn.launch.job_outcome import JobEnd, has_begun
+from aiayn.launch.job import record_job
+from aiayn.launch.job_outcome import JobOutcome, has_attempt
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm, release_job, waiting_advice
-from aiayn.launch.submit import SubmissionError, adopt_submission, forget_unsubmitted, submit_to_slurm
+from aiayn.launch.submit import SubmissionError, clean_submissions, recover_submission, submit_to_slurm
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_beating, is_held
-from aiayn.runs.jobs import forget_noted_errors, read_jobs
+from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_heartbeat_advancing, is_held
+from aiayn.runs.jobs import read_jobs, remove_rank_errors
 from aiayn.runs.log import read_log_tail
 from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
@@ -30,8 +30,8 @@ from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
 GRACE_SECONDS = 15.0  # for a controller that has just restarted, a heartbeat, and a file system that lags
-UNHEARD_GRACE_SECONDS = 60.0  # for a job that was still importing
-SETTLE_SECONDS = 5.0  # for the file system alone, when Slurm says that the job ended
+STARTING_GRACE_SECONDS = 60.0  # for a job that was still importing
+FILE_DELAY_SECONDS = 5.0  # for the file system alone, when Slurm says that the job ended
 RECORD_SECONDS = 120.0  # for the record of a run that has told that it is done
 RESUBMIT_SECONDS = 60.0  # until sbatch is asked again, which could not take a job
 MAX_RELEASES = 3  # of a job that Slurm holds, not a person
@@ -54,7 +54,7 @@ class SlurmDriver:
         self._code: RunCode | None = None
         self._num_releases = 0
 
-    def attend_job(self, *, num_earlier_jobs: int) -> JobEnd:
+    def supervise_job(self, *, num_earlier_jobs: int) -> JobOutcome:
         """Wait for the end of the job that trains this run, or for the training's; submit one if none is alive.
 
         Raises:
@@ -77,7 +77,7 @@ class SlurmDriver:
             )
         return end
 
-    def _attend(self, num_earlier_jobs: int) -> JobEnd:
+    def _attend(self, num_earlier_jobs: int) -> JobOutcome:
         living = self._living(self._ask_queue())
         if living:
             self._attach(living[-1])
@@ -87,7 +87,7 @@ class SlurmDriver:
             if not self._has_its_record():
                 self._tell(f"it is done, but its {attempts.DONE_NAME} is gone: a job writes it anew")
             living = [] if self._is_done() else self._submit(num_earlier_jobs)
-        return self._wait(living[-1].job) if living and not self._is_done() else JobEnd(job="", state="")
+        return self._wait(living[-1].job) if living and not self._is_done() else JobOutcome(job="", state="")
 
     def _is_done(self) -> bool:
         return attempts.is_done(self._run_folder)
@@ -131,8 +131,8 @@ class SlurmDriver:
     def _attach(self, queued: QueuedJob) -> None:
         logger.info(f"{self._request.run}: attached to Slurm job {queued.job}, which was submitted before")
         if queued.job not in [known.job for known in read_jobs(self._run_folder)]:
-            adopt_submission(self._run_folder, queued.job)  # its driver was killed before it could
-            note_job(self._request, "slurm", queued.job)
+            recover_submission(self._run_folder, queued.job)  # its driver was killed before it could
+            record_job(self._request, "slurm", queued.job)
 
     def _submit(self, num_earlier_jobs: int) -> list[QueuedJob]:
         """Submit a job and return it, or the one that an unanswered sbatch has left in the queue after all."""
@@ -145,11 +145,11 @@ class SlurmDriver:
             max_num_jobs=self._cluster.max_num_jobs,
             gpus_per_node=self._cluster.gpus_per_node,
         )
-        forget_noted_errors(self._run_folder)
+        remove_rank_errors(self._run_folder)
         job = self._submit_until_taken(request, self._code.folder)
         if not job:
             return []
-        note_job(request, "slurm", job, commit=request.commit, code_folder=str(self._code.folder))
+        record_job(request, "slurm", job, commit=request.commit, code_folder=str(self._code.folder))
         logger.info(
             f"{request.run}: Slurm job {job}, {self._cluster.num_nodes} node(s) x {self._cluster.ranks_per_node} ranks"
             f", log {self._run_folder / attempts.LOG_NAME}"
@@ -168,19 +168,19 @@ class SlurmDriver:
                 self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
                 living = self._living(self._ask_queue())
                 if living:
-                    adopt_submission(self._run_folder, living[-1].job)
+                    recover_submission(self._run_folder, living[-1].job)
                     return living[-1].job
-                forget_unsubmitted(self._run_folder)
+                clean_submissions(self._run_folder)
                 if not error.is_passing:
                     raise
         return ""
 
-    def _wait(self, job: str) -> JobEnd:
+    def _wait(self, job: str) -> JobOutcome:
         """Wait until no job of ours is alive; no answer, or one without the job, is no end yet."""
         while True:
             self._pause(self._cluster.poll_seconds)
             if self._is_done():
-                return JobEnd(job=job, state="COMPLETED")
+                return JobOutcome(job=job, state="COMPLETED")
             jobs = self._ask_queue()
             living = self._living(jobs)
             if living:
@@ -189,10 +189,10 @@ class SlurmDriver:
                 continue
             ended = [queued for queued in jobs if queued.job == job]
             if ended:
-                self._settle(SETTLE_SECONDS)
-                return JobEnd(job=job, state=ended[-1].state)
+                self._settle(FILE_DELAY_SECONDS)
+                return JobOutcome(job=job, state=ended[-1].state)
             if not self._is_alive_outside_queue(self._grace_seconds(job)) and not self._living(self._ask_queue()):
-                return JobEnd(job=job, state="")
+                return JobOutcome(job=job, state="")
 
     def _settle(self, seconds: float) -> None:
         """Give the file system time to show what the job wrote last."""
@@ -209,8 +209,8 @@ class SlurmDriver:
 
     def _grace_seconds(self, job: str) -> float:
         """Return how long to look for life in a job that squeue no longer knows of: longest if it never said a word."""
-        is_unheard = not has_begun(self._run_folder, job)
-        seconds = UNHEARD_GRACE_SECONDS if is_unheard else GRACE_SECONDS
+        is_unheard = not has_attempt(self._run_folder, job)
+        seconds = STARTING_GRACE_SECONDS if is_unheard else GRACE_SECONDS
         if is_unheard or self._has_open_attempt():
             self._tell(f"squeue no longer knows of job {job}; looking for signs of life for {seconds:.0f} s")
             return seconds
@@ -227,7 +227,7 @@ class SlurmDriver:
         for timeout_seconds in (seconds, HEARTBEAT_TIMEOUT_SECONDS - seconds):
             if self._is_done():
                 return False
-            if is_beating(self._run_folder, timeout_seconds, self._clock, self._end_if_interrupted):
+            if is_heartbeat_advancing(self._run_folder, timeout_seconds, self._clock, self._end_if_interrupted):
                 return not self._is_done()
             if not is_held(lock_path):
                 return False

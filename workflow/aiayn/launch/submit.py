@@ -138,7 +138,7 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
 
 
-def adopt_submission(run_folder: Path, job: str) -> None:
+def recover_submission(run_folder: Path, job: str) -> None:
     """Give a job that sbatch took without telling so what it is to run: submitit names that by the job's number.
 
     It is the newest that has no number; a job waits a minute for it, then fails.
@@ -149,7 +149,7 @@ def adopt_submission(run_folder: Path, job: str) -> None:
         newest_path.rename(named_path)
 
 
-def forget_unsubmitted(run_folder: Path) -> None:
+def clean_submissions(run_folder: Path) -> None:
     """Remove what submissions have left that came to nothing: a driver may try for days."""
     for path in _unnumbered_pickles(run_folder):
         path.unlink()

@@ -253,7 +253,7 @@ def machine_of_cores(
     )
 
 
-def refusal_on(system: SystemSpec, machine: Machine) -> str:
+def why_unsupported(system: SystemSpec, machine: Machine) -> str:
     """Return why `aiayn train` would refuse a system on a machine, with the next step after a semicolon; '' if not."""
     training = system.training
     try:
@@ -277,7 +277,7 @@ def _advice_on_ranks(machine: Machine) -> str:
     return f"set {keys} in {machine.job_limits.file} so that all ranks are"
 
 
-def overrun_of(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
+def exceeded_limit(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
     """Return which trainings take more Slurm jobs than their cluster's file allows, the longest first; '' for none."""
     over = {name: hours for name, hours in hours_by_training.items() if limits.count_jobs(hours) > limits.max_num_jobs}
     if not over:

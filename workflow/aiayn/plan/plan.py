@@ -12,15 +12,15 @@ import msgspec
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
 from aiayn.paths import Evaluation, num_averaged
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
-from aiayn.plan.machine import Machine, overrun_of, refusal_on
+from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
 from aiayn.plan.prediction import (
-    Actual,
     History,
+    Measured,
     Speed,
-    actual_of,
     device_memory_bytes,
     find_records,
     host_memory_bytes,
+    measure_trainings,
     node_memory_bytes,
     run_disk_bytes,
 )
@@ -82,7 +82,7 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     device_memory_bytes: int
     node_memory_bytes: int
     evaluation_hours: float
-    actual: Actual | None
+    actual: Measured | None
     refusal: str
 
 
@@ -209,7 +209,7 @@ def make_plan(
         text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
         data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
         unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
-        overrun=_overrun(trainings, machine),
+        overrun=_exceeded_limit(trainings, machine),
         unreadable_records=unreadable,
     )
 
@@ -265,8 +265,8 @@ def _plan_training(
         device_memory_bytes=device_bytes,
         node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
         evaluation_hours=_evaluation_hours(asked, system, corpus, evaluations),
-        actual=actual_of(scale, one.corpus, one.system, one.seeds, training, folders),
-        refusal=refusal_on(system, machine),
+        actual=measure_trainings(scale, one.corpus, one.system, one.seeds, training, folders),
+        refusal=why_unsupported(system, machine),
     )
 
 
@@ -300,13 +300,13 @@ def _kilowatt_hours(device_hours: float, machine: Machine) -> float | None:
     return device_hours * machine.watts.value / 1000 if machine.watts else None
 
 
-def _overrun(trainings: Sequence[PlannedTraining], machine: Machine) -> str:
+def _exceeded_limit(trainings: Sequence[PlannedTraining], machine: Machine) -> str:
     """Return which systems with trainings left take too many Slurm jobs, '' if none or there is no Slurm."""
     hours_by_system: dict[str, float] = {}
     for one in trainings:
         if one.actual is None or one.actual.num_finished < len(one.seeds):
             hours_by_system[one.system] = max(one.speed.hours, hours_by_system.get(one.system, 0.0))
-    return "" if machine.job_limits is None else overrun_of(machine.job_limits, hours_by_system)
+    return "" if machine.job_limits is None else exceeded_limit(machine.job_limits, hours_by_system)
 
 
 def _evaluation_hours(

@@ -138,7 +138,7 @@ def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> in
     return num_ranks * (CONTEXT_BYTES + BYTES_PER_PAIR * num_pairs) + saved_bytes
 
 
-class Actual(msgspec.Struct, frozen=True, kw_only=True):
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a row took so far, all attempts counted; `hours` is the mean of the finished ones.
 
     Finished is what was trained as the config now says; what was trained otherwise, a shorter look such, has begun.
@@ -188,7 +188,7 @@ class History:
             (record, training)
             for record in records
             if record.wall_seconds > 0 and record.corpus in vocabulary_size_by_corpus
-            if _is_such(record, machine, hardware) and (training := read_trained(record)) is not None
+            if _is_same_device(record, machine, hardware) and (training := read_trained(record)) is not None
             if training.precision in machine.rate_by_precision
         ]
 
@@ -229,7 +229,7 @@ class History:
         return flops / (rate.value * _num_devices(record)) / record.wall_seconds
 
 
-def _is_such(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
+def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
     """Tell whether a training ran on devices of the planned kind; how many is another matter."""
     if machine.gpu:
         return record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
@@ -247,9 +247,9 @@ def _kind_of(training: TrainingSpec) -> TrainingSpec:
     )
 
 
-def actual_of(
+def measure_trainings(
     scale: str, corpus: str, system: str, seeds: Sequence[int], training: TrainingSpec, folders: tuple[Path, Path]
-) -> Actual | None:
+) -> Measured | None:
     """Return what the trainings of a system took so far, None if none has begun; `folders` hold results and runs.
 
     Raises:
@@ -274,7 +274,7 @@ def actual_of(
         total_hours, gpu_hours = total_hours + wall_seconds / 3600, gpu_hours + gpu_seconds / 3600
     if not num_begun:
         return None
-    return Actual(
+    return Measured(
         num_finished=len(finished),
         num_begun=num_begun,
         hours=statistics.fmean(finished) if finished else None,
@@ -283,7 +283,7 @@ def actual_of(
     )
 
 
-def total_actual(actuals: Iterable[Actual | None]) -> Counter[str]:
+def total_measured(actuals: Iterable[Measured | None]) -> Counter[str]:
     """Return sums over all rows: num_finished, num_begun, total_hours, gpu_hours."""
     total: Counter[str] = Counter()
     for actual in actuals:

@@ -11,7 +11,7 @@ from aiayn.plan.data import (
 )
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
-from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_actual
+from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_measured
 from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue, UtilisationSpec
 from aiayn.spec.training import PRECISIONS
 from aiayn.terminal import table, titled, wrapped
@@ -33,7 +33,7 @@ def render_plan(plan: Plan) -> str:
     title = f"Plan of {plan.scale}: {words}"
     headings = _headings(plan.machine)
     rows = [*headings, *(_cells(one, plan) for one in plan.trainings), _total_cells(plan)]
-    if not total_actual(one.actual for one in plan.trainings)["num_begun"]:
+    if not total_measured(one.actual for one in plan.trainings)["num_begun"]:
         rows = [row[:-NUM_ACTUAL] for row in rows]
     if not plan.machine.gpu:
         rows = [(*row[:MONEY_COLUMN], *row[MONEY_COLUMN + 1 :]) for row in rows]
@@ -82,7 +82,7 @@ def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
 
 def _total_cells(plan: Plan) -> tuple[str, ...]:
     rows = plan.trainings
-    actual = total_actual(one.actual for one in rows)
+    actual = total_measured(one.actual for one in rows)
     return (
         "all", "", str(sum(len(one.seeds) for one in rows)), "", "",
         _hours(sum(one.total_device_hours for one in rows)),

@@ -146,7 +146,7 @@ def end_attempt(
     )
 
 
-def heartbeat(run_folder: Path) -> int | None:
+def heartbeat_ns(run_folder: Path) -> int | None:
     """Return what changes as long as rank 0 lives: when its lock file was touched, in ns of that machine's clock."""
     try:
         with (run_folder / RANK_LOCK_NAME).open("rb") as lock:  # opening it asks a network file system anew

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from aiayn.errors import RunError, StateError
 from aiayn.runs.attempts import RANK_LOCK_NAME, is_done, newest_update
-from aiayn.runs.heartbeat import BEATS_SECONDS, is_beating, is_held, rank_process
+from aiayn.runs.heartbeat import HEARTBEAT_WAIT_SECONDS, is_heartbeat_advancing, is_held, rank_zero_process
 from aiayn.runs.jobs import read_jobs
 from aiayn.runs.queue import JobQueue
 from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
@@ -57,17 +57,17 @@ def _refuse_unknown(run_folder: Path, status: RunStatus, queue: JobQueue) -> NoR
     known_queue = status.launcher != "slurm" or queue.find_jobs(status.run) is not None
     if not known_queue or not any(attempt.outcome == "" for attempt in status.attempts):
         raise StateError(f"{status.run}: {status.reason}; nothing was done, repeat it when that is known")
-    if is_beating(run_folder, BEATS_SECONDS):
+    if is_heartbeat_advancing(run_folder, HEARTBEAT_WAIT_SECONDS):
         raise StateError(f"{status.run}: {status.reason}, but rank 0 lives: {_how_to_end(run_folder, status)}")
     raise StateError(
-        f"{status.run}: {status.reason}, but no sign of life within {BEATS_SECONDS:.0f} s; nothing was done, "
+        f"{status.run}: {status.reason}, but no sign of life within {HEARTBEAT_WAIT_SECONDS:.0f} s; nothing was done, "
         f"repeat it if `aiayn status {status.run}` still knows no better in a few minutes"
     )
 
 
 def _how_to_end(run_folder: Path, status: RunStatus) -> str:
     """Return where a run lives, and the command that ends it there."""
-    here, process = platform.node(), rank_process(run_folder)
+    here, process = platform.node(), rank_zero_process(run_folder)
     host = status.host or "a machine that it does not tell"
     if host == here:
         return f"it is on this machine; `kill -TERM {process or 'PROCESS'}` of rank 0: it saves and ends"
@@ -149,7 +149,7 @@ def _owner(run_folder: Path) -> int | None:
     Rank 0 writes its number into the lock that it holds; a lock that nobody holds names a process of the past.
     """
     if is_held(run_folder / RANK_LOCK_NAME):
-        return rank_process(run_folder)
+        return rank_zero_process(run_folder)
     jobs = read_jobs(run_folder)
     return int(jobs[-1].job) if jobs and is_local_job_alive(jobs[-1]) else None
 

@@ -58,7 +58,7 @@ def append_job(run_folder: Path, job: SubmittedJob) -> None:
     append_json_line(run_folder / JOBS_NAME, job)
 
 
-def unbegun_job(events: Sequence[Event], jobs: Sequence[SubmittedJob]) -> SubmittedJob | None:
+def job_without_attempt(events: Sequence[Event], jobs: Sequence[SubmittedJob]) -> SubmittedJob | None:
     """Return the newest job if it was submitted after all that attempts.jsonl tells of."""
     if not jobs:
         return None
@@ -91,20 +91,20 @@ def describe_rank_error(index: int, error: BaseException) -> str:
     return f"rank {index} on {platform.node()}: {describe_error(error)}"
 
 
-def note_error(run_folder: Path, index: int, error: BaseException) -> None:
+def record_rank_error(run_folder: Path, index: int, error: BaseException) -> None:
     """Note what a rank has met, with its traceback."""
     text = describe_rank_error(index, error)
     trace = "".join(traceback.format_exception(error))
     (run_folder / f"rank{index}.error").write_text(f"{text}\n\n{trace}", encoding="utf-8", newline="\n")
 
 
-def noted_errors(run_folder: Path) -> list[str]:
+def read_rank_errors(run_folder: Path) -> list[str]:
     """Return what the ranks have noted, the earliest first, without tracebacks."""
     paths = sorted(run_folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
     return [path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0] for path in paths]
 
 
-def forget_noted_errors(run_folder: Path) -> None:
+def remove_rank_errors(run_folder: Path) -> None:
     """Remove what an earlier job's ranks have noted."""
     for path in run_folder.glob(_PATTERN):
         path.unlink(missing_ok=True)

@@ -9,7 +9,15 @@ from typing import IO, Any
 
 from aiayn.errors import RecordError
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
-from aiayn.runs.jobs import JOBS_NAME, SubmittedJob, newest_output, noted_errors, output_path, read_jobs, unbegun_job
+from aiayn.runs.jobs import (
+    JOBS_NAME,
+    SubmittedJob,
+    job_without_attempt,
+    newest_output,
+    output_path,
+    read_jobs,
+    read_rank_errors,
+)
 from aiayn.runs.log import LogLine, read_end, read_statistics, split_line
 
 POLL_SECONDS = 0.5
@@ -46,7 +54,7 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
     if not has_log:
         note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
     yield from read_end(path, num_lines).lines
-    job = unbegun_job(read_events(run_folder), read_jobs(run_folder))
+    job = job_without_attempt(read_events(run_folder), read_jobs(run_folder))
     if job is None or is_done(run_folder):
         return
     path = output_path(run_folder, job.job)
@@ -54,7 +62,7 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
         note(f"== job {job.job} has begun no attempt; it printed, in {path}:")
         for line in read_end(path, num_lines).lines:
             note(line)
-    for error in noted_errors(run_folder):
+    for error in read_rank_errors(run_folder):
         note(f"== {error}")
 
 
@@ -128,7 +136,7 @@ def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = la
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
     growing = _GrowingFile(run_folder / LOG_NAME, num_lines)
-    printed = _UnbegunOutput(run_folder, num_lines)
+    printed = _OutputBeforeAttempt(run_folder, num_lines)
     events = read_events(run_folder)
     num_events, events_size = len(events), _size_of(run_folder / ATTEMPTS_NAME)
     while True:
@@ -148,7 +156,7 @@ def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = la
         time.sleep(POLL_SECONDS)
 
 
-class _UnbegunOutput:
+class _OutputBeforeAttempt:
     """What the newest job prints as long as it has begun no attempt."""
 
     def __init__(self, run_folder: Path, num_lines: int) -> None:
@@ -164,7 +172,7 @@ class _UnbegunOutput:
         size = _size_of(self._run_folder / JOBS_NAME)  # reading it all each time would cost, on a shared file system
         if size != self._jobs_size:
             self._jobs_size, self._jobs = size, read_jobs(self._run_folder)
-        job = unbegun_job(events, self._jobs)
+        job = job_without_attempt(events, self._jobs)
         path = output_path(self._run_folder, job.job) if job else None
         if path is None or job is None:
             self._growing = None

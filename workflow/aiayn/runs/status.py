@@ -29,8 +29,8 @@ from aiayn.runs.attempts import (
     seconds_between,
     summarise_attempts,
 )
-from aiayn.runs.heartbeat import is_held, last_beat
-from aiayn.runs.jobs import SubmittedJob, noted_errors, output_path, read_jobs, unbegun_job
+from aiayn.runs.heartbeat import is_held, last_heartbeat
+from aiayn.runs.jobs import SubmittedJob, job_without_attempt, output_path, read_jobs, read_rank_errors
 from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
 from aiayn.runs.queue import JobQueue, QueuedJob
@@ -158,7 +158,7 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
     if not (events or jobs or done or has_driver or (folder / DRIVER_LOCK_NAME).exists()):
         raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it away")
     now = utc_now()
-    is_told = bool(events) and isinstance(events[-1], Ended) and not unbegun_job(events, jobs)
+    is_told = bool(events) and isinstance(events[-1], Ended) and not job_without_attempt(events, jobs)
     known = Evidence(
         events=events,
         jobs=jobs,
@@ -168,9 +168,9 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
         has_local_job=bool(jobs) and is_local_job_alive(jobs[-1]),
         host=platform.node(),
         now=now,
-        last_sign=max((sign for sign in (log and log.modified, last_beat(folder)) if sign), default=None),
+        last_activity=max((sign for sign in (log and log.modified, last_heartbeat(folder)) if sign), default=None),
         has_locks=has_rank is not None,
-        noted_error="" if done or is_told else next(iter(noted_errors(folder)), ""),
+        rank_error="" if done or is_told else next(iter(read_rank_errors(folder)), ""),
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
@@ -181,8 +181,8 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
         status,
         **_where(events, jobs, queued or [], state),
         **_progress(folder, events, log, done, state),
-        **_costs(events, now if state == "running" else known.last_sign),
-        **_last_error(events, state, reason, lambda: _last_words(folder, unbegun_job(events, jobs), log)),
+        **_costs(events, now if state == "running" else known.last_activity),
+        **_last_error(events, state, reason, lambda: _last_output(folder, job_without_attempt(events, jobs), log)),
     )
 
 
@@ -204,7 +204,7 @@ def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
-    if unbegun := unbegun_job(events, jobs):
+    if unbegun := job_without_attempt(events, jobs):
         return {"launcher": launcher, "job": unbegun.job, "host": unbegun.host if launcher != "slurm" else ""}
     if started:
         return {"launcher": launcher, "job": started[-1].job, "host": started[-1].host}
@@ -262,19 +262,19 @@ def _attempt_status(started: Started, ended: Ended | None) -> AttemptStatus:
 
 
 def _last_error(
-    events: list[Event], state: State, reason: str, last_words: Callable[[], list[str]]
+    events: list[Event], state: State, reason: str, last_output: Callable[[], list[str]]
 ) -> dict[str, object]:
     """Return the newest failure with its log: of this run as it stands, else of its newest attempt that failed."""
     ended = [event for event in events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
     is_noted = bool(ended) and events[-1] is ended[-1] and reason == ended[-1].reason
     if state in ERROR_STATES and not is_noted:
-        return {"last_error": reason, "log_tail": last_words()}
+        return {"last_error": reason, "log_tail": last_output()}
     if not ended:
         return {}
     return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]}
 
 
-def _last_words(folder: Path, unbegun: SubmittedJob | None, log: LogTail | None) -> list[str]:
+def _last_output(folder: Path, unbegun: SubmittedJob | None, log: LogTail | None) -> list[str]:
     """Return the last lines of what the newest job printed before it could begin, else of the log."""
     if unbegun is None:
         return log.lines[-KEPT_LOG_LINES:] if log else []
@@ -286,9 +286,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `queued` are the jobs of its name, oldest first, None if the queue did not answer or was not asked.
     `has_rank` and `has_driver`: a living process holds rank 0's lock, the driver's. `has_local_job`: a job that was
-    started on this machine is alive, though it may not have got as far as the lock. `last_sign` is when rank 0 last
+    started on this machine is alive, though it may not have got as far as the lock. `last_activity` is when rank 0 last
     touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on a file system
-    without locks, where nobody seems to hold one. `noted_error` is what a rank of the newest job has met.
+    without locks, where nobody seems to hold one. `rank_error` is what a rank of the newest job has met.
     """
 
     events: list[Event]
@@ -299,9 +299,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     has_local_job: bool
     host: str
     now: str
-    last_sign: str | None
+    last_activity: str | None
     has_locks: bool = True
-    noted_error: str = ""
+    rank_error: str = ""
 
 
 def is_slurm_run(jobs: list[SubmittedJob]) -> bool:
@@ -325,7 +325,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
 
 def has_newer_job(known: Evidence) -> bool:
     """Return whether a job was submitted after all that attempts.jsonl tells of."""
-    return unbegun_job(known.events, known.jobs) is not None
+    return job_without_attempt(known.events, known.jobs) is not None
 
 
 def _has_ended(known: Evidence) -> bool:
@@ -399,9 +399,9 @@ def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
     Its lock cannot be seen from here where the file system does not carry locks, not even on its own where it has none.
     """
     last = known.events[-1] if known.events else None
-    if not isinstance(last, Started) or (last.host == known.host and known.has_locks) or known.last_sign is None:
+    if not isinstance(last, Started) or (last.host == known.host and known.has_locks) or known.last_activity is None:
         return None
-    age_seconds = seconds_between(known.last_sign, known.now)
+    age_seconds = seconds_between(known.last_activity, known.now)
     if age_seconds > _FRESH_SECONDS:
         return None
     return "unknown", f"on {last.host}, its lock is not seen from here; last sign of life {age_seconds:.0f} s ago"
@@ -411,14 +411,14 @@ def _judge_events(known: Evidence) -> tuple[State, str]:
     """Return how the newest attempt ended, now that nothing of the run is alive."""
     if has_newer_job(known):
         job = known.jobs[-1].job
-        if known.noted_error:
-            return "failed", f"job {job}, before it began an attempt: {known.noted_error}"
+        if known.rank_error:
+            return "failed", f"job {job}, before it began an attempt: {known.rank_error}"
         return "lost", f"job {job} ended before it began an attempt"
     if not known.events:
         return "lost", "its driver ended before it submitted a job"
     last = known.events[-1]
     if isinstance(last, Started):
-        if known.noted_error:  # rank 0 did not live to tell it
-            return "failed", known.noted_error
+        if known.rank_error:  # rank 0 did not live to tell it
+            return "failed", known.rank_error
         return "lost", "ended without a word (killed, or the machine went down)"
     return last.outcome, last.reason

@@ -31,8 +31,8 @@ LOCKS_FOLDER = "locks"  # snakemake's own
 SECONDS_UNTIL_CANCELLED = 90.0  # Slurm's KillWait is 30 by default
 POLL_SECONDS = 1.0
 NUM_SHOWN_JOBS = 10
-Life = Literal["alive", "dead", "unknown"]
-_WORDS_BY_LIFE = {"alive": "at work", "dead": "dead", "unknown": "not to be seen from here"}
+DriverState = Literal["alive", "dead", "unknown"]
+_WORDS_BY_STATE = {"alive": "at work", "dead": "dead", "unknown": "not to be seen from here"}
 # What the executor plugin for Slurm prints first; all jobs of that snakemake bear it as their name.
 _SLURM_NAME = re.compile(rb"SLURM run ID: (\S+)")
 _HEAD_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
     mark_path: Path
     mark: DriverMark
-    life: Life
+    life: DriverState
     slurm_names: list[str]
     jobs: list[QueuedJob] | None
     command_by_process: dict[int, str]
@@ -82,11 +82,11 @@ class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
     snakemake_folder: Path
     drivers: list[Driver]
     locks: list[str]
-    strange_locks: list[str]
-    strange_jobs: list[QueuedJob]
+    unmarked_locks: list[str]
+    unmarked_jobs: list[QueuedJob]
 
     @property
-    def dead_drivers(self) -> list[Driver]:
+    def ended_drivers(self) -> list[Driver]:
         """The drivers that are dead for certain."""
         return [driver for driver in self.drivers if driver.life == "dead"]
 
@@ -143,7 +143,7 @@ def read_marks(snakemake_folder: Path) -> dict[Path, DriverMark]:
     return dict(sorted(marks.items(), key=lambda entry: entry[1].time))
 
 
-def driver_life(mark: DriverMark) -> Life:
+def driver_state(mark: DriverMark) -> DriverState:
     """Return whether the driver lives; of another machine or container nothing can be known from here."""
     if mark.host != platform.node():
         return "unknown"
@@ -196,7 +196,7 @@ def find_leftovers(folder: Path, queue: JobQueue) -> Leftovers:
             Driver(
                 mark_path=path,
                 mark=mark,
-                life=driver_life(mark),
+                life=driver_state(mark),
                 slurm_names=names,
                 jobs=_jobs_named(alive, names),
                 command_by_process=_commands_of(mark),
@@ -208,8 +208,8 @@ def find_leftovers(folder: Path, queue: JobQueue) -> Leftovers:
         snakemake_folder=snakemake_folder,
         drivers=drivers,
         locks=list(locks),
-        strange_locks=[name for name, changed in locks.items() if (name, changed) not in known],
-        strange_jobs=_jobs_named(alive, [name for names in names_by_log.values() for name in names]) or [],
+        unmarked_locks=[name for name, changed in locks.items() if (name, changed) not in known],
+        unmarked_jobs=_jobs_named(alive, [name for names in names_by_log.values() for name in names]) or [],
     )
 
 
@@ -229,7 +229,7 @@ def _slurm_names_by_log(snakemake_folder: Path) -> dict[str, list[str]]:
 
 def _commands_of(mark: DriverMark) -> dict[int, str]:
     """Return the driver's own `aiayn` commands by their processes: of its process group, at work in its directory."""
-    if driver_life(mark) == "unknown":
+    if driver_state(mark) == "unknown":
         return {}
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -246,7 +246,7 @@ def _commands_of(mark: DriverMark) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def refusals(found: Leftovers) -> list[str]:
+def reasons_against_unlocking(found: Leftovers) -> list[str]:
     """Return why the locks may not be removed, each with what to do; none if they may."""
     reasons = []
     for driver in found.drivers:
@@ -273,15 +273,15 @@ def refusals(found: Leftovers) -> list[str]:
                 for process, command in driver.command_by_process.items()
                 if not f"{command} ".startswith(f"{_LASTING_COMMAND} ")
             ]
-    if found.strange_jobs:
-        numbers = " ".join(job.job for job in found.strange_jobs)
+    if found.unmarked_jobs:
+        numbers = " ".join(job.job for job in found.unmarked_jobs)
         reasons.append(
             f"Slurm jobs {numbers}: of a snakemake of this directory that left no mark; if you know that it is dead: "
             f"scancel {numbers}"
         )
-    if found.strange_locks:
+    if found.unmarked_locks:
         reasons.append(
-            f"{found.snakemake_folder / LOCKS_FOLDER}: {', '.join(found.strange_locks)} are of a snakemake without a "
+            f"{found.snakemake_folder / LOCKS_FOLDER}: {', '.join(found.unmarked_locks)} are of a snakemake without a "
             "mark: it is about to start, or was killed before its first job, or is of another pipeline. If none is at "
             "work in this directory, on any machine: `snakemake --unlock`"
         )
@@ -297,14 +297,14 @@ def clean_up(found: Leftovers, queue: JobQueue, *, is_dry_run: bool) -> list[str
         LaunchError: if scancel fails, or a job does not end in time; locks and marks are as before then.
     """
     done = []
-    for driver in found.dead_drivers:
+    for driver in found.ended_drivers:
         if driver.jobs:
             for name in [] if is_dry_run else sorted({job.name for job in driver.jobs}):
                 _cancel_and_wait(name, queue)
             numbers = " ".join(job.job for job in driver.jobs)
             done.append(f"{'would cancel' if is_dry_run else 'cancelled'} Slurm jobs {numbers}")
     found = found if is_dry_run else find_leftovers(found.snakemake_folder.parent, queue)
-    if refusals(found):
+    if reasons_against_unlocking(found):
         return done
     locks_folder = found.snakemake_folder / LOCKS_FOLDER
     if found.locks:
@@ -312,7 +312,7 @@ def clean_up(found: Leftovers, queue: JobQueue, *, is_dry_run: bool) -> list[str
             shutil.rmtree(locks_folder)  # as `snakemake --unlock` does
         done.append(f"{'would remove' if is_dry_run else 'removed'} the locks in {locks_folder}")
     if not is_dry_run:
-        for driver in found.dead_drivers:
+        for driver in found.ended_drivers:
             driver.mark_path.unlink(missing_ok=True)
             done.append(f"forgot snakemake {driver.mark.process}; the same command goes on from where it was")
     return done
@@ -362,5 +362,5 @@ def _driver_lines(driver: Driver) -> list[str]:
     ]
     lines += [f"and {len(jobs) - NUM_SHOWN_JOBS} more"] if len(jobs) > NUM_SHOWN_JOBS else []
     lines += [f"process {process} works on: {command}" for process, command in driver.command_by_process.items()]
-    title = f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: {_WORDS_BY_LIFE[driver.life]}"
+    title = f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: {_WORDS_BY_STATE[driver.life]}"
     return [title, *(f"  {line}" for line in lines)]

@@ -52,7 +52,7 @@ def require_promised_gpus(request: TrainingRequest) -> None:
         )
 
 
-def require_precision(request: TrainingRequest, local_index: int, device: str) -> None:
+def require_precision(request: TrainingRequest, local_rank: int, device: str) -> None:
     """Refuse a precision that this rank's device does not have: torch would compute in fp32, or emulate it slowly.
 
     Raises:
@@ -64,8 +64,8 @@ def require_precision(request: TrainingRequest, local_index: int, device: str) -
     if device == "cpu":
         name, has_all, otherwise = CPU, False, CPU_PRECISIONS
     else:
-        name = torch.cuda.get_device_name(local_index)
-        has_all, otherwise = torch.cuda.get_device_capability(local_index) >= FIRST_CAPABILITY, PRECISIONS[:1]
+        name = torch.cuda.get_device_name(local_rank)
+        has_all, otherwise = torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY, PRECISIONS[:1]
     refusal = precision_refusal(training.precision, name, PRECISIONS if has_all else otherwise)
     if refusal:
         raise ConfigError(f"{request.system}: {refusal}")

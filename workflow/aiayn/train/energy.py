@@ -81,7 +81,7 @@ def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: Ran
 
     After an error, which other ranks may have met too, it has its own node alone. Being asked to stop is none.
     """
-    uuids = gpu_uuids(request, device) if rank.local_index == 0 else []
+    uuids = gpu_uuids(request, device) if rank.local_rank == 0 else []
     meter = EnergyMeter(uuids) if uuids else None
     try:
         yield

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from aiayn.errors import LaunchError
 from aiayn.provenance import replace_on_success
-from aiayn.train.ranks import Rank, RankGroup, SilentRankError
+from aiayn.train.ranks import MissingRankError, Rank, RankGroup
 from aiayn.train.rendezvous import is_peer_loss
 
 # For either half of the check, as far as it needs the other ranks: a rank that starts late has its imports behind it. A
@@ -52,10 +52,10 @@ def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: 
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
     problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
-    if group.rank.index == 0:
+    if group.rank.rank == 0:
         problems.append(_problem_of(lambda: _check_file(folder), file, DISK_ADVICE))
     _require_sound(group, device, "; ".join(filter(None, problems)), within_seconds=timeout_seconds)
-    if group.rank.num_ranks > 1:
+    if group.rank.world_size > 1:
         _check_sum_of_all(group, device, timeout_seconds)
 
 
@@ -80,14 +80,14 @@ def _require_sound(
 ) -> None:
     """Report what was found here, gather what was found elsewhere, and raise if anything is wrong anywhere."""
     rank = group.rank
-    where = device if device == "cpu" else f"{device}:{rank.local_index}"
-    own = f"{group.name(rank.index)} ({where}): {problem}" if problem else ""
+    where = device if device == "cpu" else f"{device}:{rank.local_rank}"
+    own = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
     try:
         problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
     except RuntimeError as error:
         if not names_silent or is_peer_loss(error):
             raise
-        silent = error.silent if isinstance(error, SilentRankError) else [group.name(0)]
+        silent = error.silent if isinstance(error, MissingRankError) else [group.name(0)]
         problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in silent)]
     if any(problems):
         raise LaunchError(f"job {rank.job} cannot train: " + "\n  ".join(filter(None, problems)))
@@ -139,8 +139,8 @@ def _check_layer(device: str) -> None:
 def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
     """Sum a known tensor over all ranks; whole numbers below 2^24, so that fp32 holds every sum without rounding."""
     pattern_N = torch.arange(NUM_REDUCED, dtype=torch.float32) % 16 + 1
-    sum_N = (pattern_N * (rank.index + 1)).to(device)
-    expected_N = pattern_N * (rank.num_ranks * (rank.num_ranks + 1) // 2)
+    sum_N = (pattern_N * (rank.rank + 1)).to(device)
+    expected_N = pattern_N * (rank.world_size * (rank.world_size + 1) // 2)
     found_N = _within(timeout_seconds, lambda: all_reduced(sum_N))
     num_wrong = int((found_N != expected_N).sum())
     if num_wrong:

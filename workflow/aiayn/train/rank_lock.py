@@ -12,8 +12,8 @@ from pathlib import Path
 
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_beating
-from aiayn.runs.jobs import note_error
+from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_heartbeat_advancing
+from aiayn.runs.jobs import record_rank_error
 from aiayn.train.ranks import Rank
 from aiayn.train.rendezvous import is_peer_loss
 
@@ -25,13 +25,13 @@ class BusyRunError(LaunchError):
 
 
 @contextlib.contextmanager
-def error_noted(run_folder: Path, rank: Rank) -> Iterator[None]:
+def rank_error_recorded(run_folder: Path, rank: Rank) -> Iterator[None]:
     """Note an error that ends the block; not that yet another rank is gone, or at work, which is no cause."""
     try:
         yield
     except Exception as error:
         if not is_peer_loss(error) and not isinstance(error, BusyRunError):
-            note_error(run_folder, rank.index, error)
+            record_rank_error(run_folder, rank.rank, error)
         raise
 
 
@@ -81,7 +81,7 @@ def _refuse_living(run_folder: Path, *, is_refused: bool) -> None:
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
-    if is_here or is_beating(run_folder, HEARTBEAT_TIMEOUT_SECONDS):
+    if is_here or is_heartbeat_advancing(run_folder, HEARTBEAT_TIMEOUT_SECONDS):
         raise BusyRunError(
             f"{run_folder}: another process is training this run ({where}); wait for it, or end it: "
             f"`aiayn cancel {run_folder.name}`"

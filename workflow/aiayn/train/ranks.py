@@ -31,10 +31,10 @@ _FINAL_BARRIER_SECONDS = 5.0
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """A process among those of a job, the `job_number`-th that trains the run, as far as its driver knows."""
 
-    index: int
-    num_ranks: int
+    rank: int
+    world_size: int
     job: str
-    local_index: int
+    local_rank: int
     job_number: int = 1
 
 
@@ -45,7 +45,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     full_path: str | None = None
 
 
-class SilentRankError(RuntimeError):
+class MissingRankError(RuntimeError):
     """Ranks, as `rank 1 of 8 on n1`, that did not take part in a collective in time."""
 
     def __init__(self, silent: list[str]) -> None:
@@ -67,7 +67,7 @@ class RankGroup:
 
     def name(self, index: int) -> str:
         """Return a rank with its host."""
-        return f"rank {index} of {self.rank.num_ranks} on {self.hosts[index]}"
+        return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, start: Start | None = None) -> Start:
         """Return rank 0's `start` on every rank; the others give none. Every rank calls equally often.
@@ -86,7 +86,7 @@ class RankGroup:
             if is_peer_loss(error):
                 raise
             raise LaunchError(
-                f"job {self.rank.job}: {self.name(self.rank.index)}: no broadcast by {self.name(0)} within "
+                f"job {self.rank.job}: {self.name(self.rank.rank)}: no broadcast by {self.name(0)} within "
                 f"{START_SECONDS:.0f} s; it hangs, or the file system that it reads checkpoints from; look at its log "
                 "in the run's folder `submitit`"
             ) from error
@@ -100,7 +100,7 @@ class RankGroup:
         """Return every rank's `text`, in the order of ranks.
 
         Raises:
-            SilentRankError: on rank 0, naming all that did not take part.
+            MissingRankError: on rank 0, naming all that did not take part.
             RuntimeError: one of `is_peer_loss`, if another rank's process is gone; on others than rank 0 also if its
                 barrier failed there.
         """
@@ -116,8 +116,8 @@ class RankGroup:
             silent = [self.name(int(index)) for index in missing[1].split(",")]
             if time.monotonic() - began < 0.9 * within_seconds:  # no time-out: a connection was closed
                 raise PeerLossError(f"lost {', '.join(silent)}") from error
-            raise SilentRankError(silent) from error
-        texts = [""] * self.rank.num_ranks
+            raise MissingRankError(silent) from error
+        texts = [""] * self.rank.world_size
         torch.distributed.all_gather_object(texts, text, group=self._control)
         return texts
 
@@ -129,15 +129,15 @@ class RankGroup:
 @contextlib.contextmanager
 def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     """Join the job's ranks in one process group; a rank that dies in the block ends the others."""
-    if rank.num_ranks == 1:
+    if rank.world_size == 1:
         yield RankGroup(rank, [platform.node()], None)
         return
-    os.environ.update(RANK=str(rank.index), WORLD_SIZE=str(rank.num_ranks), LOCAL_RANK=str(rank.local_index))
+    os.environ.update(RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(rank.local_rank))
     if device == "cuda":
-        torch.cuda.set_device(rank.local_index)
-    store, hosts = join(rank.index, rank.num_ranks, rank.job)
+        torch.cuda.set_device(rank.local_rank)
+    store, hosts = join(rank.rank, rank.world_size, rank.job)
     torch.distributed.init_process_group(
-        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.index, world_size=rank.num_ranks
+        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.rank, world_size=rank.world_size
     )
     control = torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS))
     yield RankGroup(rank, hosts, control)
@@ -152,12 +152,12 @@ class StopVote:
 
     def __init__(self, stop: StopFlag, rank: Rank) -> None:
         self._stop = stop
-        self._num_ranks = rank.num_ranks
+        self._world_size = rank.world_size
 
-    def is_carried(self) -> bool:
+    def any_rank_stopped(self) -> bool:
         """Return whether to stop after this update; then `agreed` of the flag is the weightiest signal of any rank."""
         own = self._stop.signal_number
-        if self._num_ranks == 1:
+        if self._world_size == 1:
             self._stop.agreed = own
             return own is not None
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
@@ -185,13 +185,13 @@ def rank_flags(rank: Rank, device: str) -> list[str]:
 
     A rank that is alone must say so: fairseq would start a process for every GPU that it sees, each with a whole batch.
     """
-    if rank.num_ranks == 1:
+    if rank.world_size == 1:
         return ["--distributed-world-size", "1"]
     return [
         "--distributed-init-method", "env://", "--distributed-no-spawn",
-        "--distributed-world-size", str(rank.num_ranks), "--distributed-rank", str(rank.index),
+        "--distributed-world-size", str(rank.world_size), "--distributed-rank", str(rank.rank),
         "--distributed-backend", _backend(device), "--ddp-backend", "legacy_ddp",
-        "--device-id", str(rank.local_index), "--load-checkpoint-on-all-dp-ranks",
+        "--device-id", str(rank.local_rank), "--load-checkpoint-on-all-dp-ranks",
     ]  # fmt: skip
 
 

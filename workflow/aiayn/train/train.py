@@ -14,7 +14,7 @@ from aiayn.errors import LaunchError
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
 from aiayn.runs import attempts
-from aiayn.runs.jobs import describe_error, describe_rank_error, forget_noted_errors, noted_errors
+from aiayn.runs.jobs import describe_error, describe_rank_error, read_rank_errors, remove_rank_errors
 from aiayn.train import compat, plugin
 from aiayn.train.checkpoints import (
     CheckpointKeeper,
@@ -28,7 +28,7 @@ from aiayn.train.device import available_device, require_precision, require_prom
 from aiayn.train.energy import EnergyTally, metered
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
-from aiayn.train.rank_lock import error_noted, rank_lock
+from aiayn.train.rank_lock import rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
 from aiayn.train.rendezvous import is_peer_loss
 from aiayn.train.request import StopFlag, TrainingRequest
@@ -82,15 +82,15 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     torch.set_num_threads(request.threads_per_rank)
     run_folder, device = request.folder, available_device(request.training.device)
     with contextlib.ExitStack() as stack:
-        with error_noted(run_folder, rank):
+        with rank_error_recorded(run_folder, rank):
             require_promised_gpus(request)
-            require_precision(request, rank.local_index, device)
+            require_precision(request, rank.local_rank, device)
             group = stack.enter_context(joined_ranks(rank, device))
         run = RunContext(request=request, rank=rank, group=group, stop=stop, device=device)
-        if rank.index == 0:
+        if rank.rank == 0:
             _run_rank_zero(run)
         else:
-            with error_noted(run_folder, rank):
+            with rank_error_recorded(run_folder, rank):
                 _run_worker(run)
 
 
@@ -111,7 +111,7 @@ def _run_rank_zero(run: RunContext) -> None:
     Whatever may take minutes comes before the first broadcast: the check's time-outs run from there.
     """
     with contextlib.ExitStack() as stack:
-        with error_noted(run.run_folder, run.rank):
+        with rank_error_recorded(run.run_folder, run.rank):
             stack.enter_context(rank_lock(run.run_folder))
             begin = None if attempts.is_done(run.run_folder) else _begin(run)
             run.group.broadcast_start(Start(is_needed=begin is not None))
@@ -124,7 +124,7 @@ def _begin(run: RunContext) -> _Begin:
     run.checkpoint_folder.mkdir(parents=True, exist_ok=True)
     remove_partial_files(run.run_folder)
     remove_partial_files(run.checkpoint_folder)
-    forget_noted_errors(run.run_folder)
+    remove_rank_errors(run.run_folder)
     input_sha256_by_path = hash_inputs(run.request)
     full_path, torn_paths = newest_whole_full(run.checkpoint_folder)
     update = update_of(full_path) if full_path else 0
@@ -149,7 +149,7 @@ def _attempt(run: RunContext, begin: _Begin) -> None:
             _train_from(run, begin.full_path, tally)
         ended, hashes = utc_now(), begin.input_sha256_by_path
         record = make_record(
-            request, begin.started, num_ranks=run.rank.num_ranks, until=ended, sha256_by_path=hashes,
+            request, begin.started, num_ranks=run.rank.world_size, until=ended, sha256_by_path=hashes,
             energy=tally.energy,
         )  # fmt: skip
     except StopTraining:
@@ -174,7 +174,7 @@ def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.
     """
     if not is_peer_loss(error):
         return "failed", describe_rank_error(0, error)
-    others = noted_errors(run_folder)
+    others = read_rank_errors(run_folder)
     lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
     return ("failed", others[0]) if others else ("lost", lost)
 
@@ -191,7 +191,7 @@ def _note_start(run: RunContext, update: int) -> attempts.Started:
         job=run.rank.job,
         host=platform.node(),
         device=run.device,
-        num_gpus=run.rank.num_ranks if run.device == "cuda" else 0,
+        num_gpus=run.rank.world_size if run.device == "cuda" else 0,
         threads_per_rank=run.request.threads_per_rank,
         commit=run.request.commit,
         update=update,
@@ -288,7 +288,7 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
         keeper.require_no_failure()
         return keeper.is_due(num_updates)
 
-    compat.install_saving(keeper.save, is_due=is_due, stop_is_requested=vote.is_carried, stop=StopTraining)
+    compat.install_saving(keeper.save, is_due=is_due, stop_is_requested=vote.any_rank_stopped, stop=StopTraining)
     forget_validations()
     flags = train_flags(
         training,
@@ -296,7 +296,7 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
         seed=request.seed,
         save_folder=str(run.checkpoint_folder),
         device=run.device,
-        num_ranks=run.rank.num_ranks,
+        num_ranks=run.rank.world_size,
     )
     flags += rank_flags(run.rank, run.device) + (["--restore-file", start.full_path] if start.full_path else [])
     with keeper.closed_at_end():
