@@ -8,7 +8,7 @@ import msgspec
 from aiayn.experiment import read_experiment
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine, choose_machine
-from aiayn.plan.plan import AskedScale, Plan, group_asked, make_plan
+from aiayn.plan.plan import Plan, make_plan
 from aiayn.records import TrainRecord, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
@@ -27,24 +27,12 @@ MINE: ClusterSpec = msgspec.structs.replace(
 )  # fmt: skip
 
 
-def asked_of(scale: ScaleSpec) -> AskedScale:
-    """Return what a scale of the project's own config asks for."""
-    experiment = read_experiment(scale)
-    return group_asked(
-        scale,
-        corpora=experiment.corpora,
-        systems=experiment.system_by_name,
-        evaluations=experiment.evaluations,
-        num_baselines=len(experiment.baselines),
-    )
-
-
 def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100, *, utilisation: float | None = None) -> Plan:
     """Return a scale's plan, with its folders below `folder`."""
     here = msgspec.structs.replace(scale, runs_folder=str(folder / "runs"))
     return make_plan(
-        asked_of(here), machine, HARDWARE, results_folder=folder / "results", benchmarks_folder=folder / "benchmarks",
-        utilisation_fraction=utilisation,
+        read_experiment(here), machine, HARDWARE, results_folder=folder / "results",
+        benchmarks_folder=folder / "benchmarks", utilisation_fraction=utilisation,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from aiayn.runs.attempts import Ended, Started, append_event
 from aiayn.spec.hardware import find_utilisation
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.golden_files import check_golden
-from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, asked_of, hours_of, plan_of, record_of
+from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, hours_of, plan_of, record_of
 from tests.records_factory import EIGHT_P100, PAPER_TRAINING, PROVENANCE
 
 
@@ -54,7 +54,7 @@ def test_a_system_as_wide_as_big_reaches_bigs_share_and_any_narrower_one_bases(p
 
 def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the_tensor_cores() -> None:
     """NVIDIA's README, 8 A100 with 10,240 tokens each: 347,936 tokens/s in tf32, 551,599 in mixed precision."""
-    flops = flops_per_token(asked_of(PAPER).systems["big"].training, 33_708)
+    flops = flops_per_token(read_experiment(PAPER).system_by_name["big"].training, 33_708)
     a100 = HARDWARE.gpu_by_name["A100"].rate_by_precision
     for precision, tokens_per_second in (("tf32", 347_936), ("bf16", 551_599)):
         share = find_utilisation(HARDWARE.utilisations, precision, 1024).fraction.value
@@ -123,7 +123,7 @@ def test_ranks_without_gpus_are_planned_with_the_sum_of_their_gradients(tmp_path
 
 
 def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(tmp_path: Path, paper_plan: Plan) -> None:
-    record_of(asked_of(PAPER).systems["base"].training, tmp_path)
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
     for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):
         assert max(map(len, render_plan(plan).split("\n"))) <= 100
 
@@ -225,7 +225,7 @@ def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> 
 
 def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(tmp_path: Path) -> None:
     """Base took an hour, a twelfth of what was assumed, so another seed takes one, and big a twelfth of 84."""
-    base = asked_of(PAPER).systems["base"].training
+    base = read_experiment(PAPER).system_by_name["base"].training
     record_of(base, tmp_path)
     plan = plan_of(PAPER, tmp_path)
     assert hours_of(plan, "base") == (pytest.approx(1.0), "measured")
@@ -235,7 +235,7 @@ def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(
 
 
 def test_a_training_in_one_precision_measures_nothing_of_another(tmp_path: Path) -> None:
-    base = asked_of(PAPER).systems["base"].training
+    base = read_experiment(PAPER).system_by_name["base"].training
     eight = msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H100 80GB HBM3")
     record_of(msgspec.structs.replace(base, precision="bf16"), tmp_path, hardware=eight)
     fp32, tf32, bf16 = (one.speeds[0] for one in plan_of(PAPER, tmp_path, H100).precisions)
@@ -245,7 +245,7 @@ def test_a_training_in_one_precision_measures_nothing_of_another(tmp_path: Path)
 
 def test_a_measured_time_is_in_proportion_to_updates_and_gpus(tmp_path: Path) -> None:
     """Half as many updates on 4 of the GPUs took an hour: all of them on 8 take one, too."""
-    base = asked_of(PAPER).systems["base"].training
+    base = read_experiment(PAPER).system_by_name["base"].training
     half = msgspec.structs.replace(base, updates=base.updates // 2)
     record_of(half, tmp_path, hardware=msgspec.structs.replace(EIGHT_P100, num_gpus=4, num_ranks=4))
     assert hours_of(plan_of(PAPER, tmp_path), "base") == (pytest.approx(1.0), "measured")
@@ -260,19 +260,19 @@ def test_a_measured_time_is_in_proportion_to_updates_and_gpus(tmp_path: Path) ->
     ],
 )
 def test_another_machine_or_an_old_record_measures_nothing(tmp_path: Path, other: dict[str, Any]) -> None:
-    record_of(asked_of(PAPER).systems["base"].training, tmp_path, **other)
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path, **other)
     assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "assumed"
 
 
 def test_another_batch_is_another_training(tmp_path: Path) -> None:
-    base = asked_of(PAPER).systems["base"].training
+    base = read_experiment(PAPER).system_by_name["base"].training
     record_of(msgspec.structs.replace(base, max_tokens_per_batch=100), tmp_path)
     assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "fraction"
 
 
 def test_the_actual_stands_beside_the_plan(tmp_path: Path) -> None:
     """Seed 1 took one hour of 8 GPUs; seed 2 was stopped after half an hour on as many; seed 3 has not begun."""
-    record_of(asked_of(PAPER).systems["base"].training, tmp_path)
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
     run_folder = tmp_path / "runs" / "wmt14_en_de-base-seed2-89abcdef"
     begun = Started(
         attempt=1, time="2026-01-01T00:00:00+00:00", job="1", host="n1", device="cuda", num_gpus=8,
@@ -295,7 +295,7 @@ def test_the_actual_stands_beside_the_plan(tmp_path: Path) -> None:
 
 def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_path: Path) -> None:
     """7,500 of base's 100,000 updates took a quarter of an hour of 8 GPUs: all will take 13.3 of that."""
-    base = asked_of(PAPER).systems["base"].training
+    base = read_experiment(PAPER).system_by_name["base"].training
     look = msgspec.structs.replace(base, updates=7500)
     record_of(look, tmp_path, wall_seconds=900.0, gpu_seconds=7200.0)
     plan = plan_of(PAPER, tmp_path)
@@ -310,7 +310,7 @@ def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_pat
 
 def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path: Path) -> None:
     shorter = msgspec.structs.replace(PAPER, updates=12_600)  # the fewest of which big's 20 models are averaged
-    record_of(asked_of(shorter).systems["base"].training, tmp_path)
+    record_of(read_experiment(shorter).system_by_name["base"].training, tmp_path)
     actual = plan_of(shorter, tmp_path).trainings[0].actual
     assert actual is not None
     assert (actual.num_finished, actual.hours) == (1, 1.0)

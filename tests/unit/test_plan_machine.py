@@ -9,6 +9,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import UsageError
+from aiayn.experiment import read_experiment
 from aiayn.launch.preflight.checks import check_plan
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import JobLimits, Machine, choose_machine, exceeded_limit, why_unsupported
@@ -16,7 +17,7 @@ from aiayn.plan.plan import Plan
 from aiayn.plan.text import render_plan
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
-from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN, asked_of, hours_of, plan_of, record_of
+from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN, hours_of, plan_of, record_of
 from tests.records_factory import EIGHT_P100
 
 TWO_HOURS = JobLimits(cluster="mine", minutes=120, signal_seconds=120, max_num_jobs=20)
@@ -205,8 +206,8 @@ def test_trainings_that_are_done_take_no_more_jobs(tmp_path: Path) -> None:
     four = msgspec.structs.replace(EIGHT_P100, gpu="Tesla V100-SXM2-16GB", num_gpus=4, num_ranks=4)
     assert plan_of(only_big, tmp_path, machine_of(MINE)).overrun != ""
     record_of(
-        asked_of(PAPER).systems["big"].training, tmp_path, system="big", hardware=four, wall_seconds=165 * 3600.0,
-        run="wmt14_en_de-big-seed1-01234567",
+        read_experiment(PAPER).system_by_name["big"].training, tmp_path, system="big", hardware=four,
+        wall_seconds=165 * 3600.0, run="wmt14_en_de-big-seed1-01234567",
     )  # fmt: skip
     assert plan_of(only_big, tmp_path, machine_of(MINE)).overrun == ""
 
@@ -240,7 +241,7 @@ def test_ranks_that_cannot_share_an_update_are_told_what_can(machine: Machine, a
 
 
 def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> None:
-    system = asked_of(PAPER).systems["base"]
+    system = read_experiment(PAPER).system_by_name["base"]
     impatient = msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, patience_epochs=1))
     assert why_unsupported(system, machine_of()) == ""
     assert why_unsupported(impatient, machine_of(num_gpus=3)).startswith("base: patience_epochs 1 with save_interval")
@@ -249,7 +250,7 @@ def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> 
 def test_utilisation_that_is_asked_for_counts_before_all_that_was_measured(tmp_path: Path) -> None:
     """At twice base's 0.302 half the hours."""
     assumed, _ = hours_of(plan_of(PAPER, tmp_path), "base")
-    record_of(asked_of(PAPER).systems["base"].training, tmp_path)
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
     plan = plan_of(PAPER, tmp_path, utilisation=0.604)
     assert hours_of(plan, "base") == (pytest.approx(assumed / 2), "asked")
     assert "every batch full) at 60.4 % of that rate: yours, by --utilisation" in unwrapped(plan)

@@ -21,7 +21,7 @@ from aiayn.launch.preflight import checks as preflight
 from aiayn.launch.preflight.checks import Check
 from aiayn.launch.preflight.mirrors import check_mirrors
 from aiayn.plan.machine import choose_machine
-from aiayn.plan.plan import Plan, group_asked, make_plan
+from aiayn.plan.plan import Plan, make_plan
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.corpus import CorpusSpec
 from aiayn.spec.hardware import read_hardware
@@ -36,12 +36,9 @@ NUM_BYTES = 1000
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """Return the plan of the paper on 8 P100."""
     paper, hardware = read_experiment(read_scale(CONFIG_FOLDER / "paper.yaml")), read_hardware()
-    asked = group_asked(
-        paper.scale, corpora=paper.corpora, systems=paper.system_by_name, evaluations=paper.evaluations, num_baselines=0
-    )
     machine = choose_machine(read_cluster("plain"), hardware, launcher="slurm", gpu="P100", num_gpus=None)
     folder = tmp_path_factory.mktemp("nothing")
-    return make_plan(asked, machine, hardware, results_folder=folder, benchmarks_folder=folder)
+    return make_plan(paper, machine, hardware, results_folder=folder, benchmarks_folder=folder)
 
 
 def outcomes(checks: list[Check]) -> dict[str, str]:

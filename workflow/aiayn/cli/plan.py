@@ -16,10 +16,10 @@ import math
 from pathlib import Path
 
 from aiayn.errors import UsageError
-from aiayn.experiment import read_experiment
+from aiayn.experiment import Experiment, read_experiment
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import PRICE_FLAG, choose_machine
-from aiayn.plan.plan import AskedScale, group_asked, make_plan
+from aiayn.plan.plan import make_plan, precisions_of
 from aiayn.plan.text import render_plan
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
@@ -58,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the plan."""
     _refuse_wrong_numbers(args)
-    asked, cluster = read_asked(args)
+    experiment, cluster = read_config(args)
     hardware = read_hardware()
     machine = choose_machine(
-        cluster, hardware, launcher=choose_launcher(args, asked.scale), gpu=args.gpu, num_gpus=args.num_gpus,
-        dollars_per_gpu_hour=args.dollars_per_gpu_hour, precisions=asked.precisions,
+        cluster, hardware, launcher=choose_launcher(args, experiment.scale), gpu=args.gpu, num_gpus=args.num_gpus,
+        dollars_per_gpu_hour=args.dollars_per_gpu_hour, precisions=precisions_of(experiment),
     )  # fmt: skip
     plan = make_plan(
-        asked, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
+        experiment, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
         utilisation_fraction=args.utilisation,
     )  # fmt: skip
     if args.json:
@@ -74,22 +74,14 @@ def run(args: argparse.Namespace) -> None:
     print(render_plan(plan), end="")
 
 
-def read_asked(args: argparse.Namespace) -> tuple[AskedScale, ClusterSpec]:
-    """Return what the config that `add_config_arguments` names asks for, and its cluster.
+def read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec]:
+    """Return the experiment that the config of `add_config_arguments` names, and its cluster.
 
     Raises:
         ConfigError: if a file of it is wrong.
     """
     scale = read_changed_scale(args.configfile, args.config)
-    experiment = read_experiment(scale)
-    asked = group_asked(
-        scale,
-        corpora=experiment.corpora,
-        systems=experiment.system_by_name,
-        evaluations=experiment.evaluations,
-        num_baselines=len(experiment.baselines),
-    )
-    return asked, read_cluster(args.cluster or scale.cluster)
+    return read_experiment(scale), read_cluster(args.cluster or scale.cluster)
 
 
 def _refuse_wrong_numbers(args: argparse.Namespace) -> None:

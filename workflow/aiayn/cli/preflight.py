@@ -13,10 +13,11 @@ import os
 import sys
 from pathlib import Path
 
-from aiayn.cli.plan import read_asked
+from aiayn.cli.plan import read_config
 from aiayn.data.sources.download import named_mirror
 from aiayn.data.sources.fetch import ARCHIVES_FOLDER
 from aiayn.errors import AiaynError, UsageError
+from aiayn.experiment import Experiment
 from aiayn.launch.preflight import checks as preflight
 from aiayn.launch.preflight.checks import Check, check_local_gpus, doubtful, render_checks
 from aiayn.launch.preflight.mirrors import check_mirrors
@@ -24,7 +25,7 @@ from aiayn.launch.preflight.slurm import check_slurm, read_profile
 from aiayn.launch.submit import sbatch_text
 from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import Machine, choose_machine, default_gpu
-from aiayn.plan.plan import AskedScale, Plan, make_plan
+from aiayn.plan.plan import Plan, make_plan, precisions_of
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.training import Precision
@@ -90,40 +91,41 @@ def _gather_checks(args: argparse.Namespace) -> list[Check]:
         preflight.check_code(),
     ]
     try:
-        asked, cluster, plan, mirror, doubts = _read_config(args)
+        experiment, cluster, plan, mirror, doubts = _read_config(args)
     except AiaynError as error:
         return [preflight.failed("config", str(error), "correct that first: nothing else of it was checked"), *own]
-    scale = asked.scale
-    read = f"{scale.scale}: {len(asked.corpora)} corpora, {len(asked.systems)} systems, cluster {cluster.name}"
+    scale = experiment.scale
+    num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
+    read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
     archives_folder = args.archives_folder or Path(os.environ.get("AIAYN_ARCHIVES") or ARCHIVES_FOLDER)
     return [
         preflight.passed("config", read),
         *doubts,
         preflight.check_plan(plan),
-        *check_mirrors(asked.corpora, mirror=mirror, archives_folder=archives_folder, is_offline=args.offline),
+        *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives_folder, is_offline=args.offline),
         *preflight.check_space(
             plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives_folder
         ),
-        *_check_machine(args, asked, cluster, plan),
+        *_check_machine(args, experiment, cluster, plan),
         *own,
     ]
 
 
-def _check_machine(args: argparse.Namespace, asked: AskedScale, cluster: ClusterSpec, plan: Plan) -> list[Check]:
+def _check_machine(args: argparse.Namespace, experiment: Experiment, cluster: ClusterSpec, plan: Plan) -> list[Check]:
     """Return the checks of where trainings run, and CPU rules."""
     if args.launcher != "slurm":
-        return [check_local_gpus(plan, allow_long_runs=asked.scale.allow_long_runs)]
+        return [check_local_gpus(plan, allow_long_runs=experiment.scale.allow_long_runs)]
     config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
     rule_requests, checks = read_profile(args.profile, config)
-    return [*checks, *check_slurm(cluster, _sbatch_text(asked, cluster), rule_requests)]
+    return [*checks, *check_slurm(cluster, _sbatch_text(experiment, cluster), rule_requests)]
 
 
-def _sbatch_text(asked: AskedScale, cluster: ClusterSpec) -> str:
+def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
     """Return the sbatch file of a training; what only its data and code decide is left open, and asks for nothing."""
-    name, system = next(iter(asked.systems.items()))
-    run_folder = Path(asked.scale.runs_folder).absolute() / "preflight"
+    name, system = next(iter(experiment.system_by_name.items()))
+    run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
     request = TrainingRequest(
-        run=run_folder.name, run_folder=str(run_folder), corpus=next(iter(asked.corpora)), system=name, seed=1,
+        run=run_folder.name, run_folder=str(run_folder), corpus=next(iter(experiment.corpora)), system=name, seed=1,
         training=system.training, binarized_path="", num_models=1, num_ranks=cluster.num_ranks,
         threads_per_rank=cluster.cpus_per_rank, commit="", command="",
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
@@ -131,13 +133,13 @@ def _sbatch_text(asked: AskedScale, cluster: ClusterSpec) -> str:
     return sbatch_text(request, cluster, run_folder)
 
 
-def _read_config(args: argparse.Namespace) -> tuple[AskedScale, ClusterSpec, Plan, str | None, list[Check]]:
+def _read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec, Plan, str | None, list[Check]]:
     """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
-    asked, cluster = read_asked(args)
+    experiment, cluster = read_config(args)
     hardware = read_hardware()
-    machine, doubts = _choose_machine(cluster, hardware, args.launcher, asked.precisions)
-    plan = make_plan(asked, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
-    return asked, cluster, plan, named_mirror(asked.scale.mirror), doubts
+    machine, doubts = _choose_machine(cluster, hardware, args.launcher, precisions_of(experiment))
+    plan = make_plan(experiment, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
+    return experiment, cluster, plan, named_mirror(experiment.scale.mirror), doubts
 
 
 def _choose_machine(

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
+from aiayn.experiment import Experiment
 from aiayn.paths import Evaluation, num_averaged
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
 from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
@@ -24,38 +25,21 @@ from aiayn.plan.prediction import (
     node_memory_bytes,
     run_disk_bytes,
 )
-from aiayn.spec.corpus import CorpusSpec
 from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.system import Overrides, ScaleSpec, SystemSpec, overridden
+from aiayn.spec.system import Overrides, SystemSpec, overridden
 from aiayn.spec.training import PRECISIONS, Precision
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
 
 
-class AskedTraining(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The trainings of a system on a corpus, one a seed, and how many of its last models each keeps."""
 
     corpus: str
     system: str
     seeds: list[int]
     num_models: int
-
-
-class AskedScale(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a scale's tables ask for, with the specs of it."""
-
-    scale: ScaleSpec
-    corpora: dict[str, CorpusSpec]
-    systems: dict[str, SystemSpec]
-    trainings: list[AskedTraining]
-    evaluations: list[Evaluation]
-    num_baselines: int
-
-    @property
-    def precisions(self) -> set[Precision]:
-        """The precisions that its systems are trained in."""
-        return {system.training.precision for system in self.systems.values()}
 
 
 class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,17 +121,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.averages_bytes + self.text_bytes + self.data_bin_bytes
 
 
-def group_asked(
-    scale: ScaleSpec,
-    *,
-    corpora: dict[str, CorpusSpec],
-    systems: dict[str, SystemSpec],
-    evaluations: Sequence[Evaluation],
-    num_baselines: int,
-) -> AskedScale:
-    """Return what a scale asks for, trainings of a system grouped in the order of their first evaluation.
+def precisions_of(experiment: Experiment) -> set[Precision]:
+    """Return the precisions that an experiment's systems are trained in."""
+    return {system.training.precision for system in experiment.system_by_name.values()}
 
-    Every training is evaluated; of its last models it keeps as many as its longest average takes.
+
+def group_trainings(evaluations: Sequence[Evaluation]) -> list[TrainingGroup]:
+    """Return the trainings that are evaluated, grouped by system, in the order of their first evaluation.
+
+    Each keeps as many of its last models as its longest average takes.
     """
     seeds_of: dict[tuple[str, str], list[int]] = {}
     num_models_of: Counter[tuple[str, str]] = Counter()
@@ -157,22 +139,14 @@ def group_asked(
         if one.seed not in seeds:
             seeds.append(one.seed)
         num_models_of[key] = max(num_models_of[key], num_averaged(one.average))
-    trainings = [
-        AskedTraining(corpus=key[0], system=key[1], seeds=seeds, num_models=num_models_of[key])
+    return [
+        TrainingGroup(corpus=key[0], system=key[1], seeds=seeds, num_models=num_models_of[key])
         for key, seeds in seeds_of.items()
     ]
-    return AskedScale(
-        scale=scale,
-        corpora=corpora,
-        systems=systems,
-        trainings=trainings,
-        evaluations=list(evaluations),
-        num_baselines=num_baselines,
-    )
 
 
 def make_plan(
-    asked: AskedScale, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path,
+    experiment: Experiment, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path,
     utilisation_fraction: float | None = None,
 ) -> Plan:  # fmt: skip
     """Return the plan of a scale on a machine, whose rate trainings reach as said, else as they did, else as assumed.
@@ -181,26 +155,27 @@ def make_plan(
         RecordError: if a record of a data-bin or training of this scale is unreadable.
         ConfigError: naming the system, if the machine does not have the precision that it is to be trained in.
     """
-    scale = asked.scale.scale
-    runs_folder = Path(asked.scale.runs_folder)
+    scale = experiment.scale.scale
+    runs_folder = Path(experiment.scale.runs_folder)
     corpora = {
         name: plan_corpus(corpus, scale, results_folder=results_folder, benchmarks_folder=benchmarks_folder)
-        for name, corpus in asked.corpora.items()
+        for name, corpus in experiment.corpora.items()
     }
     records, unreadable = find_records(results_folder, runs_folder)
     sizes = {name: one.vocabulary_size for name, one in corpora.items()}
     history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
+    groups = group_trainings(experiment.evaluations)
     trainings = [
-        _plan_training(one, asked, machine, corpora[one.corpus], history, (results_folder, runs_folder))
-        for one in asked.trainings
+        _plan_training(one, experiment, machine, corpora[one.corpus], history, (results_folder, runs_folder))
+        for one in groups
     ]
     archives = {name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()}
     return Plan(
         scale=scale,
         machine=machine,
-        num_jobs_by_rule=count_jobs(asked),
+        num_jobs_by_rule=count_jobs(experiment),
         trainings=trainings,
-        precisions=[_plan_precision(precision, asked, machine, history) for precision in PRECISIONS],
+        precisions=[_plan_precision(precision, experiment, groups, machine, history) for precision in PRECISIONS],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
         runs_bytes=sum(len(one.seeds) * one.run_bytes for one in trainings),
@@ -214,37 +189,38 @@ def make_plan(
     )
 
 
-def count_jobs(asked: AskedScale) -> dict[str, int]:
+def count_jobs(experiment: Experiment) -> dict[str, int]:
     """Return how many jobs of each rule the tables need from nothing, in the order of the data flow."""
-    segmented = [corpus.is_segmented for corpus in asked.corpora.values()]
-    evaluations = asked.evaluations
+    segmented = [corpus.is_segmented for corpus in experiment.corpora.values()]
+    evaluations = experiment.evaluations
     num_jobs = {
         "fetch": len(segmented),
         "clean": segmented.count(False),
         "segment": segmented.count(False),
         "binarize": len(segmented),
-        "train": sum(len(one.seeds) for one in asked.trainings),
+        "train": len({(one.corpus, one.system, one.seed) for one in evaluations}),
         "average": len({(one.corpus, one.system, one.seed, one.average) for one in evaluations}),
         "decode": len(evaluations),
         "perplexity": sum(one.role == "dev" for one in evaluations),
         "score": len(evaluations),
-        "baselines": asked.num_baselines,
-        "measure": int(asked.scale.has_claims),
+        "baselines": len(experiment.baselines),
+        "measure": int(experiment.scale.has_claims),
         "tables": 1,
     }
     return {rule: number for rule, number in num_jobs.items() if number}
 
 
 def _plan_training(
-    one: AskedTraining, asked: AskedScale, machine: Machine, corpus: PlannedCorpus, history: History,
+    one: TrainingGroup, experiment: Experiment, machine: Machine, corpus: PlannedCorpus, history: History,
     folders: tuple[Path, Path],
 ) -> PlannedTraining:  # fmt: skip
-    system, training, scale = asked.systems[one.system], asked.systems[one.system].training, asked.scale.scale
+    scale, system = experiment.scale.scale, experiment.system_by_name[one.system]
+    training = system.training
     parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
     speed = history.speed_of(training, one.corpus, one.system)
     device_hours = speed.hours * machine.num_devices * len(one.seeds)
     key = (one.corpus, one.system, one.seeds[0])
-    evaluations = [other for other in asked.evaluations if (other.corpus, other.system, other.seed) == key]
+    evaluations = [other for other in experiment.evaluations if (other.corpus, other.system, other.seed) == key]
     num_averages = len({other.average for other in evaluations})
     num_ranks = machine.num_ranks_of_node
     device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
@@ -264,26 +240,30 @@ def _plan_training(
         averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
         device_memory_bytes=device_bytes,
         node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
-        evaluation_hours=_evaluation_hours(asked, system, corpus, evaluations),
+        evaluation_hours=_evaluation_hours(experiment, system, corpus, evaluations),
         actual=measure_trainings(scale, one.corpus, one.system, one.seeds, training, folders),
         refusal=why_unsupported(system, machine),
     )
 
 
-def _plan_precision(precision: Precision, asked: AskedScale, machine: Machine, history: History) -> PlannedPrecision:
+def _plan_precision(
+    precision: Precision, experiment: Experiment, groups: Sequence[TrainingGroup], machine: Machine, history: History
+) -> PlannedPrecision:
     """Return what all trainings would take if each were in this precision."""
-    refusal = machine.precision_refusal(precision)
-    trainings = [] if refusal else asked.trainings
+    reason = machine.precision_refusal(precision)
+    trainings = [] if reason else groups
     in_precision = Overrides(precision=precision)
     speeds = [
-        history.speed_of(overridden(asked.systems[one.system], in_precision).training, one.corpus, one.system)
+        history.speed_of(
+            overridden(experiment.system_by_name[one.system], in_precision).training, one.corpus, one.system
+        )
         for one in trainings
     ]
     hours = sum(len(one.seeds) * speed.hours for one, speed in zip(trainings, speeds, strict=True))
     device_hours = hours * machine.num_devices
     return PlannedPrecision(
         precision=precision,
-        refusal=refusal,
+        refusal=reason,
         speeds=speeds,
         total_hours=hours,
         total_device_hours=device_hours,
@@ -310,12 +290,14 @@ def _exceeded_limit(trainings: Sequence[PlannedTraining], machine: Machine) -> s
 
 
 def _evaluation_hours(
-    asked: AskedScale, system: SystemSpec, corpus: PlannedCorpus, evaluations: Sequence[Evaluation]
+    experiment: Experiment, system: SystemSpec, corpus: PlannedCorpus, evaluations: Sequence[Evaluation]
 ) -> float:
     """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
     forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
     flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
-    sizes = [num_test_pairs(asked.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations]
+    sizes = [
+        num_test_pairs(experiment.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations
+    ]
     return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
 
 
