@@ -134,7 +134,7 @@ def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path
 def test_a_job_that_dies_at_once_is_tried_thrice(run_folder: Path, data: BinarizedCorpus) -> None:
     with (
         hooked(*(KillAtBegin(update=0) for _ in range(3))),
-        pytest.raises(RunError, match="died 3 times without a new checkpoint") as raised,
+        pytest.raises(RunError, match="3 jobs ended without a new checkpoint") as raised,
     ):
         train(make_request(run_folder, data), launcher="local")
     assert "submitit INFO" in str(raised.value)  # what the job printed: there is no log yet

@@ -79,7 +79,7 @@ def test_a_signal_ends_a_driver_at_once_and_cancels_nothing(
     _, told = driver.communicate(timeout=LONGEST_WAIT_SECONDS)
     assert time.monotonic() - begin < 5
     assert driver.returncode == status
-    assert "its Slurm job goes on without this driver; the same command attaches to it: `aiayn train --scale" in told
+    assert "its Slurm job continues without this driver; the same command attaches to it: `aiayn train --scale" in told
     assert "scancel --name=wmt14_en_de-base-seed1-" in told
     assert slurm.calls("scancel") == []
 

@@ -290,7 +290,7 @@ class TestDriver:
 
         with (
             steps(clock, cancel),
-            pytest.raises(RunError, match="run: its Slurm job 7 was cancelled at update 0"),
+            pytest.raises(RunError, match="run: Slurm job 7 was cancelled at update 0"),
         ):
             drive_it(request_, cluster_with("kill -TERM $$"), tmp_path, clock)
 

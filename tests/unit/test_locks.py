@@ -56,7 +56,7 @@ def test_where_locks_fail_a_run_is_begun_anew_unless_it_is_being_trained(run_fol
     """A launcher that there is not is refused once the earlier run is set aside."""
     request: TrainingRequest = msgspec.structs.replace(make_request(run_folder), command="aiayn train")
     with no_locks():
-        with beating(run_folder), pytest.raises(LaunchError, match="is being trained; end that job before `--fresh`"):
+        with beating(run_folder), pytest.raises(LaunchError, match="training this run; end it before `--fresh`"):
             drive(request, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
         assert not (run_folder / "aside-1").exists()
         with pytest.raises(LaunchError, match="launcher 'none'"):

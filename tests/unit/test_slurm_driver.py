@@ -184,9 +184,7 @@ class TestEnds:
 
         with steps(clock, cancel), pytest.raises(RunError) as raised:
             drive_it(request_, cluster, tmp_path, clock)
-        assert str(raised.value) == (
-            "run: its Slurm job 7 was cancelled at update 30 of 3000; the same command resumes it"
-        )
+        assert str(raised.value) == ("run: Slurm job 7 was cancelled at update 30 of 3000; the same command resumes it")
         assert raised.value.exit_code == 3
         assert slurm.num_submitted() == 1
         assert (last_end(run_folder).outcome, last_end(run_folder).update) == ("cancelled", 30)
@@ -280,7 +278,7 @@ class TestEnds:
             return lambda: (start(run_folder, job), slurm.set_state(job, state))
 
         many = msgspec.structs.replace(cluster, max_num_jobs=20)
-        last = "run: died 3 times without a new checkpoint, the last time in job 9 that ended as NODE_FAIL\n"
+        last = "run: 3 jobs ended without a new checkpoint.* job 9, ended as NODE_FAIL\n"
         with steps(clock, die("7", "FAILED"), die("8", "FAILED"), die("9", "NODE_FAIL")):
             with pytest.raises(RunError, match=last):
                 drive_it(request_, many, tmp_path, clock)
@@ -300,7 +298,7 @@ class TestEnds:
         with steps(clock, lambda: die("7"), lambda: die("8")), pytest.raises(RunError) as raised:
             drive_it(request_, many, tmp_path, clock)
         told = str(raised.value)
-        assert told.startswith("run: its job 8 ended as FAILED before its training began, like the one before it\n")
+        assert told.startswith("run: job 8 ended as FAILED before its training began")
         assert told.endswith("\n  srun: job 8: python3: not found")
         assert slurm.num_submitted() == 2
 
@@ -683,7 +681,7 @@ class TestSubmissions:
         ):
             drive_it(request_, cluster, tmp_path, clock)
         assert slurm.num_submitted() == 1
-        told = f"run: sbatch failed: sbatch: error: {words}; that may pass, so it is tried again every 60 s"
+        told = f"run: sbatch failed: sbatch: error: {words}; that may pass: the next attempt is in 60 s"
         assert caplog.text.count(told) == 1
 
     def test_a_run_that_is_done_while_sbatch_takes_nothing_is_done(

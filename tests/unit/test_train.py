@@ -134,7 +134,7 @@ def test_a_finished_run_is_not_trained_again(
     assert read_record(tmp_path / "seed1.json", TrainRecord).run_folder == Path(request_.run_folder)
 
 
-def test_what_died_is_resumed_as_long_as_it_gets_on(
+def test_a_killed_job_is_resumed_as_long_as_there_is_progress(
     request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two deaths, a new checkpoint, two deaths more: never three without one."""
@@ -143,12 +143,12 @@ def test_what_died_is_resumed_as_long_as_it_gets_on(
     assert left == []
 
 
-def test_what_died_thrice_without_a_new_checkpoint_is_given_up(
+def test_three_killed_jobs_without_a_new_checkpoint_end_the_driver(
     request_: TrainingRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checkpoint of update 10 is new once; then its message is what the job printed."""
     with submitted(monkeypatch, die_after(10), die, die, die_after(10), finish) as left:
-        with pytest.raises(RunError, match="run: died 3 times without a new checkpoint") as raised:
+        with pytest.raises(RunError, match="run: 3 jobs ended without a new checkpoint") as raised:
             drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert left == [finish]
     assert str(raised.value).endswith("first words\n  last words")
@@ -379,7 +379,7 @@ def test_beginning_anew_under_a_living_job_is_refused(
     run_folder = Path(request_.run_folder)
     run_folder.mkdir()
     child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
-    with submitted(monkeypatch), pytest.raises(LaunchError, match="is being trained; end that job before `--fresh`"):
+    with submitted(monkeypatch), pytest.raises(LaunchError, match="training this run; end it before `--fresh`"):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

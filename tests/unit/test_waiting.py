@@ -18,7 +18,7 @@ def waiting(reason: str, job: str = "7", state: str = "PENDING") -> QueuedJob:
         ("PartitionNodeLimit", "lower num_nodes"),
         ("PartitionDown", "its partition is closed"),
         ("PartitionInactive", "its partition is closed"),
-        ("BadConstraints", "no node has what it asks for"),
+        ("BadConstraints", "no node has what it requests"),
         ("InvalidAccount", "name yours (account)"),
         ("InvalidQOS", "name yours (qos)"),
         ("AssocMaxWallDurationPerJobLimit", "more than one job may have"),

@@ -1,7 +1,7 @@
-"""The driver of one training: submits, waits, shows progress, resumes what died, and copies the finished run's record.
+"""Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the finished run's record.
 
-It imports no torch. What is true is `<run folder>/done.json`, written by the job's rank 0; everything else is told in
-attempts.jsonl. A driver that is killed leaves its job running; the next one waits for it.
+It imports no torch. A run is done when rank 0 has written `<run folder>/done.json`; all other events are in
+attempts.jsonl. A driver that is killed leaves its job running; the next driver waits for that job.
 """
 
 import contextlib
@@ -51,23 +51,24 @@ def drive(
     cluster: ClusterSpec | None = None,
     clock: Clock = MACHINE_CLOCK,
 ) -> None:
-    """Bring one run to its end and copy its record to `record_path`; the launcher `slurm` needs a `cluster`.
+    """Train one run to its end and copy its record to `record_path`; the launcher `slurm` needs a `cluster`.
 
     Raises:
-        RunError: if the run failed, was stopped or cancelled, or died thrice without progress; exit code 3, no record.
-        KeyboardInterrupt: after Ctrl-C: once a local job has saved, at once where Slurm goes on with it.
+        RunError: if the run failed, was stopped or cancelled, or ended three times without progress; exit code 3, no
+            record.
+        KeyboardInterrupt: after Ctrl-C: when a local job has saved, at once where a Slurm job continues.
     """
     run_folder = request.folder
     run_folder.mkdir(parents=True, exist_ok=True)
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
-            _refuse_living_slurm_job(request, "end it before `--fresh`")
+            _require_no_slurm_job(request, "end it before `--fresh`")
             _set_aside(run_folder)
         if not attempts.is_done(run_folder):
             if launcher != "slurm":
-                _refuse_living_slurm_job(request, "wait for it there: `--launcher slurm`")
+                _require_no_slurm_job(request, "wait for it there: `--launcher slurm`")
             _train_to_the_end(request, launcher, cluster, interruption, clock)
-    # Not copied byte by byte: what it names is named from where it lies.
+    # Not copied byte by byte: its paths are relative to the record's folder.
     write_record(read_train_record(run_folder / attempts.DONE_NAME, run_folder.parent), record_path)
     logger.info(f"{request.run}: done, record {record_path}")
 
@@ -79,67 +80,66 @@ def _train_to_the_end(
     interruption: Interruption,
     clock: Clock,
 ) -> None:
-    """Let one job follow the other until the run is done, or must not go on."""
+    """Supervise one job after another until the run is done, or no further job may follow."""
     run_folder = request.folder
     slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption, clock)
     code_folder = None
     if launcher == "local":
-        code = choose_code(request)  # once a driver: later jobs run it, too
+        code = choose_code(request)  # once per driver: later jobs run it, too
         request, code_folder = msgspec.structs.replace(request, commit=code.commit), code.folder
-    tries, num_jobs = RetryPolicy(request, cluster), 0
+    retries, num_jobs = RetryPolicy(request, cluster), 0
     while True:
         update_before, num_events_before = attempts.newest_update(run_folder), len(attempts.read_events(run_folder))
-        end = slurm.supervise_job(num_earlier_jobs=num_jobs) if slurm else None
-        if end is None:
+        outcome = slurm.supervise_job(num_earlier_jobs=num_jobs) if slurm else None
+        if outcome is None:
             supervise_local_job(request, launcher, interruption, code_folder)
         if attempts.is_done(run_folder):
             return
         new_events = attempts.read_events(run_folder)[num_events_before:]
-        if end is None:
+        if outcome is None:
             check_local_outcome(request, new_events, interruption)
         else:
-            check_slurm_outcome(request, new_events, end)
-        tries.count(end, has_progress=attempts.newest_update(run_folder) > update_before)
+            check_slurm_outcome(request, new_events, outcome)
+        retries.count(outcome, has_progress=attempts.newest_update(run_folder) > update_before)
         num_jobs += max(1, sum(isinstance(event, attempts.Started) for event in new_events))
         if cluster is not None and slurm and num_jobs >= cluster.max_num_jobs:
             raise RunError(
                 f"{request.run}: {describe_progress(request)} after {num_jobs} jobs of {cluster.time_limit_minutes} "
-                f"minutes, the most that cluster {cluster.name} allows (max_num_jobs); the same command goes on from "
-                "there"
+                f"minutes, the maximum of cluster {cluster.name} (max_num_jobs); the same command resumes it"
             )
 
 
 @contextlib.contextmanager
 def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Clock) -> Iterator[None]:
-    """Let one driver at a time look and submit; freed by the system when its owner dies."""
+    """Let one driver at a time look and submit; the system frees the lock when its process ends."""
     with (request.folder / attempts.DRIVER_LOCK_NAME).open("w") as lock:
-        has_said = False
+        has_logged = False
         while not _try_lock(lock):
-            if not has_said:
+            if not has_logged:
                 logger.info(f"{request.run}: another driver is at work on this run; waiting for it")
-                has_said = True
-            interruption.raise_if_any(f"{request.run}: another driver goes on with it")
+                has_logged = True
+            interruption.raise_if_any(f"{request.run}: another driver continues it")
             clock.pause(STEP_SECONDS)
         yield
 
 
 def _try_lock(lock: IO[str]) -> bool:
-    """Take a lock, or return False if another process has it; on a file system without locks nobody is kept out."""
+    """Take a lock, or return False if another process has it; on a file system without locks it excludes no process."""
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EAGAIN):
-            logger.warning(f"{lock.name}: {error.strerror}: two drivers at once are kept apart by Slurm alone")
+            logger.warning(f"{lock.name}: {error.strerror}: only Slurm prevents two drivers of one run")
             return True
         return False
     return True
 
 
-def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
-    """Refuse to touch a run that waits or trains in Slurm.
+def _require_no_slurm_job(request: TrainingRequest, advice: str) -> None:
+    """Require that no Slurm job of a run waits or trains.
 
     Raises:
-        LaunchError: naming the job; or if Slurm, which had the newest job, cannot be asked.
+        LaunchError: naming the job; or if Slurm, which had the newest job, does not answer.
     """
     jobs = read_jobs(request.folder)
     if not jobs or jobs[-1].launcher != "slurm" or not has_slurm():
@@ -148,17 +148,18 @@ def _refuse_living_slurm_job(request: TrainingRequest, advice: str) -> None:
         found = ask_queue(request.run)
     except SlurmError as error:
         raise LaunchError(
-            f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue is silent: {error.reason}; try later"
+            f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue does not answer: {error.reason}; repeat "
+            "the command later"
         ) from error
-    living = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder)]
-    if living:
-        raise LaunchError(f"{request.run}: Slurm job {', '.join(living)} is training it, or will; {advice}")
+    alive = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder)]
+    if alive:
+        raise LaunchError(f"{request.run}: Slurm job {', '.join(alive)} trains it or waits; {advice}")
 
 
 def _set_aside(run_folder: Path) -> None:
-    """Move what a run has so far into a sub-folder: `--fresh` begins anew and loses nothing."""
+    """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing."""
     if is_being_trained(run_folder):
-        raise LaunchError(f"{run_folder}: is being trained; end that job before `--fresh`")
+        raise LaunchError(f"{run_folder}: a job is training this run; end it before `--fresh`")
     kept = (attempts.DRIVER_LOCK_NAME, "aside-")
     old = [path for path in run_folder.iterdir() if not path.name.startswith(kept)]
     if old:
@@ -167,16 +168,16 @@ def _set_aside(run_folder: Path) -> None:
         aside_folder.mkdir()
         for path in old:
             path.rename(aside_folder / path.name)
-        logger.info(f"{run_folder}: begun anew, the earlier run is in {aside_folder}")
+        logger.info(f"{run_folder}: starts again; the earlier run is in {aside_folder}")
 
 
 def supervise_local_job(
     request: TrainingRequest, launcher: str, interruption: Interruption, code_folder: Path | None
 ) -> None:
-    """Wait for the end of the job that trains this run; submit one, of the code in a folder, if there is none."""
+    """Wait for the end of the job that trains this run; without one, submit it with the code in `code_folder`."""
     run_folder = request.folder
     if is_being_trained(run_folder):
-        logger.info(f"{request.run}: a job of an earlier driver is training it; waiting for that one")
+        logger.info(f"{request.run}: the job of an earlier driver is training it; waiting for it")
         _wait(
             request,
             lambda: not is_being_trained(run_folder),
@@ -197,7 +198,7 @@ def _wait(
     terminate: Callable[[], None],
     interruption: Interruption,
 ) -> None:
-    """Wait for the job's end; show its progress; pass a signal on and go on waiting while the job saves."""
+    """Wait for the job's end and show its progress; after a signal, send it to the job and wait while it saves."""
     run_folder = request.folder
     line = ProgressLine(request.run, request.training.updates)
     passed_on_at = -math.inf
@@ -220,15 +221,15 @@ def _terminate_local_job(job: Any) -> None:
 
 
 def _terminate_lock_owner(request: TrainingRequest, interruption: Interruption) -> None:
-    """Send TERM to the rank 0 that wrote its process number into the lock; it brings the other ranks to an end.
+    """Send TERM to the rank 0 that wrote its process number into the lock; it ends the other ranks.
 
-    Only if it is a process of this machine: on another one the number may be anybody's, and this driver ends alone.
+    Only if it runs on this machine: elsewhere the number may be another process's, and only this driver ends.
     """
     run_folder = request.folder
     jobs = read_jobs(run_folder)
     if not jobs or jobs[-1].launcher == "slurm" or jobs[-1].host != platform.node():
-        place = jobs[-1].host if jobs else "another machine"
-        interruption.raise_if_any(f"{request.run}: its job goes on: it was started on {place}; end it from there")
+        host = jobs[-1].host if jobs else "another machine"
+        interruption.raise_if_any(f"{request.run}: its job continues; it was started on {host}: end it there")
         return
     text = (run_folder / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8")
     if text.isdecimal():

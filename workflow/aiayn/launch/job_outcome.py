@@ -1,4 +1,4 @@
-"""What the end of a job means for its training that is not done: whether another is to follow, and if not, why."""
+"""Decides from the outcome of a job whether another job may follow, and says why if not."""
 
 import logging
 import signal
@@ -22,45 +22,53 @@ SHOWN_LINES = 15  # of a failed run's log
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a Slurm job ended: Slurm's word for it, '' if Slurm knows of no such job (any more)."""
+    """How a Slurm job ended: its last state, '' if Slurm does not know the job (any more)."""
 
     job: str
     state: str
 
 
 class RetryPolicy:
-    """Counts how often a training has died, and gives it up when another job would most likely die likewise."""
+    """Counts the failed jobs of a training and gives up when the next would most likely fail too."""
 
     def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
         self._request = request
         self._cluster = cluster
         self._run_folder = request.folder
         self._num_without_progress = 0
-        self._num_without_beginning = 0
+        self._num_without_attempt = 0
 
-    def count(self, end: JobOutcome | None, *, has_progress: bool) -> None:
-        """Count a job that has died; `end` is None for one that was no Slurm job.
+    def count(self, outcome: JobOutcome | None, *, has_progress: bool) -> None:
+        """Count a failed job; `outcome` is None for one that was no Slurm job.
 
         Raises:
-            RunError: after three without a new checkpoint, two that never began, or one that lacked memory.
+            RunError: after three jobs without a new checkpoint, two without an attempt, or one that lacked memory.
         """
         self._num_without_progress = 0 if has_progress else self._num_without_progress + 1
-        is_unbegun = end is not None and end.state == "FAILED" and not has_attempt(self._run_folder, end.job)
-        self._num_without_beginning = self._num_without_beginning + 1 if is_unbegun else 0
+        has_no_attempt = (
+            outcome is not None and outcome.state == "FAILED" and not has_attempt(self._run_folder, outcome.job)
+        )
+        self._num_without_attempt = self._num_without_attempt + 1 if has_no_attempt else 0
         reason = ""
-        if end is not None and end.state == "OUT_OF_MEMORY" and not has_progress:
-            asked = self._cluster.memory_gb_per_node if self._cluster else None
+        if outcome is not None and outcome.state == "OUT_OF_MEMORY" and not has_progress:
+            requested = self._cluster.memory_gb_per_node if self._cluster else None
             reason = (
-                f"its job {end.job} ended as OUT_OF_MEMORY before a new checkpoint, and so would the next; raise "
-                f"memory_gb_per_node in the cluster's file, now {'null' if asked is None else asked}"
+                f"job {outcome.job} ended as OUT_OF_MEMORY before a new checkpoint, and so would the next; raise "
+                f"memory_gb_per_node in the cluster's file, now {'null' if requested is None else requested}"
             )
-        elif end is not None and self._num_without_beginning == MAX_FAILURES_BEFORE_ATTEMPT:
-            reason = f"its job {end.job} ended as FAILED before its training began, like the one before it"
+        elif outcome is not None and self._num_without_attempt == MAX_FAILURES_BEFORE_ATTEMPT:
+            reason = f"job {outcome.job} ended as FAILED before its training began, like the job before it"
         elif self._num_without_progress == MAX_FAILURES_WITHOUT_PROGRESS:
-            last = f", the last time in job {end.job} that {_how(end)}" if end is not None and end.job else ""
-            reason = f"died {MAX_FAILURES_WITHOUT_PROGRESS} times without a new checkpoint{last}"
+            last = (
+                f"; the last, job {outcome.job}, {_describe_outcome(outcome)}"
+                if outcome is not None and outcome.job
+                else ""
+            )
+            reason = f"{MAX_FAILURES_WITHOUT_PROGRESS} jobs ended without a new checkpoint{last}"
         if reason:
-            raise RunError(_failure(self._request, reason, _job_output(self._run_folder, end.job if end else "")))
+            raise RunError(
+                _failure(self._request, reason, _job_output(self._run_folder, outcome.job if outcome else ""))
+            )
 
 
 def has_attempt(run_folder: Path, job: str) -> bool:
@@ -70,15 +78,15 @@ def has_attempt(run_folder: Path, job: str) -> bool:
 
 
 def describe_progress(request: TrainingRequest) -> str:
-    """Return where a training stands: at the newest checkpoint that it would be resumed from."""
+    """Return how far a training is: the update of the checkpoint that it resumes from."""
     return f"update {attempts.newest_update(request.folder)} of {request.training.updates}"
 
 
 def check_local_outcome(request: TrainingRequest, new_events: list[attempts.Event], interruption: Interruption) -> None:
-    """Raise if the job that just ended unfinished must not be followed by another; `new_events` are what it told.
+    """Raise if no job may follow the one that just ended unfinished; `new_events` are what it appended.
 
     Raises:
-        RunError: if it failed, or somebody stopped it.
+        RunError: if it failed, or was stopped.
         KeyboardInterrupt: after Ctrl-C.
     """
     where = describe_progress(request)
@@ -87,47 +95,49 @@ def check_local_outcome(request: TrainingRequest, new_events: list[attempts.Even
     interruption.raise_if_any(f"{request.run}: saved at {where}; the same command resumes it")
     if isinstance(last, attempts.Ended) and last.outcome == "stopped":
         raise RunError(f"{request.run}: stopped at {where}, {last.reason}; the same command resumes it")
-    reason = f": {last.reason}" if isinstance(last, attempts.Ended) else " without a word"
-    logger.info(f"{request.run}: its job died{reason}; resuming from {where}")
+    reason = last.reason if isinstance(last, attempts.Ended) else "no reason recorded"
+    logger.info(f"{request.run}: its job ended early ({reason}); resuming from {where}")
 
 
-def check_slurm_outcome(request: TrainingRequest, new_events: list[attempts.Event], end: JobOutcome) -> None:
-    """Raise if the Slurm job that just ended unfinished must not be followed by another.
+def check_slurm_outcome(request: TrainingRequest, new_events: list[attempts.Event], outcome: JobOutcome) -> None:
+    """Raise if no job may follow the Slurm job that just ended unfinished.
 
-    A person's scancel is a wish. Any other end, by preemption, time limit or a node that went down, is none, whether or
-    not the job could save; one that saved on TERM and that Slurm has forgotten was most likely cancelled.
+    After scancel none follows. After preemption, time limit or the loss of a node one does, whether or not the job
+    could save. A job that saved on TERM and that Slurm no longer knows was most likely cancelled.
 
     Raises:
-        RunError: if it failed, or somebody stopped or cancelled it.
+        RunError: if it failed, or was stopped or cancelled.
     """
     run_folder, where = request.folder, describe_progress(request)
-    if reason := prologue_failure(run_folder, end.job):
-        raise RunError(_failure(request, reason, _job_output(run_folder, end.job)))
+    if reason := prologue_failure(run_folder, outcome.job):
+        raise RunError(_failure(request, reason, _job_output(run_folder, outcome.job)))
     last = new_events[-1] if new_events else None
     _raise_if_failed(request, last)
-    if end.state.startswith("CANCELLED"):
+    if outcome.state.startswith("CANCELLED"):
         if attempts.open_attempt(attempts.read_events(run_folder)):
             attempts.end_attempt(
                 run_folder,
                 update=attempts.newest_update(run_folder),
                 outcome="cancelled",
-                reason=f"Slurm job {end.job} was cancelled",
+                reason=f"Slurm job {outcome.job} was cancelled",
             )
-        raise RunError(f"{request.run}: its Slurm job {end.job} was cancelled at {where}; the same command resumes it")
+        raise RunError(
+            f"{request.run}: its Slurm job {outcome.job} was cancelled at {where}; the same command resumes it"
+        )
     if isinstance(last, attempts.Ended) and last.outcome == "stopped":
-        if not end.state and signal.SIGUSR2.name not in last.reason:
+        if not outcome.state and signal.SIGUSR2.name not in last.reason:
             raise RunError(f"{request.run}: stopped at {where}, {last.reason}; the same command resumes it")
         logger.info(f"{request.run}: its job saved and ended, {last.reason}; resuming from {where}")
         return
-    logger.info(f"{request.run}: its job {end.job} {_how(end)}; resuming from {where}")
+    logger.info(f"{request.run}: its job {outcome.job} {_describe_outcome(outcome)}; resuming from {where}")
 
 
-def _how(end: JobOutcome) -> str:
-    return f"ended as {end.state}" if end.state else "is gone without a word"
+def _describe_outcome(outcome: JobOutcome) -> str:
+    return f"ended as {outcome.state}" if outcome.state else "is no longer known to squeue"
 
 
 def _raise_if_failed(request: TrainingRequest, last: attempts.Event | None) -> None:
-    """Raise if the job noted an error, which another one would meet again; rank 0 may not have lived to tell it."""
+    """Raise if a rank recorded an error, also where rank 0 was killed before it could: the next job would repeat it."""
     if isinstance(last, attempts.Ended):
         if last.outcome == "failed":
             raise RunError(_failure(request, last.reason, last.log_tail))
@@ -146,9 +156,9 @@ def _failure(request: TrainingRequest, reason: str, tail: list[str]) -> str:
 
 
 def _job_output(run_folder: Path, job: str = "") -> list[str]:
-    """Return the last lines that a job printed, by default the newest: all there is if it died before it had a log.
+    """Return the last lines that a job, by default the newest, printed: all there is if it ended before it had a log.
 
-    They are rank 0's and, on Slurm, the sbatch file's, of which srun says why it could not start; else another rank's.
+    They are rank 0's, and on Slurm the sbatch file's (srun says there why it could not start); else another rank's.
     """
     jobs = read_jobs(run_folder)
     job = job or (jobs[-1].job if jobs else "")

@@ -1,7 +1,7 @@
-"""Slurm's commands: what its queue holds of this user's jobs, why they wait, and how they are ended.
+"""Runs Slurm's commands: lists this user's jobs, says why they wait, and cancels, requeues or releases them.
 
-The queue alone is asked about a job's life. Accounting (sacct) is not: it lags, it may be away for hours, and it
-decides nothing. A queue that does not answer is unknown, never empty.
+Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be unavailable for hours.
+A queue that does not answer is unknown, never empty.
 """
 
 import contextlib
@@ -14,42 +14,42 @@ from collections.abc import Sequence
 from aiayn.errors import LaunchError
 from aiayn.runs.queue import LOST_RESERVATION, QueuedJob
 
-_FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may hold anything
+_FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
-# What no later question would be answered otherwise; squeue says `invalid` of a credential, too, which may pass.
+# Errors that a retry does not pass; squeue also prints `invalid` of a credential, which may pass.
 _USAGE_ERROR = re.compile(r"(unrecognized|unknown|invalid|ambiguous) (option|job state|job format)", re.IGNORECASE)
 _CLUSTER_FILE = "in the cluster's file"
-# The first that fits counts. A limit per job never passes; one of many jobs together does, if they are others' too.
+# The first match counts. A limit per job never passes; one of all jobs of an account or QoS may.
 _ADVICE_BY_REASON = {
-    r"PartitionTimeLimit": f"it asks for more time than its partition gives: lower time_limit_minutes {_CLUSTER_FILE}",
-    r"PartitionNodeLimit": f"it asks for more nodes than its partition gives: lower num_nodes {_CLUSTER_FILE}",
+    r"PartitionTimeLimit": f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}",
+    r"PartitionNodeLimit": f"it requests more nodes than its partition has: lower num_nodes {_CLUSTER_FILE}",
     r"Partition(Down|Inactive)": f"its partition is closed: wait, or name another (partition) {_CLUSTER_FILE}",
-    r"BadConstraints": f"no node has what it asks for: correct constraint, gpu_type or num_nodes {_CLUSTER_FILE}",
-    r"InvalidAccount": f"Slurm does not take its account: name yours (account) {_CLUSTER_FILE}",
-    r"InvalidQOS|QOSNotAllowed": f"Slurm does not take its QoS: name yours (qos) {_CLUSTER_FILE}",
-    r"(Assoc|QOS)(Max|Min).*PerJob": f"it asks for more than one job may have: ask for less {_CLUSTER_FILE}",
+    r"BadConstraints": f"no node has what it requests: correct constraint, gpu_type or num_nodes {_CLUSTER_FILE}",
+    r"InvalidAccount": f"Slurm does not accept its account: name yours (account) {_CLUSTER_FILE}",
+    r"InvalidQOS|QOSNotAllowed": f"Slurm does not accept its QoS: name yours (qos) {_CLUSTER_FILE}",
+    r"(Assoc|QOS)(Max|Min).*PerJob": f"it requests more than one job may have: request less {_CLUSTER_FILE}",
     r"Assoc(Max|Grp)|AssociationJobLimit|AssociationResourceLimit|AssociationTimeLimit": (
-        "a limit of your account: it starts when other jobs of the account have ended, if they fill it; else ask for "
+        "a limit of your account: it starts when other jobs of the account have ended, if they fill it; else request "
         f"less {_CLUSTER_FILE} (`sacctmgr show associations`)"
     ),
     r"QOS(Max|Min|Grp|JobLimit|ResourceLimit|TimeLimit|UsageThreshold)": (
-        "a limit of its QoS: it starts when other jobs of the QoS have ended, if they fill it; else ask for less, or "
+        "a limit of its QoS: it starts when other jobs of the QoS have ended, if they fill it; else request less, or "
         f"name another (qos) {_CLUSTER_FILE} (`sacctmgr show qos`)"
     ),
-    r"ReqNodeNotAvail": "nodes that it needs are down, or kept for a maintenance (`scontrol show reservation`): wait",
+    r"ReqNodeNotAvail": "nodes that it needs are down, or reserved for maintenance (`scontrol show reservation`): wait",
     r"DependencyNeverSatisfied": f"what it depends on has failed: correct sbatch_lines {_CLUSTER_FILE}",
 }
 
 
 class SlurmError(LaunchError):
-    """One of Slurm's commands failed, and said why (`reason`); or did not answer."""
+    """One of Slurm's commands failed for a `reason`, or did not answer."""
 
     def __init__(self, command: Sequence[str], reason: str, *, has_answered: bool) -> None:
         super().__init__(f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers")
         self.reason = reason
         self.has_answered = has_answered
-        self.is_final = _USAGE_ERROR.search(reason) is not None  # asking again would not help
+        self.is_final = _USAGE_ERROR.search(reason) is not None  # a retry would not help
 
 
 def has_slurm() -> bool:
@@ -60,7 +60,7 @@ def has_slurm() -> bool:
 def find_jobs(name: str | None = None) -> list[QueuedJob] | None:
     """Return this user's jobs of a name, or all of them, oldest first, ended ones too as long as squeue shows them.
 
-    None means that the queue could not be asked: nothing is known then, least of all that a job is dead.
+    None means that the queue did not answer: whether a job is alive is then unknown.
     """
     with contextlib.suppress(SlurmError):
         return ask_queue(name)
@@ -71,7 +71,7 @@ def ask_queue(name: str | None = None) -> list[QueuedJob]:
     """Return the jobs as `find_jobs` does.
 
     Raises:
-        SlurmError: if squeue does not tell them, or half of them.
+        SlurmError: if squeue fails, or its answer is cut.
     """
     command = ["squeue", "--me", "--noheader", "--states=all", f"--format={_FORMAT}"]
     command += [f"--name={name}"] if name is not None else []
@@ -86,7 +86,7 @@ def ask_queue(name: str | None = None) -> list[QueuedJob]:
                 )
             )
         elif line.strip():
-            raise SlurmError(command, f"half an answer, {line.strip()[:80]!r}", has_answered=False)
+            raise SlurmError(command, f"its answer is cut: {line.strip()[:80]!r}", has_answered=False)
     return sorted(jobs, key=lambda queued: int(queued.job) if queued.job.isdecimal() else 0)
 
 
@@ -112,18 +112,18 @@ def release_job(job: str) -> None:
     """Let a held job run.
 
     Raises:
-        SlurmError: if Slurm does not, as with what an administrator holds.
+        SlurmError: if Slurm does not, for example because an administrator holds it.
     """
     run_slurm(["scontrol", "release", job])
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one of Slurm's commands, with a text for it to read, and return what it said.
+    """Run one of Slurm's commands, with `text` as its input, and return its output.
 
-    Without the variables by which a user narrows what squeue shows: they could hide a job that lives.
+    The variables by which a user filters squeue are removed: they could hide a job.
 
     Raises:
-        SlurmError: if it is not there, does not end, or fails.
+        SlurmError: if it is missing, does not end, or fails.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SCANCEL_"))}
     try:
@@ -139,20 +139,20 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
     return answer
 
 
-def waiting_advice(queued: QueuedJob, living: Sequence[QueuedJob]) -> str:
-    """Return what a person can do for a job that may wait for ever, '' for one that will start by itself.
+def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
+    """Return what the user can do for a job that may wait for ever, '' for one that will start by itself.
 
-    `living` are the jobs of its name, from whichever folder: Slurm runs one of them at a time (singleton).
+    `alive` are the jobs of its name, of every folder: Slurm runs one of them at a time (singleton).
     """
     if queued.state == LOST_RESERVATION:
-        orders = f"`scontrol update JobId={queued.job} ReservationName=ANOTHER` and `scontrol release {queued.job}`"
-        return f"its reservation was deleted: {orders} (sbatch_lines {_CLUSTER_FILE} name it still)"
+        commands = f"`scontrol update JobId={queued.job} ReservationName=ANOTHER` and `scontrol release {queued.job}`"
+        return f"its reservation was deleted: {commands} (sbatch_lines {_CLUSTER_FILE} still name it)"
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
     if queued.state != "PENDING":
         return ""
     if queued.reason == "Dependency":
-        others = [f"{other.job} ({other.script})" for other in living if other.job != queued.job]
+        others = [f"{other.job} ({other.script})" for other in alive if other.job != queued.job]
         return f"it waits for the end of {', '.join(others)}, of the same name" if others else ""
     found = (advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason))
     return next(found, "")

@@ -1,7 +1,7 @@
-"""Starts a training's job, by submitit. The driver stays light; torch is imported in the job alone.
+"""Submits a training's job, by submitit. The driver stays light: only the job imports torch.
 
-`local` starts processes on this machine that outlive a driver that is killed; `debug` runs in the driver's own process;
-`slurm` asks a cluster for nodes, as its file in workflow/config/clusters/ says.
+`local` starts processes on this machine, which continue if their driver is killed; `debug` runs in the driver's own
+process; `slurm` requests nodes of a cluster, as its file in workflow/config/clusters/ says.
 """
 
 import contextlib
@@ -29,27 +29,27 @@ from aiayn.train.request import TrainingRequest
 # tests/benchmarks/bench_allocator.py prints.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 _NO_LIMIT_MINUTES = 60 * 24 * 365
-# Signals wait while sbatch runs, so it must not hang for ever; it may ask a busy controller for two minutes itself.
+# Signals wait while sbatch runs, so it must not hang for ever; sbatch itself retries a busy controller for two minutes.
 _SBATCH_TIMEOUT_SECONDS = 300.0
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by `timeout`, which then ends likewise
-# What sbatch says when the same job may be taken later: nobody answers, or as many jobs wait as the user may have. A
-# limit that the job itself is over has other words.
+# What sbatch prints when it may accept the same job later: the controller does not answer, or the user has the maximum
+# number of jobs. For a limit that the job itself exceeds it prints other words.
 _PASSING_WORDS = re.compile(
     "unable to contact slurm controller|socket timed out|connection (refused|reset|timed out)|zero bytes were trans"
     r"|temporarily un|in standby mode|\b(assoc|qos)\w*submitjob",
     re.IGNORECASE,
 )
 _MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
-# A driver may itself run in a job, or in a shell where somebody set what sbatch reads before the file: whatever the
-# cluster's file says must hold. Where it says nothing, the user's own default does.
+# A driver may itself run in a job, or in a shell with variables that sbatch reads before the file. The cluster's file
+# must hold. Where it says nothing, the user's own default holds.
 _FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
 _FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
-# Which Slurm is asked, and as whom: squeue, scontrol and scancel see these, so that sbatch must, too.
+# Which Slurm, and which user: squeue, scontrol and scancel see these, so sbatch must, too.
 _SLURMS_OWN_NAMES = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"})
 
 
 class SubmissionError(LaunchError):
-    """sbatch told of no job; `is_passing` if it may take the same one later."""
+    """sbatch returned no job; `is_passing` if it may accept the same job later."""
 
     def __init__(self, message: str, *, is_passing: bool) -> None:
         super().__init__(message)
@@ -59,15 +59,15 @@ class SubmissionError(LaunchError):
 def submit(request: TrainingRequest, launcher: str, code_folder: Path | None = None) -> Any:
     """Start a training by `local` or `debug` and return submitit's job; a local job imports our code from its folder.
 
-    The job does not get the terminal's Ctrl-C: only the driver does, and passes TERM on, so that the job can save.
+    Only the driver gets the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
 
     Raises:
-        LaunchError: if the launcher is unknown, cannot start so many ranks, or nothing could be started.
+        LaunchError: if the launcher is unknown, cannot start so many ranks, or could not start a process.
     """
     if launcher not in LAUNCHERS:
         raise LaunchError(f"launcher {launcher!r}: expected one of {', '.join(LAUNCHERS)}")
     if launcher == "debug" and request.num_ranks > 1:
-        raise LaunchError(f"{request.run}: {request.num_ranks} ranks, but debug has this process alone; use local")
+        raise LaunchError(f"{request.run}: {request.num_ranks} ranks, but `debug` has one process; use `local`")
     num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
     variables = _job_variables(request, is_on_cpu=num_gpus == 0)
     if code_folder is not None:
@@ -102,7 +102,7 @@ def _make_executor(request: TrainingRequest, launcher: str, num_gpus: int) -> An
 
 @contextlib.contextmanager
 def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let a process that is started in the block have these environment variables, and ignore INT."""
+    """Give processes that are started in the block these environment variables, and let them ignore INT."""
     own_value_by_name = {name: os.environ.pop(name, None) for name in variables}
     os.environ.update(variables)
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -117,11 +117,10 @@ def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
-    """Submit a training to Slurm and return its job's number; a signal that comes meanwhile waits until it is known.
+    """Submit a training to Slurm and return its job's number; a signal waits until the number is known.
 
     Raises:
-        SubmissionError: if sbatch fails, which may mean that it had no answer: look in the queue before submitting
-            again.
+        SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting again.
     """
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
@@ -130,7 +129,7 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
             job = TrainingJob(msgspec.structs.replace(request, code_folder=str(code_folder)))
             return str(_make_slurm_executor(request, cluster, code_folder).submit(job).job_id)
     except (OSError, RuntimeError) as error:
-        reason = str(error) or f"ended without a word, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
+        reason = str(error) or f"it printed nothing, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
         has_hung = getattr(error.__cause__, "returncode", 0) in _KILLED
         is_passing = has_hung or _PASSING_WORDS.search(reason) is not None
         raise SubmissionError(f"{request.run}: sbatch failed: {reason}", is_passing=is_passing) from error
@@ -139,9 +138,9 @@ def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder:
 
 
 def recover_submission(run_folder: Path, job: str) -> None:
-    """Give a job that sbatch took without telling so what it is to run: submitit names that by the job's number.
+    """Name the pickled training of a job whose number sbatch did not return: submitit finds it by that number.
 
-    It is the newest that has no number; a job waits a minute for it, then fails.
+    It is the newest pickle without a number. The job waits a minute for it, then fails.
     """
     named_path = run_folder / "submitit" / f"{job}_submitted.pkl"
     newest_path = max(_unnumbered_pickles(run_folder), key=lambda path: path.stat().st_mtime_ns, default=None)
@@ -150,7 +149,7 @@ def recover_submission(run_folder: Path, job: str) -> None:
 
 
 def clean_submissions(run_folder: Path) -> None:
-    """Remove what submissions have left that came to nothing: a driver may try for days."""
+    """Remove the files of failed submissions: a driver may try for days."""
     for path in _unnumbered_pickles(run_folder):
         path.unlink()
     for path in (run_folder / "submitit").glob(".submission_file_*.sh"):
@@ -190,8 +189,8 @@ def _make_slurm_executor(
         stderr_to_stdout=True,
         setup=_setup_lines(request, cluster, code_folder),
         srun_args=[
-            "--kill-on-bad-exit=1",  # a rank that dies ends the others
-            f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not take it from sbatch since Slurm 22.05
+            "--kill-on-bad-exit=1",  # a rank that fails ends the others
+            f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not inherit it from sbatch since Slurm 22.05
             "--open-mode=append",
             *(
                 f"--{name.replace('_', '-')}{'=' if value else ''}{value}"
@@ -207,7 +206,7 @@ def _executor_class(*, needs_slurm: bool) -> Any:
     from submitit import SlurmExecutor
 
     class BoundedExecutor(SlurmExecutor):  # type: ignore[misc]
-        """One whose sbatch comes to an end, by coreutils' timeout: submitit waits for it as long as it takes."""
+        """An executor whose sbatch has a time limit, by coreutils' timeout: submitit's own has none."""
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
             command: list[str] = super()._make_submission_command(submission_file_path)
@@ -215,18 +214,18 @@ def _executor_class(*, needs_slurm: bool) -> Any:
             return [*bound, *command] if shutil.which("timeout") else command
 
     class WritingExecutor(SlurmExecutor):  # type: ignore[misc]
-        """One that only writes its file."""
+        """An executor that only writes its file."""
 
         @classmethod
         def affinity(cls) -> int:
-            """Do not ask for srun."""
+            """Do not look for srun."""
             return 1
 
     return BoundedExecutor if needs_slurm else WritingExecutor
 
 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
-    """Return the options that submitit has no name for, and last of all the cluster's own lines."""
+    """Return the options that submitit does not name, and last the cluster's own lines."""
     options: dict[str, Any] = {
         "requeue": True,
         "open-mode": "append",
@@ -239,7 +238,7 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
 
 
 def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
-    """Return the shell lines before Python: the cluster's own, then what they must not change."""
+    """Return the shell lines before Python: the cluster's own, then the variables that they must not change."""
     variables = _job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
@@ -248,7 +247,7 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide from sbatch what would overrule a cluster's file, or belongs to a job in which this process runs."""
+    """Hide from sbatch the variables that would overrule a cluster's file, or are of this process's own job."""
     kept = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
     }
