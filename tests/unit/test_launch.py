@@ -74,7 +74,7 @@ def test_an_unknown_launcher_is_refused(tmp_path: Path) -> None:
 
 
 def test_debug_cannot_start_further_ranks(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="run: 2 ranks, .*use `local`"):
+    with pytest.raises(LaunchError, match="run: 2 ranks, but `debug`"):
         submit(make_request(tmp_path, num_ranks=2), "debug")
 
 

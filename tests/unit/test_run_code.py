@@ -59,7 +59,7 @@ def test_a_run_goes_on_with_the_code_of_its_last_job_and_says_so(
 ) -> None:
     with caplog.at_level("INFO"):
         assert choose_code(request_) == old
-    assert f"run: goes on with the code of its job 7 (commit old, {old.folder}), not the present" in caplog.text
+    assert f"run: keeps the code of its job 7 (commit old, {old.folder})" in caplog.text
 
 
 def test_what_is_foreseen_is_what_will_be_chosen_and_nothing_is_written(
@@ -99,7 +99,7 @@ def test_a_run_that_failed_takes_the_present_code(
     append_event(run_folder, msgspec.structs.replace(started, attempt=2))
     end_attempt(run_folder, update=30, outcome="failed", reason="a bug")
     assert choose_code(request_) == present
-    assert "goes on with the present code, not the code of its job 7" in caplog.text
+    assert "takes the present code, not the code of its job 7" in caplog.text
     assert "the run failed with it" in caplog.text
 
 
@@ -116,4 +116,4 @@ def test_a_copy_that_cannot_read_the_request_is_not_used(
 ) -> None:
     trained_with(request_, tmp_path, "train/request.py", "class TrainingRequest: pass\n")
     assert choose_code(request_) == present
-    assert "it does not understand what this driver sends" in caplog.text
+    assert "it cannot read this driver's request" in caplog.text

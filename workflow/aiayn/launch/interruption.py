@@ -1,4 +1,4 @@
-"""The signals that end a driver: noted when they come, acted on where it can say what it leaves behind."""
+"""Records the signals that end a driver; the driver ends where it can say what continues without it."""
 
 import logging
 import signal
@@ -18,7 +18,7 @@ class Interruption(NotedSignal):
         return self.signal_number.name if self.signal_number else ""
 
     def raise_if_any(self, state: str) -> None:
-        """End the driver if it got a signal; `state` is what it leaves behind.
+        """End the driver if it got a signal; `state` says what continues without it.
 
         Raises:
             KeyboardInterrupt: after INT.

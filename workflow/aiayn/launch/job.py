@@ -1,7 +1,7 @@
-"""What runs where a training runs: its process, and how it goes on in another job.
+"""Trains inside a submitted job, in every rank's process, and requeues the job when its time is nearly up.
 
-Read by submitit in every rank's process, from the copy of the code that was taken when the job was submitted. Torch is
-imported here, in the job, alone.
+submitit imports it from the copy of the code that was taken when the job was submitted. Only here, in the job, is torch
+imported.
 """
 
 import logging
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 class TrainingJob:
     """What submitit pickles: calling it trains, in the job's process.
 
-    `visible_gpus` is the driver's own choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would number anew; Slurm
-    makes its own.
+    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would renumber; Slurm sets its
+    own.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
@@ -37,7 +37,7 @@ class TrainingJob:
         with StopFlag().installed() as stop:  # first of all: the imports take seconds
             self._train(stop)
         if stop.signal_number is not None and _is_in_driver():
-            signal.raise_signal(stop.signal_number)  # the driver has its handler back, and is to end too
+            signal.raise_signal(stop.signal_number)  # the driver has its handler back, and must end too
 
     def _train(self, stop: StopFlag) -> None:
         import submitit
@@ -45,7 +45,7 @@ class TrainingJob:
         environment = submitit.JobEnvironment()
         is_slurm = environment.name() == "slurm"
         if is_slurm:
-            # What a killed rank has left of its result would make submitit fail at the end of a job that was requeued.
+            # The partial result of a killed rank would make submitit fail at the end of a requeued job.
             environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
             hosts = environment.hostnames
             os.environ["MASTER_ADDR"] = hosts[0] if len(hosts) > 1 else "127.0.0.1"  # one node needs no network
@@ -58,7 +58,7 @@ class TrainingJob:
                 require_own_code(self.request.code_folder)
             from aiayn.train.ranks import Rank
             from aiayn.train.train import train_rank
-        except Exception as error:  # another job would meet it again
+        except Exception as error:  # the next job would repeat it
             record_rank_error(self.request.folder, environment.global_rank, error)
             raise
         rank = Rank(
@@ -79,7 +79,7 @@ class TrainingJob:
 
 
 def record_job(request: TrainingRequest, launcher: str, job: str, *, commit: str = "", code_folder: str = "") -> None:
-    """Note a job that a driver of this machine submitted for a run, or found in the queue."""
+    """Record a job that a driver of this machine submitted for a run, or found in the queue."""
     append_job(
         request.folder,
         SubmittedJob(
@@ -90,7 +90,7 @@ def record_job(request: TrainingRequest, launcher: str, job: str, *, commit: str
 
 
 def require_own_code(code_folder: str | None) -> None:
-    """Refuse to train by other code than the copy that was taken when the job was submitted; None: it is not known.
+    """Require that this code is the copy that was taken when the job was submitted; None: unknown.
 
     Raises:
         LaunchError: naming both.
@@ -113,10 +113,10 @@ def _is_in_driver() -> bool:
 
 
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
-    """Let Slurm start this job again, which has saved as its time was nearly up; no driver is needed for that.
+    """Requeue this job, which has saved because its time is nearly up; that needs no driver.
 
-    After `max_num_jobs` it ends instead. Where Slurm does not take the job back it ends too, and its driver, now or
-    when it is started again, submits the next.
+    After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the driver submits the next,
+    now or when it is started again.
     """
     if request.max_num_jobs is not None and job_number >= request.max_num_jobs:
         logger.warning(f"{request.run}: saved; not continued, as this was job {job_number} of {request.max_num_jobs}")

@@ -121,9 +121,7 @@ def check_slurm_outcome(request: TrainingRequest, new_events: list[attempts.Even
                 outcome="cancelled",
                 reason=f"Slurm job {outcome.job} was cancelled",
             )
-        raise RunError(
-            f"{request.run}: its Slurm job {outcome.job} was cancelled at {where}; the same command resumes it"
-        )
+        raise RunError(f"{request.run}: Slurm job {outcome.job} was cancelled at {where}; the same command resumes it")
     if isinstance(last, attempts.Ended) and last.outcome == "stopped":
         if not outcome.state and signal.SIGUSR2.name not in last.reason:
             raise RunError(f"{request.run}: stopped at {where}, {last.reason}; the same command resumes it")

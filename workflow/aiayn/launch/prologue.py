@@ -1,14 +1,14 @@
-"""The prologue of a cluster's file, as bash of a job: a line of it that fails ends the job, and the driver is told why.
+"""Turns the prologue of a cluster's file into bash: a line that fails ends the job and leaves a note for the driver.
 
 Each line is run by `eval` in the job's own shell: what it exports or defines stays, and its syntax errors are its own.
 bash's ERR trap sees a command that fails, also one in the middle of a line of several, or within an `if`; not one in a
 condition, nor within a file or a function, which count by what they return. The EXIT trap sees a shell that ends
 within a line, as by `exit` or `${SCRATCH:?}`. All traps are gone before Python.
 
-What bash does not tell, a line must ask for: `export A=$(command)` succeeds whatever the command does (write
-`A=$(command)`, then `export A`), and so does `module load` of Environment Modules before 4 (write
-`module load cuda && command -v nvcc`); Environment Modules from 4 on and Lmod tell. Of `a && b`, `a` is seen only where
-that ends its line: give it one of its own.
+bash does not report every failure: `export A=$(command)` succeeds whatever the command does (write `A=$(command)`, then
+`export A`), and so does `module load` of Environment Modules before 4 (write `module load cuda && command -v nvcc`);
+Environment Modules from 4 on and Lmod report it. Of `a && b`, the failure of `a` counts only where that ends its line:
+write `a` on a line of its own.
 """
 
 import shlex
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from aiayn.spec.cluster import ClusterSpec
 
-PROLOGUE_EXIT_CODE = 78  # EX_CONFIG of sysexits.h; tells in the accounting that no training began
+PROLOGUE_EXIT_CODE = 78  # EX_CONFIG of sysexits.h; in the accounting it says that no training began
 _TERMINATED = 143  # 128 + TERM: Slurm ends the job (scancel, preemption), which is no fault of a line
 _NOTE_SUFFIX = "_prologue.txt"
 
-# $1 is an exit code, $2 how many files deep it was met: 1 is the job's own script. A line that was told of is emptied,
-# as `exit` calls the EXIT trap.
+# $1 is an exit code, $2 the depth of files it occurred in: 1 is the job's own script. A reported line is emptied,
+# because `exit` calls the EXIT trap.
 _BEGIN = f"""\
 aiayn_fail() {{
     [ "$2" -eq 1 ] || return 0
@@ -65,7 +65,7 @@ def prologue_lines(cluster: ClusterSpec, run_folder: Path) -> list[str]:
 
 
 def prologue_failure(run_folder: Path, job: str) -> str:
-    """Return what a job's prologue said of the line that ended it, '' if none did."""
+    """Return the note on the prologue's line that ended a job, '' if none did."""
     path = _note_path(run_folder, job)
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.exists() else ""
 
