@@ -29,7 +29,7 @@ def test_a_held_lock_is_a_run_at_work() -> None:
 
 def test_a_start_without_an_end_and_without_a_lock_is_lost() -> None:
     state, reason = judge_state(known(events=[started(1, 0)]))
-    assert (state, reason) == ("lost", "ended without a word (killed, or the machine went down)")
+    assert (state, reason) == ("lost", "ended without a record: killed, or its machine went down")
 
 
 @pytest.mark.parametrize("outcome", ["failed", "stopped", "lost"])
@@ -108,7 +108,7 @@ def test_a_job_that_slurm_forgot_and_whose_lock_is_not_seen_is_unknown_while_it_
     forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_activity=at(59))
     expected = (
         "unknown",
-        "squeue does not know of job 22; on n1, its lock is not seen from here; last sign of life 60 s ago",
+        "squeue does not know of job 22; on n1, its lock cannot be seen from here; last activity 60 s ago",
     )
     assert judge_state(forgotten) == expected
     assert judge_state(msgspec.structs.replace(forgotten, has_driver=True)) == expected
@@ -142,5 +142,5 @@ def test_an_error_that_a_rank_noted_tells_a_failure_from_a_loss() -> None:
 def test_another_machine_without_a_lock_is_unknown_while_it_gives_signs_of_life() -> None:
     there = known(events=[started(1, 0, host="there")], last_activity=at(59))
     state, reason = judge_state(there)
-    assert (state, reason) == ("unknown", "on there, its lock is not seen from here; last sign of life 60 s ago")
+    assert (state, reason) == ("unknown", "on there, its lock cannot be seen from here; last activity 60 s ago")
     assert judge_state(msgspec.structs.replace(there, last_activity=at(30)))[0] == "lost"

@@ -199,7 +199,7 @@ def test_a_file_system_without_locks_damages_no_run(runs: Path) -> None:
     with no_locks():
         status = status_of(folder)
     assert status.state == "unknown"
-    assert status.reason == "on here, its lock is not seen from here; last sign of life 60 s ago"
+    assert status.reason == "on here, its lock cannot be seen from here; last activity 60 s ago"
 
 
 def test_the_run_that_the_table_takes_as_an_example_can_be_asked_for(runs: Path) -> None:

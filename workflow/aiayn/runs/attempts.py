@@ -1,7 +1,7 @@
-"""What happened to a run: `attempts.jsonl` in its folder, append-only, one line an event.
+"""Records the attempts of a run: `attempts.jsonl` in its folder, append-only, one line an event.
 
-It stands outside every declared output, because Snakemake deletes the outputs of a failed rule. A start without an end
-is closed by the next attempt, outcome `lost`, at the time of the run's last log line.
+It is no declared output, because Snakemake deletes the outputs of a failed rule. The next attempt closes a start
+without an end: outcome `lost`, at the time of the run's last log line.
 """
 
 import datetime
@@ -23,12 +23,13 @@ DONE_NAME = "done.json"
 LOG_NAME = "train.log"
 CHECKPOINTS_NAME = "checkpoints"
 CODE_FOLDER_NAME = "code"  # beside the runs: copies of the code that their jobs run
-# Held by rank 0 as long as it lives, and touched every HEARTBEAT_SECONDS; holds its process number on its own machine.
 DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
+# Held by rank 0 while it is running, and touched every HEARTBEAT_SECONDS; contains its process number.
 RANK_LOCK_NAME = "rank0.lock"
 HEARTBEAT_SECONDS = 4.0
 LOG_TAIL_LINES = 40
-# stopped: it was asked to end, and saved; cancelled: a person ended its job, before it could save; lost: it was killed.
+LOST_REASON = "ended without a record: killed, or its machine went down"
+# stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost: it was killed.
 Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 
 
@@ -74,7 +75,7 @@ class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_events(run_folder: Path) -> list[Event]:
-    """Return all events in order; none if the run never began. A torn last line (a crash while writing) is left out.
+    """Return all events in order; none if the run never began. A torn last line (a crash while writing) is omitted.
 
     Raises:
         RecordError: naming the line, if any other line is not an event.
@@ -88,10 +89,10 @@ def append_event(run_folder: Path, event: Event) -> None:
 
 
 def is_done(run_folder: Path) -> bool:
-    """Return whether the run's record is there, which ends the training.
+    """Return whether the run's record exists, which ends the training.
 
-    The folder is listed, and no path looked up: a network file system goes on saying for a minute or so that a file is
-    absent for which it was asked before, but it asks its server when a folder is opened.
+    The folder is listed: a network file system may cache for a minute that a path is absent, but it asks its server
+    when a folder is opened.
     """
     try:
         return DONE_NAME in os.listdir(run_folder)
@@ -100,7 +101,7 @@ def is_done(run_folder: Path) -> bool:
 
 
 def open_attempt(events: list[Event]) -> Started | None:
-    """Return the newest start if nothing ended it."""
+    """Return the newest start if it has no end."""
     last = events[-1] if events else None
     return last if isinstance(last, Started) else None
 
@@ -115,7 +116,7 @@ def close_lost_attempt(run_folder: Path, *, update: int) -> None:
     if log_path.exists():
         last_written = datetime.datetime.fromtimestamp(log_path.stat().st_mtime, datetime.UTC)
         time = max(time, last_written.isoformat(timespec="seconds"))
-    reason = "ended without a word (killed, or the machine went down)"
+    reason = LOST_REASON
     end_attempt(run_folder, update=update, outcome="lost", reason=reason, time=time)
 
 
@@ -147,16 +148,16 @@ def end_attempt(
 
 
 def heartbeat_ns(run_folder: Path) -> int | None:
-    """Return what changes as long as rank 0 lives: when its lock file was touched, in ns of that machine's clock."""
+    """Return when rank 0 last touched its lock, in ns of its machine's clock: it changes while rank 0 is running."""
     try:
-        with (run_folder / RANK_LOCK_NAME).open("rb") as lock:  # opening it asks a network file system anew
+        with (run_folder / RANK_LOCK_NAME).open("rb") as lock:  # to open it refreshes a network file system's cache
             return os.fstat(lock.fileno()).st_mtime_ns
     except FileNotFoundError:
         return None
 
 
 def newest_update(run_folder: Path) -> int:
-    """Return the update of the newest full checkpoint, which the next attempt is to resume from; 0 without one."""
+    """Return the update of the newest full checkpoint, which the next attempt resumes from; 0 without one."""
     names = [path.stem.removeprefix("full_") for path in (run_folder / CHECKPOINTS_NAME).glob("full_*.pt")]
     return max((int(name) for name in names if name.isdecimal()), default=0)
 

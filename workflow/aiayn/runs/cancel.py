@@ -1,4 +1,4 @@
-"""Ends a run on a person's wish: its job saves at once and ends, and nothing starts it again by itself."""
+"""Cancels a run: its job saves at once and ends, and no job starts it again by itself."""
 
 import os
 import platform
@@ -18,15 +18,15 @@ from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
-SECONDS_TO_FREE_A_LOCK = 5.0  # which a shared file system may take after its owner's end
+SECONDS_TO_FREE_A_LOCK = 5.0  # a shared file system may take so long after its owner's end
 DEFAULT_TIMEOUT_SECONDS = 180.0  # Slurm waits 30 s after TERM by default, then kills
 
 
 def cancel_run(run_folder: Path, queue: JobQueue, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> str:
-    """End a run, wait until it is gone, and return what was saved and how to go on.
+    """End a run, wait until its processes have ended, and return what was saved and how to resume.
 
     Raises:
-        StateError: if nothing of it runs or waits, nobody knows, or it runs where no signal gets from here.
+        StateError: if it neither runs nor waits, its state is unknown, or a signal cannot reach it from here.
         LaunchError: if scancel fails.
         RunError: if it has not ended in time.
     """
@@ -41,11 +41,11 @@ def cancel_run(run_folder: Path, queue: JobQueue, *, timeout_seconds: float = DE
         if is_in_queue:
             queue.cancel_jobs(status.run)
             _wait(lambda: _is_gone_from(queue, status.run), status.run, timeout_seconds, QUEUE_POLL_SECONDS)
-        if _outlives_the_queue(run_folder):
+        if _runs_outside_queue(run_folder):
             _terminate_until_gone(run_folder, status, timeout_seconds)
         elif not is_in_queue:
             raise StateError(
-                f"{status.run}: {status.reason or 'has no Slurm job just now'}; nothing was done, repeat it"
+                f"{status.run}: {status.reason or 'has no Slurm job at present'}; nothing was done, repeat the command"
             )
     else:
         _terminate_until_gone(run_folder, status, timeout_seconds)
@@ -53,22 +53,22 @@ def cancel_run(run_folder: Path, queue: JobQueue, *, timeout_seconds: float = DE
 
 
 def _refuse_unknown(run_folder: Path, status: RunStatus, queue: JobQueue) -> NoReturn:
-    """Say how a run can be ended whose lock is not seen from here, if it lives; nobody knows of any other."""
+    """Raise with the way to end a run whose lock cannot be seen from here, if it has a heartbeat."""
     known_queue = status.launcher != "slurm" or queue.find_jobs(status.run) is not None
     if not known_queue or not any(attempt.outcome == "" for attempt in status.attempts):
-        raise StateError(f"{status.run}: {status.reason}; nothing was done, repeat it when that is known")
+        raise StateError(f"{status.run}: {status.reason}; nothing was done, repeat the command when that is known")
     if is_heartbeat_advancing(run_folder, HEARTBEAT_WAIT_SECONDS):
-        raise StateError(f"{status.run}: {status.reason}, but rank 0 lives: {_how_to_end(run_folder, status)}")
+        raise StateError(f"{status.run}: {status.reason}, but rank 0 is running: {_how_to_end(run_folder, status)}")
     raise StateError(
-        f"{status.run}: {status.reason}, but no sign of life within {HEARTBEAT_WAIT_SECONDS:.0f} s; nothing was done, "
-        f"repeat it if `aiayn status {status.run}` still knows no better in a few minutes"
+        f"{status.run}: {status.reason}, but no heartbeat within {HEARTBEAT_WAIT_SECONDS:.0f} s; nothing was done; "
+        f"look at `aiayn status {status.run}` in a few minutes and repeat the command if the run is still unknown"
     )
 
 
 def _how_to_end(run_folder: Path, status: RunStatus) -> str:
-    """Return where a run lives, and the command that ends it there."""
+    """Return where a run is running, and the command that ends it there."""
     here, process = platform.node(), rank_zero_process(run_folder)
-    host = status.host or "a machine that it does not tell"
+    host = status.host or "an unknown machine"
     if host == here:
         return f"it is on this machine; `kill -TERM {process or 'PROCESS'}` of rank 0: it saves and ends"
     by_hand = f", or `ssh {host} kill -TERM {process}`" if process and status.host else ""
@@ -76,14 +76,14 @@ def _how_to_end(run_folder: Path, status: RunStatus) -> str:
 
 
 def _has_own_jobs(run_folder: Path, status: RunStatus, queue: JobQueue) -> bool:
-    """Return whether squeue knows of a living job of this run.
+    """Return whether squeue shows an alive job of this run.
 
     Raises:
         StateError: if it does not answer, or if a job of another copy of the project has the same name.
     """
     jobs = queue.find_jobs(status.run)
     if jobs is None:
-        raise StateError(f"{status.run}: squeue does not answer; nothing was done, repeat it when it does")
+        raise StateError(f"{status.run}: squeue does not answer; nothing was done, repeat the command when it does")
     alive = [job for job in jobs if job.is_alive]
     own = [job.job for job in alive if job.trains_in(run_folder)]
     if own and len(own) < len(alive):
@@ -100,8 +100,8 @@ def _is_gone_from(queue: JobQueue, run: str) -> bool:
     return jobs is not None and not any(job.is_alive for job in jobs)
 
 
-def _outlives_the_queue(run_folder: Path) -> bool:
-    """Return whether rank 0 lives on, of whose job squeue knows nothing: a controller that is killed may forget one."""
+def _runs_outside_queue(run_folder: Path) -> bool:
+    """Return whether rank 0 of a job that squeue does not know is running: a killed controller may forget a job."""
     deadline = time.monotonic() + SECONDS_TO_FREE_A_LOCK
     while is_held(run_folder / RANK_LOCK_NAME):
         if time.monotonic() > deadline:
@@ -113,7 +113,7 @@ def _outlives_the_queue(run_folder: Path) -> bool:
 def _terminate_until_gone(run_folder: Path, status: RunStatus, timeout_seconds: float) -> None:
     lock_path = run_folder / RANK_LOCK_NAME
     if status.host != platform.node():
-        why = "" if status.launcher != "slurm" else "squeue does not know of its job, but rank 0 lives: "
+        why = "" if status.launcher != "slurm" else "squeue does not know of its job, but rank 0 is running: "
         raise StateError(f"{status.run}: {why}{_how_to_end(run_folder, status)}")
     signalled_at = -SECONDS_BETWEEN_SIGNALS
 
@@ -129,8 +129,8 @@ def _terminate_until_gone(run_folder: Path, status: RunStatus, timeout_seconds: 
 
     if _owner(run_folder) is None:
         if is_held(lock_path):
-            raise StateError(f"{status.run}: rank 0 has only just begun; nothing was done, repeat it")
-        raise StateError(f"{status.run}: its driver is about to submit it, nothing runs yet; end that with Ctrl-C")
+            raise StateError(f"{status.run}: rank 0 has only just begun; nothing was done, repeat the command")
+        raise StateError(f"{status.run}: no job yet, its driver is about to submit one; end the driver with Ctrl-C")
     _wait(is_gone, status.run, timeout_seconds, POLL_SECONDS)
 
 
@@ -140,13 +140,13 @@ def _terminate(process: int, run: str) -> None:
     except ProcessLookupError:
         return
     except PermissionError as error:
-        raise StateError(f"{run}: process {process} is another user's, who can end it; nothing was done") from error
+        raise StateError(f"{run}: process {process} is another user's; only that user can end it") from error
 
 
 def _owner(run_folder: Path) -> int | None:
-    """Return the process that saves and ends all ranks on TERM: rank 0, or what starts the ranks if there is none yet.
+    """Return the process that saves and ends all ranks on TERM: rank 0, or before it the process that starts the ranks.
 
-    Rank 0 writes its number into the lock that it holds; a lock that nobody holds names a process of the past.
+    Rank 0 writes its number into the lock that it holds; a free lock names a process that has ended.
     """
     if is_held(run_folder / RANK_LOCK_NAME):
         return rank_zero_process(run_folder)
@@ -159,15 +159,15 @@ def _wait(is_gone: Callable[[], bool], run: str, timeout_seconds: float, poll_se
     while not is_gone():
         if time.monotonic() > deadline:
             raise RunError(
-                f"{run}: was told to end, but has not within {timeout_seconds:.0f} s; `aiayn logs {run}` may tell why, "
-                f"`aiayn status {run}` whether it has by now"
+                f"{run}: got the signal to end, but is still running after {timeout_seconds:.0f} s; look for the cause "
+                f"in `aiayn logs {run}`, for its state in `aiayn status {run}`"
             )
         time.sleep(poll_seconds)
 
 
 def _outcome(run_folder: Path, before: RunStatus) -> str:
     if is_done(run_folder):
-        return f"{before.run}: made its last update before it could be ended; it is done"
+        return f"{before.run}: finished before it could be ended; it is done"
     saved = newest_update(run_folder)
     of_all = f" of {before.updates:,}" if before.updates else ""
     kept = f"saved at update {saved:,}{of_all}" if saved else "ended before anything was saved"

@@ -1,6 +1,6 @@
-"""Signs of life of a run's rank 0, as far as this machine sees them: its lock, its process number, its heartbeat.
+"""Tells whether rank 0 of a run is running, as far as this machine sees: by its lock, process number and heartbeat.
 
-A lock is looked at without being taken: who wants it at that moment is not turned away.
+A lock is inspected without being taken, so that a process that takes it at that moment succeeds.
 """
 
 import datetime
@@ -15,9 +15,9 @@ from pathlib import Path
 from aiayn.clock import MACHINE_CLOCK, Clock
 from aiayn.runs.attempts import HEARTBEAT_SECONDS, RANK_LOCK_NAME, heartbeat_ns
 
-HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # after which one who lives has been seen
-# Without a heartbeat for so long rank 0 is dead, even if its lock is held or cannot be seen: fifteen beats, so that
-# neither a slow file system nor file attributes in a client's cache are taken for an end.
+HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # enough to see a running rank 0
+# Without a heartbeat for so long rank 0 has ended, even if its lock is held or cannot be seen: fifteen heartbeats, so
+# that neither a slow file system nor cached file attributes look like an end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.1
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # an NFS without lockd; a Lustre without `flock`
@@ -25,9 +25,9 @@ _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
 def is_being_trained(run_folder: Path) -> bool:
-    """Return whether rank 0 of a run lives: it holds its lock, or, on a file system without locks, touches the file.
+    """Return whether rank 0 of a run is running: it holds its lock, or, on a file system without locks, touches it.
 
-    There it takes three beats of rank 0 to say no.
+    There a negative answer takes HEARTBEAT_WAIT_SECONDS.
     """
     is_locked_by_rank = is_held(run_folder / RANK_LOCK_NAME)
     return (
@@ -36,7 +36,7 @@ def is_being_trained(run_folder: Path) -> bool:
 
 
 def rank_zero_process(run_folder: Path) -> int | None:
-    """Return the process number that rank 0 wrote into its lock: of its own machine, and of the past if it is gone."""
+    """Return the process number that rank 0 wrote into its lock; valid on its machine, while it is running."""
     try:
         text = (run_folder / RANK_LOCK_NAME).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -55,9 +55,9 @@ def last_heartbeat(run_folder: Path) -> str | None:
 def is_heartbeat_advancing(
     run_folder: Path, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
 ) -> bool:
-    """Return whether rank 0 touches its lock within so many seconds; no clock of another machine matters for that.
+    """Return whether rank 0 touches its lock within so many seconds, by this machine's clock alone.
 
-    `check` is called while waiting, and may raise to end it.
+    `check` is called while waiting, and may raise to end the wait.
     """
     before, deadline = heartbeat_ns(run_folder), clock.now() + seconds
     while clock.now() < deadline:
@@ -68,7 +68,7 @@ def is_heartbeat_advancing(
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether another living process holds the lock; a file that is not there is held by nobody.
+    """Return whether another process holds the lock; False for a file that does not exist.
 
     Raises:
         OSError: if the file system has no locks.
@@ -79,8 +79,8 @@ def is_locked(path: Path) -> bool:
         return False
     with lock:
         if sys.platform == "linux":
-            question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, question))
+            wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
             return bool(kind != fcntl.F_UNLCK)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # closing the file frees it
@@ -90,7 +90,7 @@ def is_locked(path: Path) -> bool:
 
 
 def is_held(path: Path) -> bool | None:
-    """Return what `is_locked` does; None on a file system without locks, where nobody knows."""
+    """Return what `is_locked` does; None on a file system without locks."""
     try:
         return is_locked(path)
     except OSError as error:

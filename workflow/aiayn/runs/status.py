@@ -1,6 +1,6 @@
-"""How every run below a runs folder stands: from the runs' own files, rank 0's locks, and Slurm's queue, asked once.
+"""Determines the state of every run of a runs folder from its files, its locks and one look at Slurm's queue.
 
-It reads the ends of logs only, writes nothing, and takes no lock; a damaged run is told of, and the others are too.
+It reads only the ends of logs, writes nothing, and takes no lock; a damaged run does not hide the others.
 """
 
 import platform
@@ -18,6 +18,7 @@ from aiayn.runs.attempts import (
     DONE_NAME,
     DRIVER_LOCK_NAME,
     LOG_NAME,
+    LOST_REASON,
     RANK_LOCK_NAME,
     Ended,
     Event,
@@ -40,11 +41,11 @@ State = Literal["queued", "running", "stopped", "failed", "lost", "cancelled", "
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
 ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
 _WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD")
-_FRESH_SECONDS = 300.0  # rank 0 touches its lock far more often, but the clocks of two machines differ
+_FRESH_SECONDS = 300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
 
 
 class AttemptStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a run; what its end would tell is '' or None while nothing ended it. Times are UTC."""
+    """One attempt of a run; the fields of its end are '' or None while it is open. Times are UTC."""
 
     attempt: int
     began: str
@@ -60,7 +61,7 @@ class AttemptStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands; what is not known is None or ''.
+    """The state of a run; what is not known is None or ''.
 
     `reason` says why a run waits, ended or is damaged. `update` is the newest known of `updates`, `saved_update` that
     of the checkpoint from which it would resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). Tokens a
@@ -105,7 +106,7 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
         RecordError: if there is no such folder.
     """
     if not runs_folder.is_dir():
-        raise RecordError(f"{runs_folder}: no such folder; name the folder that the runs lie in with --runs-folder")
+        raise RecordError(f"{runs_folder}: no such folder; name the folder of the runs with --runs-folder")
     folders = (path for path in runs_folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     return sorted(folder for folder in folders if folder.name != CODE_FOLDER_NAME)
 
@@ -121,7 +122,7 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
 
 
 def read_statuses(run_folders: list[Path], queue: JobQueue) -> list[RunStatus]:
-    """Return how each run stands; the queue is asked once, and only if it has a run's newest job."""
+    """Return the state of each run; the queue is read once, and only if Slurm has a run's newest job."""
     jobs_by_folder: dict[Path, list[SubmittedJob] | AiaynError | OSError] = {}
     for folder in run_folders:
         try:
@@ -146,7 +147,7 @@ def _read_status(
 
 
 def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] | None) -> RunStatus:
-    """Return how a run stands.
+    """Return the state of a run.
 
     Raises:
         RecordError: if one of its files is damaged, or it has none.
@@ -156,9 +157,9 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
     done = read_record(folder / DONE_NAME, TrainRecord) if is_done(folder) else None
     has_driver, has_rank = is_held(folder / DRIVER_LOCK_NAME), is_held(folder / RANK_LOCK_NAME)
     if not (events or jobs or done or has_driver or (folder / DRIVER_LOCK_NAME).exists()):
-        raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it away")
+        raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it out of the runs folder")
     now = utc_now()
-    is_told = bool(events) and isinstance(events[-1], Ended) and not job_without_attempt(events, jobs)
+    is_recorded = bool(events) and isinstance(events[-1], Ended) and not job_without_attempt(events, jobs)
     known = Evidence(
         events=events,
         jobs=jobs,
@@ -170,7 +171,7 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
         now=now,
         last_activity=max((sign for sign in (log and log.modified, last_heartbeat(folder)) if sign), default=None),
         has_locks=has_rank is not None,
-        rank_error="" if done or is_told else next(iter(read_rank_errors(folder)), ""),
+        rank_error="" if done or is_recorded else next(iter(read_rank_errors(folder)), ""),
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
@@ -187,20 +188,20 @@ def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] |
 
 
 def is_local_job_alive(job: SubmittedJob) -> bool:
-    """Return whether a job that was started on this machine as a process still lives as one."""
+    """Return whether a job that was started as a process of this machine is still running."""
     if job.launcher != "local" or job.host != platform.node() or not job.job.isdecimal():
         return False
     try:
-        return b"submitit" in Path(f"/proc/{job.job}/cmdline").read_bytes()  # else its number has gone to another
+        return b"submitit" in Path(f"/proc/{job.job}/cmdline").read_bytes()  # else another process has its number
     except OSError:
         return False
 
 
 def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob], state: State) -> dict[str, object]:
-    """Return who runs it and where: by the queue if that knows of a living job, else by its files."""
+    """Return launcher, job and host: from the queue if that has an alive job, else from the run's files."""
     started = [event for event in events if isinstance(event, Started)]
     launcher = jobs[-1].launcher if jobs else ""
-    alive = [job for job in queued if job.is_alive and (job.node or state != "running")]  # else it is not what runs
+    alive = [job for job in queued if job.is_alive and (job.node or state != "running")]  # else it is not running
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
@@ -214,7 +215,7 @@ def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob
 def _progress(
     folder: Path, events: list[Event], log: LogTail | None, done: TrainRecord | None, state: State
 ) -> dict[str, object]:
-    """Return how far it is, how fast, and how long it still takes."""
+    """Return its update, its speed, and the seconds that remain."""
     found: dict[str, object]
     saved = newest_update(folder)
     if done is not None:
@@ -224,7 +225,7 @@ def _progress(
     update = saved if last is None else max(last.update, saved)
     updates = read_max_update(folder / LOG_NAME)
     found = {"update": update, "updates": updates, "saved_update": saved, "loss_bits": _loss(log)}
-    # Until fairseq has begun this attempt, the log's end is the one before's.
+    # Until fairseq has begun this attempt, the log's end is of the attempt before.
     if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
         return found
     if log.update is None or log.update < last.update:
@@ -264,7 +265,7 @@ def _attempt_status(started: Started, ended: Ended | None) -> AttemptStatus:
 def _last_error(
     events: list[Event], state: State, reason: str, last_output: Callable[[], list[str]]
 ) -> dict[str, object]:
-    """Return the newest failure with its log: of this run as it stands, else of its newest attempt that failed."""
+    """Return the newest failure with its log: the present state's, else that of the newest attempt that failed."""
     ended = [event for event in events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
     is_noted = bool(ended) and events[-1] is ended[-1] and reason == ended[-1].reason
     if state in ERROR_STATES and not is_noted:
@@ -284,11 +285,11 @@ def _last_output(folder: Path, unbegun: SubmittedJob | None, log: LogTail | None
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run that is not done: its own files, its locks, and Slurm's queue.
 
-    `queued` are the jobs of its name, oldest first, None if the queue did not answer or was not asked.
-    `has_rank` and `has_driver`: a living process holds rank 0's lock, the driver's. `has_local_job`: a job that was
-    started on this machine is alive, though it may not have got as far as the lock. `last_activity` is when rank 0 last
-    touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on a file system
-    without locks, where nobody seems to hold one. `rank_error` is what a rank of the newest job has met.
+    `queued` are the jobs of its name, oldest first, None if the queue did not answer or was not read.
+    `has_rank` and `has_driver`: a process holds rank 0's lock, the driver's. `has_local_job`: a job that was started
+    on this machine is running, perhaps before it takes the lock. `last_activity` is when rank 0 last touched its lock
+    or wrote to its log (UTC, by the file system's clock). `has_locks` is False on a file system without locks, where
+    no lock seems to be held. `rank_error` is the error of a rank of the newest job.
     """
 
     events: list[Event]
@@ -324,20 +325,20 @@ def judge_state(known: Evidence) -> tuple[State, str]:
 
 
 def has_newer_job(known: Evidence) -> bool:
-    """Return whether a job was submitted after all that attempts.jsonl tells of."""
+    """Return whether a job was submitted after the newest attempt."""
     return job_without_attempt(known.events, known.jobs) is not None
 
 
 def _has_ended(known: Evidence) -> bool:
-    """Return whether the newest word is of an attempt's end; its processes may live a moment longer."""
+    """Return whether the newest event is an attempt's end; its processes may run a moment longer."""
     return bool(known.events) and not isinstance(known.events[-1], Started) and not has_newer_job(known)
 
 
 def _judge_queue(known: Evidence) -> tuple[State, str] | None:
-    """Return what Slurm's queue says, None if it no longer knows of a job."""
+    """Return the state by Slurm's queue, None if that no longer has a job of the run."""
     job = known.jobs[-1].job
     if known.queued is None:
-        return _judge_silence(known, job)
+        return _judge_unavailable_queue(known, job)
     alive = [one for one in known.queued if one.is_alive]
     if alive:
         shown = next((one for one in alive if one.state not in _WAITING), alive[0])
@@ -345,14 +346,14 @@ def _judge_queue(known: Evidence) -> tuple[State, str] | None:
             return "running", "" if shown.state == "RUNNING" else shown.state
         reason = shown.reason if shown.state == "PENDING" else shown.state
         reason += ", waits for a person" if shown.is_stuck else ""
-        if known.has_rank:  # of a job that a controller lost, and that it started again, or of an earlier one
+        if known.has_rank:  # of a job that the controller lost and started again, or of an earlier job
             return "running", f"though squeue shows job {shown.job} as waiting: {reason}"
         return "queued", reason
     return _judge_absence(known, job)
 
 
 def _judge_absence(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return what is known when no job of the run is alive in the queue, which shows the end of a job for a while."""
+    """Return the state when no job of the run is alive in the queue, which shows ended jobs for a while."""
     if known.has_rank:
         return "running", "squeue does not know of its job"
     if _has_failed(known):
@@ -360,15 +361,15 @@ def _judge_absence(known: Evidence, job: str) -> tuple[State, str] | None:
     ends = [one.state for one in known.queued or [] if one.job == job]
     if any(state.startswith("CANCELLED") for state in ends):
         return "cancelled", f"job {job} was cancelled"
-    if not ends and (unseen := _judge_forgotten(known, job)):
-        return unseen
+    if not ends and (unknown := _judge_forgotten(known, job)):
+        return unknown
     return ("queued", "its driver is about to submit a job") if known.has_driver else None
 
 
 def _judge_forgotten(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return that nothing is known of a job of which squeue shows neither life nor end, if that ought to be there.
+    """Return `unknown` for a recent job that squeue does not know, neither alive nor ended.
 
-    A controller that is killed forgets the jobs of its last seconds, which run on.
+    A controller that is killed forgets the jobs of its last seconds, which continue.
     """
     forgotten = f"squeue does not know of job {job}"
     if has_newer_job(known):
@@ -376,27 +377,27 @@ def _judge_forgotten(known: Evidence, job: str) -> tuple[State, str] | None:
         if age_seconds > _FRESH_SECONDS:
             return None
         return "unknown", f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
-    unseen = _judge_other_host(known)
-    return ("unknown", f"{forgotten}; {unseen[1]}") if unseen else None
+    unknown = _judge_other_host(known)
+    return ("unknown", f"{forgotten}; {unknown[1]}") if unknown else None
 
 
-def _judge_silence(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return what is known while the queue does not answer: that is no word of a job's end."""
+def _judge_unavailable_queue(known: Evidence, job: str) -> tuple[State, str] | None:
+    """Return the state while the queue does not answer, which does not mean that a job has ended."""
     if known.has_rank:
         return "running", "squeue does not answer"
     return None if _has_failed(known) else ("unknown", f"squeue does not answer; job {job} may wait, run or be gone")
 
 
 def _has_failed(known: Evidence) -> bool:
-    """Return whether the newest word is of a failure, which nothing follows by itself."""
+    """Return whether the newest event is a failure, after which no job starts by itself."""
     last = known.events[-1] if known.events else None
     return not isinstance(last, Started | None) and last.outcome == "failed" and _has_ended(known)
 
 
 def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
-    """Return that nothing is known of an attempt on another machine that still gives signs of life.
+    """Return `unknown` for an attempt on another machine with recent activity.
 
-    Its lock cannot be seen from here where the file system does not carry locks, not even on its own where it has none.
+    Its lock cannot be seen from here if the file system does not share locks between machines, or has none.
     """
     last = known.events[-1] if known.events else None
     if not isinstance(last, Started) or (last.host == known.host and known.has_locks) or known.last_activity is None:
@@ -404,11 +405,11 @@ def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
     age_seconds = seconds_between(known.last_activity, known.now)
     if age_seconds > _FRESH_SECONDS:
         return None
-    return "unknown", f"on {last.host}, its lock is not seen from here; last sign of life {age_seconds:.0f} s ago"
+    return "unknown", f"on {last.host}, its lock cannot be seen from here; last activity {age_seconds:.0f} s ago"
 
 
 def _judge_events(known: Evidence) -> tuple[State, str]:
-    """Return how the newest attempt ended, now that nothing of the run is alive."""
+    """Return how the newest attempt ended, when no process of the run is running."""
     if has_newer_job(known):
         job = known.jobs[-1].job
         if known.rank_error:
@@ -418,7 +419,7 @@ def _judge_events(known: Evidence) -> tuple[State, str]:
         return "lost", "its driver ended before it submitted a job"
     last = known.events[-1]
     if isinstance(last, Started):
-        if known.rank_error:  # rank 0 did not live to tell it
+        if known.rank_error:  # rank 0 was killed before it recorded its end
             return "failed", known.rank_error
-        return "lost", "ended without a word (killed, or the machine went down)"
+        return "lost", LOST_REASON
     return last.outcome, last.reason
