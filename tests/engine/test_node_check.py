@@ -132,7 +132,7 @@ def test_a_disk_that_gives_back_other_bytes_is_refused(tmp_path: Path) -> None:
     with (
         planted(True, "NUM_FILE_BYTES", 256),
         mock.patch.object(os, "posix_fadvise", tear),
-        pytest.raises(LaunchError, match="256 other bytes read than the 256 written"),
+        pytest.raises(LaunchError, match="the 256 bytes read differ from the 256 written"),
     ):
         check_node(ALONE, "cpu", tmp_path)
 

@@ -1,7 +1,7 @@
-"""What a training's job does first: see that each rank's device is sound, that the ranks add up, that there is a disk.
+"""Checks each rank's device, the all-reduce of all ranks, and the disk, before a training begins.
 
-A bad node is found here within seconds and by its name, not after hours by a loss that is not a number. Nothing here
-draws a random number, so that a training after it is the same bit for bit.
+A bad node is found within seconds and named, not after hours by a loss that is not a number. The check draws no random
+number, so that the training after it is the same bit for bit.
 """
 
 import math
@@ -21,13 +21,13 @@ from aiayn.provenance import replace_on_success
 from aiayn.train.ranks import MissingRankError, Rank, RankGroup
 from aiayn.train.rendezvous import is_peer_loss
 
-# For either half of the check, as far as it needs the other ranks: a rank that starts late has its imports behind it. A
-# check that fails takes about so long at most, for the first half of a sound one is over at once.
+# For each half of the check, as far as it needs the other ranks, which have finished their imports. A check that fails
+# takes at most about so long, because the first half of a sound one takes no time.
 TIMEOUT_SECONDS = 60.0
 CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
 SUM_FRACTION = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
 LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
-# By which rank 0, which names all that are silent, is ahead of the others, which do not know who is.
+# Rank 0, which alone can name the missing ranks, times out so much earlier than the others.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
 NUM_FILE_BYTES = 1 << 20
@@ -40,13 +40,13 @@ _Value = TypeVar("_Value")
 def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: float | None = None) -> None:
     """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`.
 
-    `timeout_seconds` are by default the device's. Each rank reports to all others after either half, so that every
-    rank's error names every bad one; one that is silent is named by rank 0.
+    `timeout_seconds` are by default the device's. Each rank reports to all others after each half, so that every
+    rank's error names every bad one; rank 0 names a rank that does not report.
 
     Raises:
-        LaunchError: naming host, rank and device of each that is bad or silent, what was found, what was expected, and
-            the next step.
-        RuntimeError: one of `is_peer_loss`, if another rank's process is gone: no node is bad then, as far as is known.
+        LaunchError: naming host, rank and device of each that is bad or does not report, what was found, what was
+            expected, and the next step.
+        RuntimeError: one of `is_peer_loss`, if another rank's process has ended: that says nothing of its node.
     """
     if timeout_seconds is None:
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
@@ -60,7 +60,7 @@ def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: 
 
 
 def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> None:
-    """Do the second half of the check."""
+    """Check the all-reduce: the second half of the check."""
     what, sum_seconds = "an all-reduce", timeout_seconds * SUM_FRACTION
     began = time.monotonic()
     try:
@@ -68,7 +68,7 @@ def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> 
     except RuntimeError as loss:  # of another rank, unless all are there to report
         problem = f"{what}: {loss}; {NODE_ADVICE}"
         try:
-            _require_sound(group, device, problem, within_seconds=LOSS_SECONDS, names_silent=False)
+            _require_sound(group, device, problem, within_seconds=LOSS_SECONDS, names_missing=False)
         except RuntimeError:
             raise loss from None
     else:
@@ -76,25 +76,25 @@ def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> 
 
 
 def _require_sound(
-    group: RankGroup, device: str, problem: str, *, within_seconds: float, names_silent: bool = True
+    group: RankGroup, device: str, problem: str, *, within_seconds: float, names_missing: bool = True
 ) -> None:
-    """Report what was found here, gather what was found elsewhere, and raise if anything is wrong anywhere."""
+    """Gather the problems of all ranks, and raise if there is one."""
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
     own = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
     try:
         problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
     except RuntimeError as error:
-        if not names_silent or is_peer_loss(error):
+        if not names_missing or is_peer_loss(error):
             raise
-        silent = error.silent if isinstance(error, MissingRankError) else [group.name(0)]
-        problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in silent)]
+        missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
+        problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in missing)]
     if any(problems):
         raise LaunchError(f"job {rank.job} cannot train: " + "\n  ".join(filter(None, problems)))
 
 
 def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
-    """Return what a check found wrong, '' if nothing; an error of `is_peer_loss` is let through."""
+    """Return the problem that a check found, '' if none; an error of `is_peer_loss` is raised."""
     try:
         check()
     except (RuntimeError, OSError, ValueError) as error:  # torch's errors are RuntimeErrors
@@ -105,7 +105,7 @@ def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
 
 
 def _wave(size: int, phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
-    """Return numbers between -1 and 1 that no generator is asked for, the same on every device to rounding."""
+    """Return numbers between -1 and 1 without a random generator, the same on every device to rounding."""
     angles = torch.arange(size, dtype=torch.float64) * 0.7 + phase
     return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
 
@@ -132,7 +132,7 @@ def _check_layer(device: str) -> None:
         expected = layer_step("cpu", torch.float64)
         found = layer_step(device)
     for name, value, right in zip(("loss", "gradient"), found, expected, strict=True):
-        if not abs(value - right) <= TOLERANCE * right:  # so that nan is refused, too
+        if not abs(value - right) <= TOLERANCE * right:  # true of nan, too
             raise ValueError(f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly")
 
 
@@ -152,7 +152,7 @@ def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
 
 
 def all_reduced(summand_N: Tensor) -> Tensor:
-    """Return the sum over all ranks, on the CPU: with NCCL nothing has happened before it is there."""
+    """Return the sum over all ranks, on the CPU: NCCL's all-reduce is asynchronous until the copy."""
     if summand_N.is_cuda:
         torch.cuda.set_device(summand_N.device)  # of this thread: a new one has the node's first
     torch.distributed.all_reduce(summand_N)
@@ -160,9 +160,9 @@ def all_reduced(summand_N: Tensor) -> Tensor:
 
 
 def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
-    """Return what `work` does, or raise RuntimeError when it takes longer.
+    """Return what `work` returns, or raise RuntimeError when it takes longer.
 
-    In a thread of its own: a collective that hangs does not come back, whatever time-out its process group has.
+    In a thread of its own: a collective that hangs never returns, whatever the time-out of its process group.
     """
     results: list[_Value] = []
     errors: list[Exception] = []
@@ -184,9 +184,9 @@ def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
 
 
 def _check_file(folder: Path) -> None:
-    """Write a file as checkpoints are written, and read it back from the disk, not from memory where that is possible.
+    """Write a file as checkpoints are written, and read it back, where possible from the disk instead of memory.
 
-    Its name is that of a partial file: what a killed job leaves is removed by the next one.
+    Its name is that of a partial file, so that the next job removes what a killed job leaves.
     """
     expected = bytes(range(256)) * (NUM_FILE_BYTES // 256)
     path = folder / ".node_check.partial"
@@ -198,8 +198,8 @@ def _check_file(folder: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             found = file.read()
     except OSError as error:
-        raise OSError(f"{error.strerror or error}; expected room for checkpoints and the right to write") from error
+        raise OSError(f"{error.strerror or error}; expected free space and permission to write") from error
     finally:
         path.unlink(missing_ok=True)
     if found != expected:
-        raise ValueError(f"{len(found):,} other bytes read than the {len(expected):,} written: the disk is bad")
+        raise ValueError(f"the {len(found):,} bytes read differ from the {len(expected):,} written: the disk is bad")

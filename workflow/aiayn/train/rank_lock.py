@@ -1,4 +1,4 @@
-"""What ranks leave in a run's folder besides checkpoints: rank 0 its lock and heartbeat, all of them their errors."""
+"""Holds rank 0's lock with its heartbeat, and records the errors of all ranks, in the run's folder."""
 
 import contextlib
 import errno
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """Another process trains this run: nothing failed, and what it will come to is that process's to tell."""
+    """Another process trains this run: this one has not failed, and the other one records the outcome."""
 
 
 @contextlib.contextmanager
 def rank_error_recorded(run_folder: Path, rank: Rank) -> Iterator[None]:
-    """Note an error that ends the block; not that yet another rank is gone, or at work, which is no cause."""
+    """Record an error that ends the block, unless another rank or another job is its cause."""
     try:
         yield
     except Exception as error:
@@ -39,8 +39,8 @@ def rank_error_recorded(run_folder: Path, rank: Rank) -> Iterator[None]:
 def rank_lock(run_folder: Path) -> Iterator[None]:
     """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see the lock itself.
 
-    The lock alone does not decide between hosts: of a host that crashed an NFS server may keep it until that host is
-    back, and a lock of one host's own keeps nobody else out. There the heartbeat decides, by its time-out.
+    Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until that host is back, and
+    a lock that one host keeps for itself excludes no other. There the heartbeat decides, by its time-out.
 
     Raises:
         BusyRunError: if another process trains this run.
@@ -53,8 +53,8 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
         except OSError as error:
             is_refused = error.errno in (errno.EACCES, errno.EAGAIN)
             if not is_refused:
-                logger.warning(f"{path}: {error.strerror}: two jobs at once are kept apart by Slurm alone")
-        _refuse_living(run_folder, is_refused=is_refused)
+                logger.warning(f"{path}: {error.strerror}: only Slurm prevents two jobs of one run")
+        _require_no_other_rank_zero(run_folder, is_refused=is_refused)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -68,11 +68,11 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
             beat.join()
 
 
-def _refuse_living(run_folder: Path, *, is_refused: bool) -> None:
-    """Refuse to train beside another rank 0, whether or not the lock was refused.
+def _require_no_other_rank_zero(run_folder: Path, *, is_refused: bool) -> None:
+    """Require that no other rank 0 trains this run, whether or not the lock was refused.
 
-    On this host a lock tells the truth. What has begun on another, or has a lock and has told no host, is alive if it
-    beats.
+    On this host the lock decides. An attempt on another host, or a lock without a recorded host, is running if its
+    heartbeat advances.
     """
     events = attempts.read_events(run_folder)
     begun = attempts.open_attempt(events)
@@ -87,8 +87,8 @@ def _refuse_living(run_folder: Path, *, is_refused: bool) -> None:
             f"`aiayn cancel {run_folder.name}`"
         )
     logger.warning(
-        f"{run_folder}: the heartbeat of the training on {where} has stood still for {HEARTBEAT_TIMEOUT_SECONDS:.0f} "
-        f"s: going on as if it were dead{', though its lock is still held' if is_refused else ''}"
+        f"{run_folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated as "
+        f"ended{', though its lock is still held' if is_refused else ''}"
     )
 
 

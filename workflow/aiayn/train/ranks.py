@@ -1,7 +1,7 @@
-"""The ranks of one job: who they are, how they are joined, and how they agree on where to begin and when to stop.
+"""Joins the ranks of one job in a process group, broadcasts where to begin, and agrees on when to stop.
 
-Rank 0 keeps the run's folder and broadcasts where to begin: if each rank looked for itself, one could resume where
-another begins anew.
+Only rank 0 reads the run's folder and broadcasts where to begin: otherwise one rank could resume while another starts
+from nothing.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from aiayn.errors import LaunchError
 from aiayn.train.rendezvous import PeerLossError, is_peer_loss, join
 from aiayn.train.request import StopFlag
 
-# For rank 0's broadcast: it may watch another's heartbeat for a minute, and then reads a whole checkpoint, of
-# gigabytes, from a file system that may be slow; twice, if the newest is torn.
+# For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of gigabytes from a file
+# system that may be slow; two of them, if the newest is torn.
 START_SECONDS = 600.0
 _FINAL_BARRIER_SECONDS = 5.0
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """A process among those of a job, the `job_number`-th that trains the run, as far as its driver knows."""
+    """A process of a job, which is the `job_number`-th that trains the run, as far as its driver knows."""
 
     rank: int
     world_size: int
@@ -39,7 +39,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """Where all ranks begin: at a full checkpoint or from nothing; not `is_needed` if nothing is left to train."""
+    """Where all ranks begin: at a full checkpoint or from nothing; `is_needed` is False if the run is complete."""
 
     is_needed: bool
     full_path: str | None = None
@@ -48,16 +48,15 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 class MissingRankError(RuntimeError):
     """Ranks, as `rank 1 of 8 on n1`, that did not take part in a collective in time."""
 
-    def __init__(self, silent: list[str]) -> None:
-        super().__init__(", ".join(silent))
-        self.silent = silent
+    def __init__(self, missing: list[str]) -> None:
+        super().__init__(", ".join(missing))
+        self.missing = missing
 
 
 class RankGroup:
-    """All ranks of a job, joined: `hosts` by rank, and a gloo group of its own for control, None for one rank alone.
+    """All ranks of a job: `hosts` by rank, and a gloo group for control, None if there is one rank.
 
-    The control group needs no device that works, and is whole when the group that trains is broken: a bad device is
-    reported over it.
+    The control group needs no device, and still works when the group that trains is broken: it reports a bad device.
     """
 
     def __init__(self, rank: Rank, hosts: list[str], control: ProcessGroup | None) -> None:
@@ -70,14 +69,14 @@ class RankGroup:
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, start: Start | None = None) -> Start:
-        """Return rank 0's `start` on every rank; the others give none. Every rank calls equally often.
+        """Return rank 0's `start` on every rank; a collective, to which the other ranks pass None.
 
         Raises:
-            LaunchError: if rank 0 gives none within START_SECONDS.
-            RuntimeError: one of `is_peer_loss`, if rank 0's process is gone.
+            LaunchError: if rank 0 broadcasts none within START_SECONDS.
+            RuntimeError: one of `is_peer_loss`, if rank 0's process has ended.
         """
         if self._control is None:
-            assert start is not None, "rank 0 gives one"
+            assert start is not None, "rank 0 passes one"
             return start
         starts = [start]
         try:
@@ -87,11 +86,11 @@ class RankGroup:
                 raise
             raise LaunchError(
                 f"job {self.rank.job}: {self.name(self.rank.rank)}: no broadcast by {self.name(0)} within "
-                f"{START_SECONDS:.0f} s; it hangs, or the file system that it reads checkpoints from; look at its log "
-                "in the run's folder `submitit`"
+                f"{START_SECONDS:.0f} s; rank 0 hangs, or the file system of its checkpoints; look at its log in the "
+                "run's folder `submitit`"
             ) from error
-        assert starts[0] is not None, "rank 0 gives one"
-        if not starts[0].is_needed:  # rank 0, whose process holds the store, is not to end first
+        assert starts[0] is not None, "rank 0 passes one"
+        if not starts[0].is_needed:  # rank 0, whose process holds the store, must not end first
             with contextlib.suppress(RuntimeError):
                 self._barrier(_FINAL_BARRIER_SECONDS)
         return starts[0]
@@ -101,8 +100,8 @@ class RankGroup:
 
         Raises:
             MissingRankError: on rank 0, naming all that did not take part.
-            RuntimeError: one of `is_peer_loss`, if another rank's process is gone; on others than rank 0 also if its
-                barrier failed there.
+            RuntimeError: one of `is_peer_loss`, if another rank's process has ended; on the other ranks also if the
+                barrier failed on rank 0.
         """
         if self._control is None:
             return [text]
@@ -113,10 +112,10 @@ class RankGroup:
             missing = re.search(r"Ranks ([\d, ]+) failed to pass", str(error))
             if missing is None:
                 raise
-            silent = [self.name(int(index)) for index in missing[1].split(",")]
+            names = [self.name(int(index)) for index in missing[1].split(",")]
             if time.monotonic() - began < 0.9 * within_seconds:  # no time-out: a connection was closed
-                raise PeerLossError(f"lost {', '.join(silent)}") from error
-            raise MissingRankError(silent) from error
+                raise PeerLossError(f"lost {', '.join(names)}") from error
+            raise MissingRankError(names) from error
         texts = [""] * self.rank.world_size
         torch.distributed.all_gather_object(texts, text, group=self._control)
         return texts
@@ -128,7 +127,7 @@ class RankGroup:
 
 @contextlib.contextmanager
 def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
-    """Join the job's ranks in one process group; a rank that dies in the block ends the others."""
+    """Join the job's ranks in one process group; a rank that fails in the block ends the others."""
     if rank.world_size == 1:
         yield RankGroup(rank, [platform.node()], None)
         return
@@ -145,9 +144,9 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
 
 
 class StopVote:
-    """Asks whether any rank was signalled, and by what; all ranks get the same answer after the same update.
+    """Decides on all ranks alike, after the same update, whether any rank got a signal, and which.
 
-    With several ranks by an all-reduce of one number after each update: tests/benchmarks/bench_vote.py prints its cost.
+    Several ranks all-reduce one number after each update: tests/benchmarks/bench_vote.py prints its cost.
     """
 
     def __init__(self, stop: StopFlag, rank: Rank) -> None:
@@ -155,7 +154,7 @@ class StopVote:
         self._world_size = rank.world_size
 
     def any_rank_stopped(self) -> bool:
-        """Return whether to stop after this update; then `agreed` of the flag is the weightiest signal of any rank."""
+        """Return whether to stop after this update; then the flag's `agreed` is the signal of the highest weight."""
         own = self._stop.signal_number
         if self._world_size == 1:
             self._stop.agreed = own
@@ -168,7 +167,7 @@ class StopVote:
 
 
 def _weight(number: signal.Signals | None) -> int:
-    """Return how much a signal counts: a wish to end outweighs USR2, after which another job is to go on."""
+    """Return a signal's weight: a request to end outweighs USR2, after which another job resumes."""
     if number is None:
         return 0
     return 1 if number == signal.SIGUSR2 else 1 + int(number)
@@ -181,9 +180,9 @@ def _of_weight(weight: int) -> signal.Signals | None:
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:
-    """Return the flags by which fairseq finds its place among the ranks.
+    """Return the flags that give fairseq its rank and world size.
 
-    A rank that is alone must say so: fairseq would start a process for every GPU that it sees, each with a whole batch.
+    A single rank needs them too: else fairseq starts a process for every GPU that it sees, each with a whole batch.
     """
     if rank.world_size == 1:
         return ["--distributed-world-size", "1"]

@@ -1,8 +1,8 @@
-"""The rendezvous of a job's ranks: a TCPStore that rank 0 opens, where each rank registers its host.
+"""Performs the rendezvous of a job's ranks: rank 0 opens a TCPStore, where each rank registers its host.
 
-Two jobs of one machine may want the same port (two clusters count their jobs from 1). Then the second takes the next
-one of its list; and a rank that finds the store of another job goes on looking, instead of joining another training.
-torch has no such fallback, and names no rank that is missing; all else between ranks is torch's (`aiayn.train.ranks`).
+Two jobs of one machine may choose the same port (two clusters count their jobs from 1). Then the second takes the next
+port of its list; a rank that finds the store of another job continues to search. torch has no such fallback, and does
+not name missing ranks; everything else between ranks is torch's (`aiayn.train.ranks`).
 """
 
 import contextlib
@@ -21,16 +21,16 @@ from aiayn.errors import LaunchError
 from aiayn.train.request import num_restarts
 
 NUM_PORTS_TRIED = 8
-# Minutes, for imports from a cold parallel file system by all ranks of a node at once, and for nodes that boot late. A
-# rank that died is seldom waited for so long: srun ends the others with it (--kill-on-bad-exit).
+# Minutes, because all ranks of a node import from a cold parallel file system at once, and nodes may boot late. After
+# a rank has failed, srun ends the others earlier (--kill-on-bad-exit).
 JOIN_SECONDS = 300.0
 _LOWEST_PORT, _NUM_PORTS = 20000, 12000  # below those that Linux gives to outgoing connections
 # Primes, so that the next job is neither a restart of this one nor in its list.
 _STEP_OF_RESTART, _STEP_OF_LIST = 1009, 1511
 _PROBE_SECONDS = 3.0
 _JOB_KEY, _HOST_KEY = "aiayn/job", "aiayn/host"
-# What gloo and NCCL say when another rank's process is gone; neither has a type of error for it. NCCL's ncclSystemError
-# is none: it is also said of a missing interface, a small /dev/shm or too little locked memory of this very node.
+# What gloo and NCCL print when another rank's process has ended; neither has an error type for it. NCCL's
+# ncclSystemError is not among them: a missing interface, a small /dev/shm or too little locked memory also cause it.
 _PEER_LOSS_WORDS = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -41,20 +41,20 @@ _PEER_LOSS_WORDS = (
 
 
 class PeerLossError(RuntimeError):
-    """Another rank's process is gone, as far as can be told; like what gloo and NCCL raise then."""
+    """Another rank's process has most likely ended; like the errors that gloo and NCCL raise then."""
 
 
 def is_peer_loss(error: BaseException) -> bool:
-    """Return whether an error says no more than that the process of another rank is gone."""
+    """Return whether an error only says that the process of another rank has ended."""
     if isinstance(error, PeerLossError):
         return True
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)
 
 
 def ports_of(job: str) -> list[int]:
-    """Return the ports that a job tries, in order; MASTER_PORT alone, where somebody has set it.
+    """Return the ports that a job tries, in order; only MASTER_PORT, where it is set.
 
-    A restarted job, which has the same number, begins with another port: the earlier ranks may not be gone.
+    A restarted job, which has the same number, begins with another port: the earlier ranks may still be running.
     """
     if "MASTER_PORT" in os.environ:
         return [int(os.environ["MASTER_PORT"])]
@@ -78,7 +78,7 @@ def join(rank: int, world_size: int, job: str) -> tuple[TCPStore, list[str]]:
     try:
         store.wait(keys, datetime.timedelta(seconds=max(1.0, deadline - time.monotonic())))
     except RuntimeError as error:
-        if is_peer_loss(error):  # rank 0 is gone with the store
+        if is_peer_loss(error):  # rank 0 has ended, and with it the store
             raise
         raise LaunchError(_missing(store, keys, job)) from error
     return store, [store.get(key).decode() for key in keys]
@@ -95,13 +95,13 @@ def _open_store(ports: Sequence[int], identity: str, job: str) -> TCPStore:
 
 
 def _find_store(address: str, ports: Sequence[int], identity: str, deadline: float) -> TCPStore:
-    """Look for the job's store at all ports, each in a thread, as a stranger's server may never answer."""
+    """Look for the job's store at all ports, each in a thread, because a foreign server may never answer."""
     found: queue.Queue[TCPStore] = queue.Queue()
 
     def probe(port: int) -> None:
         while found.empty() and time.monotonic() < deadline:
             with contextlib.suppress(RuntimeError, OSError):  # torch has no narrower error for a failed connection
-                # A refused connection is reported by torch with a long trace; so it is tried without torch first.
+                # torch reports a refused connection with a long trace; so a plain socket tries first.
                 socket.create_connection((address, port), timeout=_PROBE_SECONDS).close()
                 store = TCPStore(address, port, is_master=False, timeout=datetime.timedelta(seconds=_PROBE_SECONDS))
                 if store.check([_JOB_KEY]) and store.get(_JOB_KEY).decode() == identity:
@@ -116,7 +116,7 @@ def _find_store(address: str, ports: Sequence[int], identity: str, deadline: flo
     except queue.Empty:
         raise LaunchError(
             f"{platform.node()}: rank 0 has no store at {address}, ports {list(ports)}, after {JOIN_SECONDS:.0f} s; "
-            "it died before that, or the network between the nodes blocks these ports; look at the other ranks' logs"
+            "rank 0 has ended, or the network between the nodes blocks these ports; look at the other ranks' logs"
         ) from None
 
 
