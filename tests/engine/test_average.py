@@ -70,7 +70,7 @@ def test_the_last_three_are_averaged(finished: TrainRecord, tmp_path: Path) -> N
 @pytest.mark.parametrize("last", [0, 4])
 def test_more_than_were_kept_are_refused(last: int, finished: TrainRecord, tmp_path: Path) -> None:
     with pytest.raises(
-        CheckpointError, match=rf"asked for the last {last} checkpoints, the run kept 3 \(\[20, 30, 40\]\)"
+        CheckpointError, match=rf"the last {last} checkpoints are to be averaged, the run kept 3 \(\[20, 30, 40\]\)"
     ):
         average_checkpoints(finished, last=last, into=tmp_path / "average.pt")
     assert list(tmp_path.iterdir()) == []
@@ -111,7 +111,7 @@ def test_the_command_writes_record_and_checkpoint(
     assert record.averaged_updates == [30, 40]
     assert Path(record.path) == tmp_path / "last2.pt"
     assert main([*arguments, "--last", "9", "--record", str(tmp_path / "last9.json")]) == 1
-    assert "asked for the last 9 checkpoints" in capsys.readouterr().err
+    assert "the last 9 checkpoints" in capsys.readouterr().err
     assert not (tmp_path / "last9.json").exists()
 
 

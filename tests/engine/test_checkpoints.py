@@ -90,7 +90,7 @@ def test_a_flipped_byte_of_a_tensor_is_noticed(path: Path) -> None:
     path.write_bytes(content)
     assert not torch.equal(load_checkpoint(path)["model"]["w"], torch.arange(256.0))
     assert not is_whole(path)
-    with pytest.raises(CheckpointError, match="torn: its bytes are not those written"):
+    with pytest.raises(CheckpointError, match="torn: its bytes are not as written"):
         load_checkpoint(path, is_checked=True)
 
 

@@ -210,7 +210,7 @@ def test_a_job_in_another_working_directory_finds_its_inputs(
 
 
 def test_an_input_that_is_not_there_is_told_before_the_first_update(run_folder: Path, data: BinarizedCorpus) -> None:
-    with pytest.raises(RunError, match=r"/no/record.json: no such file here, an input of this training"):
+    with pytest.raises(RunError, match=r"/no/record.json: no such file on this host, an input of this training"):
         train(make_request(run_folder, data, binarized_path="/no/record.json"))
     assert starts(run_folder) == []
 

@@ -41,7 +41,7 @@ def test_out_of_memory_in_the_second_half_of_an_update_ends_the_training(
 ) -> None:
     """The update would be made of the first half's gradients, set back to nothing, over the tokens of both."""
     fail_at({6}, error, in_training=True)
-    with pytest.raises(RunError, match=r"memory exhausted.*; no batch may be left out: lower max_tokens_per_batch"):
+    with pytest.raises(RunError, match=r"memory exhausted.*; no batch may be omitted: lower max_tokens_per_batch"):
         train(make_request(run_folder, data, **TWO_BATCHES, **SHORT))
     assert outcomes(run_folder) == ["failed"]
     assert "attempting to recover from OOM" not in log_text(run_folder)
@@ -67,5 +67,5 @@ def test_a_batch_that_does_not_validate_even_so_ends_the_training(
     run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
 ) -> None:
     fail_at({1, 2}, torch.OutOfMemoryError(TORCHS_OWN), in_training=False)
-    with pytest.raises(RunError, match=r"CUDA memory exhausted\. Tried .*; no batch may be left out"):
+    with pytest.raises(RunError, match=r"CUDA memory exhausted\. Tried .*; no batch may be omitted"):
         train(make_request(run_folder, data, **SHORT))

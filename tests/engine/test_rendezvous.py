@@ -157,7 +157,7 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     attempts.append_event(tmp_path, ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
     monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
-    monkeypatch.setattr(aiayn.runs.heartbeat, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.runs.heartbeat, "POLL_SECONDS", 0.01)
     error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
     refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))
     if error_number:

@@ -1,4 +1,4 @@
-"""The average of a training's last checkpoints (section 6.1: the last 5 of base, the last 20 of big)."""
+"""Averages a training's last checkpoints (section 6.1: the last 5 of base, the last 20 of big)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from aiayn.train.checkpoints import DICTIONARIES_KEY, load_checkpoint, model_onl
 
 
 def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Return the mean of each tensor; `models` are taken one at a time, beside sums in float64.
+    """Return the mean of each tensor, summed in float64; `models` are read one at a time.
 
     Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model shares its mean.
 
@@ -32,11 +32,11 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
             firsts = dict.fromkeys(first_name_by_name.values())
             sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in firsts}
         if {name: tensor.shape for name, tensor in model.items()} != shapes:
-            raise CheckpointError("the checkpoints to average are of different models; give those of one training")
+            raise CheckpointError("the checkpoints to average are of different models; name those of one training")
         for name, total in sums.items():
             total.add_(model[name])
         num_models += 1
-    del model  # its file's pages, before the means need memory
+    del model  # frees its file's pages, before the means need memory
     means: dict[str, torch.Tensor] = {}
     for name in list(sums):
         means[name] = (sums.pop(name) / num_models).to(dtype_by_name[name])
@@ -44,7 +44,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
 
 
 def _first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Return for each tensor the first name of its storage; a function, so that nothing of the first model is kept."""
+    """Return for each tensor the first name of its storage; a function, so that the first model is freed."""
     first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
     return {
         name: first_name_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)
@@ -53,7 +53,7 @@ def _first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
 
 
 def _checked_models(paths: Sequence[Path]) -> Iterator[dict[str, torch.Tensor]]:
-    """Yield the models of checkpoints; the next one's bytes are verified, and so read from the disk, in the meantime.
+    """Yield the models of checkpoints; meanwhile a thread reads and verifies the next one.
 
     Raises:
         CheckpointError: if one is absent or torn.
@@ -76,8 +76,8 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
     if not 1 <= last <= len(train.models):
         kept = [model.update for model in train.models]
         raise CheckpointError(
-            f"{train.run}: asked for the last {last} checkpoints, the run kept {len(kept)} ({kept}); "
-            "lower `average`, or begin the training anew with `aiayn train --fresh --num-models N`"
+            f"{train.run}: the last {last} checkpoints are to be averaged, the run kept {len(kept)} ({kept}); "
+            "lower `average`, or train again with `aiayn train --fresh --num-models N`"
         )
     chosen = train.models[-last:]
     means = average_tensors(_checked_models([model.path for model in chosen]))

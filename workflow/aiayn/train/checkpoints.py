@@ -1,7 +1,8 @@
-"""Checkpoints of a training: the last n model-only ones and two full ones, each whole or absent.
+"""Writes, reads and prunes the checkpoints of a training: the last n model-only ones and two full ones.
 
-`model_00001500.pt` holds the model alone (a quarter of a GB for base), `full_00001500.pt` the optimiser and the place
-in the data too, to resume from. Averages are taken over model-only ones. The number is the update.
+Each is whole or absent. `model_00001500.pt` holds only the model (a quarter of a GB for base), `full_00001500.pt` also
+the optimiser and the progress position in the data, to resume from. Averages are of model-only ones. The number is the
+update.
 
 Training waits while its state is copied; a thread then writes the copy.
 """
@@ -41,7 +42,7 @@ def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
 
 
 def update_of(path: Path) -> int:
-    """Return the update that a checkpoint's name tells."""
+    """Return the update in a checkpoint's name."""
     found = _NAME.fullmatch(path.name)
     if found is None:
         raise CheckpointError(f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt")
@@ -57,8 +58,8 @@ def list_checkpoints(folder: Path, kind: str) -> list[Path]:
 def is_whole(path: Path) -> bool:
     """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums.
 
-    The checksums do not cover the archive's own tables; that torch can read these is tried. Of each entry they say that
-    it is not compressed and no folder, else torch would read other bytes than zipfile checks.
+    The checksums do not cover the archive's tables, so torch loads them once. No entry may be compressed or a folder:
+    torch would read other bytes than zipfile checks.
     """
     try:
         torch.load(path, map_location="cpu", mmap=True, weights_only=True)
@@ -73,7 +74,7 @@ def is_whole(path: Path) -> bool:
 
 
 def save_whole(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint beside, bring it to the disk, then rename.
+    """Write a checkpoint to a partial file, bring it to the disk, then rename.
 
     Raises:
         SpaceError: if the disk is full; nothing half-written is left.
@@ -82,7 +83,7 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
     try:
         with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
             torch.save(state, file)
-    except (OSError, RuntimeError) as error:  # torch ends a write that failed with another one, and that with its own
+    except (OSError, RuntimeError) as error:  # torch wraps the error of a failed write in an error of its own
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__context__
@@ -91,12 +92,12 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
         if cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise OSError(cause.errno, cause.strerror, str(path)) from error
         raise SpaceError(
-            f"{path}: {cause.strerror}; the checkpoint before it is untouched: make room, then repeat the command"
+            f"{path}: {cause.strerror}; the checkpoint before it is unchanged: make room, then repeat the command"
         ) from error
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Remove what a killed write left behind."""
+    """Remove the partial files of killed writes."""
     for path in folder.glob(".*.partial"):
         path.unlink(missing_ok=True)
 
@@ -122,7 +123,7 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{path}: no such checkpoint; rerun the training or the average that writes it")
     if is_checked and not is_whole(path):
-        raise CheckpointError(f"{path}: torn: its bytes are not those written; delete it, then rerun its stage")
+        raise CheckpointError(f"{path}: torn: its bytes are not as written; delete it, then rerun its stage")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
@@ -138,7 +139,7 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
 def model_only_state(
     cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int, dictionaries: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what fairseq's own commands need to load a model, and nothing to train it further.
+    """Return what fairseq's own commands need to load a model, without the state to train it further.
 
     `dictionaries` are those of `dictionary_sha256s`.
     """
@@ -167,7 +168,7 @@ def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
 
 
 def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
-    """Count the trained numbers of a model, tied matrices once, fairseq's buffers not at all."""
+    """Count the trained numbers of a model: tied matrices once, fairseq's buffers not at all."""
     size_by_storage: dict[int, int] = {}
     for name, tensor in tensors.items():
         if name.rpartition(".")[2] not in _BUFFERS:
@@ -176,18 +177,18 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
 
 
 class StateCopier:
-    """Copies a training's state, tensors to the CPU, into memory that is kept from one copy to the next.
+    """Copies a training's state, tensors to the CPU, into buffers that are reused by the next copy.
 
-    Fresh memory would cost more than the copying: a page fault for every 4 KB. Of a GPU's tensors the memory is pinned.
+    New memory would cost more than the copy: a page fault for every 4 KB. The buffers of a GPU's tensors are pinned.
     """
 
     def __init__(self) -> None:
         self._buffers: list[torch.Tensor] = []
 
     def copy(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy that shares nothing with `state` and is valid until the next one is made.
+        """Return a copy that shares nothing with `state` and is valid until the next call.
 
-        Tensors of one storage (tied matrices) are of one storage in the copy, too.
+        Tensors that share a storage (tied matrices) share one in the copy, too.
         """
         tensors = list(_tensors_of(state))
         storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
@@ -226,9 +227,9 @@ class CheckpointKeeper:
     """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
 
     `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
-    evenly spaced, and the last model among them. With None they are kept at each epoch's end.
+    evenly spaced, with the last model. With None they are kept at each epoch's end.
 
-    One checkpoint at most is being written; the next `save`, and `close`, wait for it.
+    At most one checkpoint is being written; the next `save`, and the end of `closed_at_end`, wait for it.
     """
 
     def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
@@ -241,12 +242,12 @@ class CheckpointKeeper:
         self._writing: Future[None] | None = None
 
     def is_due(self, num_updates: int) -> bool:
-        """Return whether a model is to be kept at this update, apart from ends of epochs."""
+        """Return whether a model is kept at this update, apart from ends of epochs."""
         interval = self.save_interval_updates
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy what is to be saved, and have it written: the model-only checkpoint where it is due, then the full one.
+        """Copy the state, and let a thread write it: the model-only checkpoint where it is due, then the full one.
 
         Raises:
             SpaceError, OSError: as `save_whole`, of the write before this one.
@@ -264,7 +265,7 @@ class CheckpointKeeper:
         self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
 
     def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
-        """Write both, each whole or absent, then drop what is too old: in this order, whatever fails."""
+        """Write both, each whole or absent, then remove the oldest: in this order, whatever fails."""
         if dictionaries is not None:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
@@ -272,7 +273,7 @@ class CheckpointKeeper:
         self._prune(num_updates)
 
     def require_no_failure(self) -> None:
-        """Raise the error of a write that has failed; wait for none."""
+        """Raise the error of a write that has failed; do not wait."""
         if self._writing is not None and self._writing.done():
             self._writing.result()
 
@@ -287,15 +288,15 @@ class CheckpointKeeper:
 
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block; its error is raised unless the block has one of its own."""
+        """Wait for the last write at the end of the block, and raise its error unless the block raises one."""
         try:
             yield
         except Exception:
             self._writer.shutdown()
             if self._writing is not None and (error := self._writing.exception()) is not None:
-                logger.error(f"besides, a checkpoint could not be written: {error}")
+                logger.error(f"a checkpoint could not be written, either: {error}")
             raise
-        except BaseException:  # asked to stop: what was to be saved is not, if its write fails
+        except BaseException:  # StopTraining: nothing is saved if the write fails
             self._writer.shutdown()
             self.wait()
             raise

@@ -1,4 +1,4 @@
-"""Which device a training uses: a CPU or GPUs, as many of them as its job was promised, with its precision."""
+"""Chooses the device of a training, and requires the GPUs that its job requested and its precision."""
 
 import platform
 
@@ -16,21 +16,21 @@ def available_device(device: str) -> str:
 
 
 def resolve_device(device: str) -> str:
-    """Return `cpu` or `cuda` for `auto`, and refuse `cuda` where there is none.
+    """Return `cpu` or `cuda` for `auto`.
 
     Raises:
-        LaunchError: if there is none.
+        LaunchError: for `cuda` on a machine without a GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
-        raise LaunchError("device: cuda, but torch sees no GPU here; set `device: auto`, or run where one is")
+        raise LaunchError("device: cuda, but torch sees no GPU here; set `device: auto`, or run on a machine with one")
     return available_device(device)
 
 
 def require_promised_gpus(request: TrainingRequest) -> None:
-    """Refuse a node without the GPUs that Slurm was asked for: `device: auto` would train on its CPUs, for weeks.
+    """Require the GPUs that the job requested: `device: auto` would train on the CPUs, for weeks.
 
     Raises:
-        LaunchError: naming the host, how many there are, and what torch says of it.
+        LaunchError: naming the host, how many GPUs it has, and torch's error.
     """
     if not request.gpus_per_node or request.training.device == "cpu":
         return
@@ -39,21 +39,21 @@ def require_promised_gpus(request: TrainingRequest) -> None:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:  # AssertionError: a build of torch without CUDA
         raise LaunchError(
-            f"{_expected(0, request)}: {error}; a torch without CUDA, or one too new for the node's driver, is to be "
-            "installed anew (TORCH_INDEX_URL: docs/install.md, 'Which torch'); a node that is broken is to be left out "
+            f"{_expected(0, request)}: {error}; if torch has no CUDA, or is too new for the node's driver, install it "
+            "again (TORCH_INDEX_URL: docs/install.md, 'Which torch'); if the node is broken, exclude it "
             "(`sbatch_lines: {exclude: NODE}`); to train on CPUs set gpus_per_node to 0"
         ) from error
     num_gpus = torch.cuda.device_count()
     if num_gpus < request.gpus_per_node:
         raise LaunchError(
-            f"{_expected(num_gpus, request)}: some are broken, and the node is to be left out (`sbatch_lines: "
-            "{exclude: NODE}`), or each task is bound to its own, and all are to see all (`srun_options: "
-            "{gpu-bind: none}`), or the prologue sets CUDA_VISIBLE_DEVICES"
+            f"{_expected(num_gpus, request)}: if some are broken, exclude the node (`sbatch_lines: "
+            "{exclude: NODE}`); if Slurm binds each task to one GPU, let all tasks see all (`srun_options: "
+            "{gpu-bind: none}`); if the prologue sets CUDA_VISIBLE_DEVICES, remove that"
         )
 
 
 def require_precision(request: TrainingRequest, local_rank: int, device: str) -> None:
-    """Refuse a precision that this rank's device does not have: torch would compute in fp32, or emulate it slowly.
+    """Require that this rank's device has the precision: torch would compute in fp32, or emulate it slowly.
 
     Raises:
         ConfigError: naming the system and the device.
@@ -66,9 +66,8 @@ def require_precision(request: TrainingRequest, local_rank: int, device: str) ->
     else:
         name = torch.cuda.get_device_name(local_rank)
         has_all, otherwise = torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY, PRECISIONS[:1]
-    refusal = precision_refusal(training.precision, name, PRECISIONS if has_all else otherwise)
-    if refusal:
-        raise ConfigError(f"{request.system}: {refusal}")
+    if reason := precision_refusal(training.precision, name, PRECISIONS if has_all else otherwise):
+        raise ConfigError(f"{request.system}: {reason}")
 
 
 def _expected(num_gpus: int, request: TrainingRequest) -> str:

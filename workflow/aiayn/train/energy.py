@@ -1,7 +1,7 @@
-"""What the GPUs of a training draw, by NVML's counter of energy: read by one rank a node, before and after training.
+"""Measures the energy of a training's GPUs by NVML's counter: one rank per node reads it before and after training.
 
-The counter is the GPU's own, in millijoules since its driver was loaded, of Volta and newer. It counts whoever uses the
-GPU. Nothing is read in between, so that no update waits for it.
+The counter is the GPU's own, in millijoules since its driver was loaded, of Volta and newer. It counts all processes on
+the GPU. It is not read in between, so that no update waits for it.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
 def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup, device: str) -> Iterator[None]:
     """Meter the block; at its end rank 0 has in `tally` what all nodes drew.
 
-    After an error, which other ranks may have met too, it has its own node alone. Being asked to stop is none.
+    After an error, which other ranks may also have had, it has its own node alone. A signal to stop is no error.
     """
     uuids = gpu_uuids(request, device) if rank.local_rank == 0 else []
     meter = EnergyMeter(uuids) if uuids else None
@@ -96,7 +96,7 @@ def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: Ran
 
 def _gathered(meter: EnergyMeter | None, group: RankGroup) -> Energy | None:
     own = meter.stop() if meter else None
-    told = [msgspec.json.encode(own).decode()]
+    energies_json = [msgspec.json.encode(own).decode()]
     with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
-        told = group.gather(told[0], within_seconds=GATHER_SECONDS)
-    return total_energy(msgspec.json.decode(text, type=Energy | None) for text in told)
+        energies_json = group.gather(energies_json[0], within_seconds=GATHER_SECONDS)
+    return total_energy(msgspec.json.decode(text, type=Energy | None) for text in energies_json)

@@ -1,6 +1,6 @@
-"""The one table from the paper's symbols to fairseq's flags. Pure: imports neither torch nor fairseq.
+"""Translates the paper's symbols to fairseq's flags. It imports neither torch nor fairseq.
 
-The flags are those of a hand-run `fairseq-train`; `aiayn train` gives fairseq exactly these.
+The flags are those of `fairseq-train` on a command line; `aiayn train` passes exactly these to fairseq.
 """
 
 from pathlib import Path
@@ -47,13 +47,13 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
     if training.patience_epochs is not None and training.save_interval_updates is not None:
         raise ConfigError(
             f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates "
-            f"{training.save_interval_updates}: patience is counted at ends of epochs, where then nothing is saved; "
+            f"{training.save_interval_updates}: patience counts at ends of epochs, where nothing is then saved; "
             "set one of them to null"
         )
     if training.batches_per_update % num_ranks and num_ranks % training.batches_per_update:
         raise ConfigError(
-            f"{system}: batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks: "
-            "the update would be another batch than the system's; take a divisor or a multiple for --num-ranks"
+            f"{system}: batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks; "
+            f"expected a divisor or a multiple of {training.batches_per_update} for --num-ranks"
         )
 
 

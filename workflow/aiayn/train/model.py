@@ -1,4 +1,4 @@
-"""A trained model with its dictionaries, loaded to translate with or to be measured."""
+"""Loads a trained model with its dictionaries, to translate or to be measured."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""All that we register with fairseq, and our patches of it: who imports this module has them."""
+"""Registers our classes with fairseq and patches fairseq, when it is imported."""
 
 from aiayn.train import adam, compat, criterion, equation_3, fairseq_model, task
 

@@ -1,6 +1,6 @@
-"""What a job is asked to train, and the signals that ask it to end early. Torch is not imported here.
+"""Defines the request that a job trains, and records the signals that end it early. It does not import torch.
 
-Pickled with the job, and read from the copy of the code that was taken when the job was submitted.
+The request is pickled with the job, and unpickled by the copy of the code that was taken when the job was submitted.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from aiayn.train.fairseq_args import TrainingData
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    What decides its tensors is in `training`, `seed` and the data-bin. On Slurm `num_earlier_jobs` of this training
-    ran before this one, and with `max_num_jobs` the last has run; each of its nodes was promised `gpus_per_node`, and
-    it is to run the code in `code_folder`, if that is told.
+    `training`, `seed` and the data-bin decide its tensors. On Slurm `num_earlier_jobs` of this training ran before
+    this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
+    `code_folder`, unless that is None.
     """
 
     run: str
@@ -56,7 +56,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotedSignal:
-    """The first of its signals that this process got, between two byte codes."""
+    """The first of its signals that this process got."""
 
     numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -78,10 +78,10 @@ class NotedSignal:
 
 
 class StopFlag(NotedSignal):
-    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop looks at it after each update.
+    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it after each update.
 
-    USR2 is Slurm's word that the time is nearly up, after which another job is to go on; the others are a wish to end,
-    and are not taken back by a USR2. `agreed` is what the ranks have agreed to stop by.
+    Slurm sends USR2 when the time is nearly up, and another job resumes; the other signals end the run, also if a USR2
+    follows. `agreed` is the signal by which all ranks stop.
     """
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)

@@ -1,4 +1,4 @@
-"""Our translation task: one that remembers, computes in the wanted precision, and searches as the paper did."""
+"""Registers our translation task: it saves its state, computes in its precision, and searches as the paper."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,17 +20,17 @@ OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
 
 def forget_validations() -> None:
-    """Set early stopping's count back: fairseq keeps it on a function, over all trainings of a process."""
+    """Reset early stopping's count: fairseq keeps it on a function, for all trainings of a process."""
     fairseq_cli.train.should_stop_early.best = None
     fairseq_cli.train.should_stop_early.num_runs = 0
 
 
 @contextmanager
 def _memory_required() -> Iterator[None]:
-    """Let a lack of memory end the training, in other words than torch's.
+    """Let a lack of memory end the training, by an error with other words than torch's.
 
-    By those fairseq knows it, leaves the batch out and trains on: on one GPU without that batch, with accumulated
-    gradients by a wrong mean, on several ranks with reductions that are not the other ranks'.
+    At torch's words fairseq omits the batch and continues: on one GPU without that batch, with accumulated gradients by
+    a wrong mean, on several ranks with reductions that do not match the other ranks'.
     """
     try:
         yield
@@ -38,9 +38,9 @@ def _memory_required() -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
             raise
         raise RuntimeError(
-            f"{str(error).replace(OUT_OF_MEMORY, 'memory exhausted')}; no batch may be left out: lower "
-            "max_tokens_per_batch in the system's file and raise batches_per_update by as much, or take GPUs with more "
-            "memory, or see who else is on this one"
+            f"{str(error).replace(OUT_OF_MEMORY, 'memory exhausted')}; no batch may be omitted: lower "
+            "max_tokens_per_batch in the system's file and raise batches_per_update by the same factor, take GPUs with "
+            "more memory, or end other processes on this GPU"
         ) from error
 
 
@@ -61,7 +61,7 @@ class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
 class SharedBatches(EpochBatchIterator):  # type: ignore[misc]
     """Batches of which this rank has every `num_parts`-th sentence, from the `part`-th on.
 
-    A part without a sentence is fairseq's dummy batch, which counts for nothing.
+    A part without a sentence is fairseq's dummy batch, whose weight is 0.
     """
 
     def __init__(self, whole: EpochBatchIterator, *, part: int, num_parts: int) -> None:
@@ -89,9 +89,9 @@ class SharedBatches(EpochBatchIterator):  # type: ignore[misc]
 
 
 class _Counted:
-    """fairseq's function that makes a batch of sentences, and the batch's number of source tokens beside its target's.
+    """fairseq's collate function, which also counts a batch's source tokens.
 
-    A GPU asked for it later would keep its host waiting.
+    To count them later, on a GPU, would make the host wait.
     """
 
     def __init__(self, collate: Any) -> None:
@@ -110,7 +110,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     """fairseq's translation task, with the state that fairseq forgets when it resumes.
 
     `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks and attempts. Early
-    stopping (`--patience`) counts in attributes of a function, which a restart would set back to nothing.
+    stopping (`--patience`) counts in attributes of a function, which a restart resets.
     """
 
     def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
@@ -120,7 +120,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
-        """Return a context in which matrices are multiplied in the wanted precision."""
+        """Return a context in which matrices are multiplied in the spec's precision."""
         return torch.autocast(device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16")
 
     def get_batch_iterator(self, *arguments: Any, num_shards: int = 1, shard_id: int = 0, **named: Any) -> Any:
@@ -130,7 +130,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         an update is the same sentences on any number of ranks.
         """
         num_parts = getattr(self.cfg, "ranks_per_batch", 1)  # a checkpoint of an earlier version does not say
-        if num_parts == 1 or num_shards % num_parts:  # decoding is not shared so
+        if num_parts == 1 or num_shards % num_parts:  # the second: decoding
             batches = super().get_batch_iterator(*arguments, num_shards=num_shards, shard_id=shard_id, **named)
         else:
             whole = super().get_batch_iterator(
@@ -149,17 +149,17 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Return the generator that the flags ask for; `fairseq-generate` and `fairseq-interactive` call this.
+        """Return the generator that the flags select; `fairseq-generate` and `fairseq-interactive` call this.
 
         Raises:
-            ConfigError: as `make_generator`, and for alignments, which fairseq has a generator of its own for.
+            ConfigError: as `make_generator`, and for alignments, for which fairseq has another generator.
         """
         form, stop = self.cfg.length_penalty_form, self.cfg.search_stop
         is_aligning = bool(getattr(args, "print_alignment", None))
         if is_aligning and (form, stop) != ("len", "fairseq"):
             raise ConfigError(
                 f"--print-alignment with --length-penalty-form {form} --search-stop {stop}; expected len and fairseq, "
-                "as fairseq aligns by a generator of its own; leave one of them away"
+                "because fairseq has another generator for alignments; remove one of these flags"
             )
         if seq_gen_cls is None and not is_aligning:
             seq_gen_cls = partial(make_generator, length_penalty_form=form, search_stop=stop)
@@ -176,7 +176,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     ) -> tuple[Any, Any, Any]:
         """Do one forward and backward pass.
 
-        fairseq's own would switch autocast off on a GPU, and its `--bf16` asks for a TPU and for bfloat16 weights.
+        fairseq's own switches autocast off on a GPU, and its `--bf16` needs a TPU and bfloat16 weights.
         """
         model.train()
         model.set_num_updates(update_num)
@@ -191,8 +191,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
         """Validate in the precision of training.
 
-        Where memory is short fairseq frees the gradients and validates that batch again, which changes no number; where
-        there are none left to free, it is this training's end.
+        If memory is short, fairseq frees the gradients and validates that batch again, which changes no number; without
+        gradients to free, the training ends.
         """
         has_gradients = any(parameter.grad is not None for parameter in model.parameters())
         required = nullcontext() if has_gradients else _memory_required()
@@ -201,13 +201,13 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """Count the tokens of a training step; fairseq hands over the outputs of all ranks."""
+        """Count the tokens of a training step; fairseq passes the outputs of all ranks."""
         super().reduce_metrics(logging_outputs, criterion)
         if criterion.training:
             self.num_target_tokens += int(sum(int(output.get("ntokens", 0)) for output in logging_outputs))
 
     def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
-        """Return what a full checkpoint must hold of this task; fairseq stores it under the class's name."""
+        """Return this task's state for a full checkpoint; fairseq stores it under the class's name."""
         stopping = fairseq_cli.train.should_stop_early
         state = {
             "num_target_tokens": self.num_target_tokens,
@@ -217,7 +217,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `get_checkpoint_dict` gave."""
+        """Restore the state that `get_checkpoint_dict` returned."""
         self.num_target_tokens = state["num_target_tokens"]
         fairseq_cli.train.should_stop_early.best = state["best_valid_loss"]
         fairseq_cli.train.should_stop_early.num_runs = state["num_validations_without_improvement"]

@@ -1,4 +1,4 @@
-"""Inside the job: a rank of one training (section 5), by fairseq in this process, from the newest whole checkpoint."""
+"""Trains one rank of a run inside its job (section 5), by fairseq in this process, from the newest whole checkpoint."""
 
 import contextlib
 import logging
@@ -36,15 +36,15 @@ from aiayn.train.task import AiaynTranslationTask, forget_validations
 from aiayn.train.training_record import hash_inputs, make_record
 
 logger = logging.getLogger(__name__)
-__all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: what fairseq is to know of us
+__all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: imported to register our classes with fairseq
 
 
 class StopTraining(BaseException):
-    """The training was asked to save and end; no `Exception`, so that fairseq's handlers let it pass."""
+    """A signal ends the training after it has saved; no `Exception`, so that fairseq does not catch it."""
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What each part of a rank's training needs to know, derived once; `device` is `cpu` or `cuda`, as found here."""
+    """What each part of a rank's training needs, derived once; `device` is `cpu` or `cuda`, as found here."""
 
     request: TrainingRequest
     rank: Rank
@@ -63,8 +63,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
         return self.request.checkpoint_folder
 
 
-class _Begin(msgspec.Struct, frozen=True, kw_only=True):
-    """What rank 0 has found in the run's folder, and noted of its start."""
+class _AttemptStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of an attempt as rank 0 recorded it, and what it found in the run's folder."""
 
     started: attempts.Started
     full_path: Path | None
@@ -77,7 +77,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 
     Raises:
         LaunchError: if another process is training this run, or a node is bad.
-        Exception: whatever ended fairseq, after it was noted in attempts.jsonl.
+        Exception: the error that ended fairseq, after attempts.jsonl has recorded it.
     """
     torch.set_num_threads(request.threads_per_rank)
     run_folder, device = request.folder, available_device(request.training.device)
@@ -95,7 +95,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 
 
 def _run_worker(run: RunContext) -> None:
-    """Do the part of a rank that is not the first: check its node, and train from where rank 0 says."""
+    """Run a worker rank: check its node, and train from the checkpoint that rank 0 broadcasts."""
     if not run.group.broadcast_start().is_needed:
         return
     check_node(run.group, run.device, run.checkpoint_folder)
@@ -106,21 +106,21 @@ def _run_worker(run: RunContext) -> None:
 
 
 def _run_rank_zero(run: RunContext) -> None:
-    """Do rank 0's part: train if the run is not done, under its lock.
+    """Run rank 0: train under the run's lock, if the run is not done.
 
-    Whatever may take minutes comes before the first broadcast: the check's time-outs run from there.
+    Work that may take minutes precedes the first broadcast, because the check's time-outs begin there.
     """
     with contextlib.ExitStack() as stack:
         with rank_error_recorded(run.run_folder, run.rank):
             stack.enter_context(rank_lock(run.run_folder))
-            begin = None if attempts.is_done(run.run_folder) else _begin(run)
+            begin = None if attempts.is_done(run.run_folder) else _prepare_attempt(run)
             run.group.broadcast_start(Start(is_needed=begin is not None))
         if begin is not None:
             _attempt(run, begin)
 
 
-def _begin(run: RunContext) -> _Begin:
-    """Look at what earlier attempts and the stages before have left, and note that one begins."""
+def _prepare_attempt(run: RunContext) -> _AttemptStart:
+    """Clean up after earlier attempts, find the checkpoint to resume from, and record the start."""
     run.checkpoint_folder.mkdir(parents=True, exist_ok=True)
     remove_partial_files(run.run_folder)
     remove_partial_files(run.checkpoint_folder)
@@ -129,20 +129,20 @@ def _begin(run: RunContext) -> _Begin:
     full_path, torn_paths = newest_whole_full(run.checkpoint_folder)
     update = update_of(full_path) if full_path else 0
     attempts.close_lost_attempt(run.run_folder, update=update)
-    started = _note_start(run, update)
-    return _Begin(
+    started = _record_start(run, update)
+    return _AttemptStart(
         started=started, full_path=full_path, torn_paths=torn_paths, input_sha256_by_path=input_sha256_by_path
     )
 
 
-def _attempt(run: RunContext, begin: _Begin) -> None:
-    """Run one attempt on rank 0 and note its end, whichever it is."""
+def _attempt(run: RunContext, begin: _AttemptStart) -> None:
+    """Run one attempt on rank 0 and record its end."""
     request, run_folder = run.request, run.run_folder
     tally = EnergyTally()
     try:
         with _log_added(run_folder / attempts.LOG_NAME):
             for torn_path in begin.torn_paths:
-                logger.warning(f"{torn_path}: torn, resuming from update {begin.started.update} instead")
+                logger.warning(f"{torn_path}: torn; resuming from update {begin.started.update} instead")
             _require_another_job(run)
             check_node(run.group, run.device, run.checkpoint_folder)
             _require_same_machine(run, begin.started)
@@ -153,7 +153,7 @@ def _attempt(run: RunContext, begin: _Begin) -> None:
             energy=tally.energy,
         )  # fmt: skip
     except StopTraining:
-        reason = f"asked by {run.stop.agreed.name if run.stop.agreed else 'nobody'}"
+        reason = f"asked by {run.stop.agreed.name if run.stop.agreed else 'an unknown signal'}"
         update = _newest_update(run)
         attempts.end_attempt(run_folder, update=update, outcome="stopped", reason=reason, energy=tally.energy)
         return
@@ -169,8 +169,8 @@ def _attempt(run: RunContext, begin: _Begin) -> None:
 def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, str]:
     """Return outcome and reason of an attempt that an error ended on rank 0.
 
-    That another rank's process is gone is its symptom alone: the attempt failed if that rank has noted an error of its
-    own, else it was killed, and the next attempt may do better.
+    The loss of another rank's process is only a symptom: the attempt failed if that rank has recorded an error of its
+    own, else it was killed, and the next attempt may succeed.
     """
     if not is_peer_loss(error):
         return "failed", describe_rank_error(0, error)
@@ -184,7 +184,7 @@ def _newest_update(run: RunContext) -> int:
     return update_of(full[-1]) if full else 0
 
 
-def _note_start(run: RunContext, update: int) -> attempts.Started:
+def _record_start(run: RunContext, update: int) -> attempts.Started:
     started = attempts.Started(
         attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run.run_folder)),
         time=utc_now(),
@@ -201,17 +201,17 @@ def _note_start(run: RunContext, update: int) -> attempts.Started:
 
 
 def _require_another_job(run: RunContext) -> None:
-    """Refuse to begin if Slurm has started this training more often than is allowed."""
+    """Require that Slurm has not started this training more often than `max_num_jobs` allows."""
     request, rank = run.request, run.rank
     if request.max_num_jobs is not None and rank.job_number > request.max_num_jobs:
         raise LaunchError(
-            f"{request.run}: Slurm started it {rank.job_number} times, {request.max_num_jobs} are allowed; the same "
-            "command goes on from the newest checkpoint; `max_num_jobs` of the cluster's file allows more at once"
+            f"{request.run}: Slurm started it {rank.job_number} times, expected at most {request.max_num_jobs}; repeat "
+            "the command to resume it, or raise `max_num_jobs` in the cluster's file"
         )
 
 
 def _require_same_machine(run: RunContext, started: attempts.Started) -> None:
-    """Refuse to go on with a run on another kind of device than the attempt that its checkpoint is of."""
+    """Require the kind of device that the run began on."""
     resolve_device(run.request.training.device)
     *earlier, _ = [event for event in attempts.read_events(run.run_folder) if isinstance(event, attempts.Started)]
     if not started.update or not earlier:
@@ -219,22 +219,22 @@ def _require_same_machine(run: RunContext, started: attempts.Started) -> None:
     if earlier[0].device != started.device:
         raise LaunchError(
             f"{run.request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it began, "
-            "or begin anew with `aiayn train --fresh`"
+            "or start again with `aiayn train --fresh`"
         )
     if earlier[-1].threads_per_rank != started.threads_per_rank:
-        logger.warning("resumed with another number of threads: sums are rounded in another order from here on")
+        logger.warning("resumed with another number of threads: from here on sums are rounded in another order")
 
 
 @contextlib.contextmanager
 def _log_added(path: Path) -> Iterator[None]:
-    """Let the root logger also write to a file, in fairseq's own format; at last the error that ended the block."""
+    """Let the root logger also write to a file, in fairseq's format, with the error that ends the block."""
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s", "%Y-%m-%d %H:%M:%S"))
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
-    root.setLevel(logging.INFO)  # fairseq's statistics, which progress is read from
-    logging.getLogger("fairseq").setLevel(logging.INFO)  # silenced in a driver, whose process `debug` trains in
+    root.setLevel(logging.INFO)  # for fairseq's statistics, the source of progress
+    logging.getLogger("fairseq").setLevel(logging.INFO)  # a driver, in which `debug` trains, sets a higher level
     try:
         yield
     except Exception:
@@ -247,7 +247,7 @@ def _log_added(path: Path) -> Iterator[None]:
 
 
 def _train_from(run: RunContext, full_path: Path | None, tally: EnergyTally) -> None:
-    """Train from a full checkpoint, or from nothing, unless it is the last one; tell the other ranks."""
+    """Broadcast the start and train from a full checkpoint, or from nothing, unless the checkpoint is the last."""
     run.stop.agreed = run.stop.signal_number
     is_stopping = run.stop.agreed is not None
     is_needed = not is_stopping and not _is_finished(full_path, run.request)

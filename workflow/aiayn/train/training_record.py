@@ -1,4 +1,4 @@
-"""The record of a training that has made its last update."""
+"""Makes the record of a training that has made its last update."""
 
 import platform
 from pathlib import Path, PurePath
@@ -29,16 +29,16 @@ PADDED_ATTENTION = "padded: scaled_dot_product_attention"
 
 
 def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
-    """Return the SHA-256 of each file that the record will name as its input, by path; before anything is trained.
+    """Return the SHA-256 of each input file of the record, by path; called before the first update.
 
     Raises:
-        LaunchError: if one is not there.
+        LaunchError: if one does not exist.
     """
     path = Path(request.binarized_path)
     if not path.is_file():
         raise LaunchError(
-            f"{platform.node()}: {path}: no such file here, an input of this training; make it again, or mount its "
-            "folder in the job's container"
+            f"{platform.node()}: {path}: no such file on this host, an input of this training; make it again, or mount "
+            "its folder in the job's container"
         )
     return {path: file_sha256(path)}
 
@@ -52,16 +52,16 @@ def make_record(
     sha256_by_path: dict[PurePath, str],
     energy: Energy | None,
 ) -> TrainRecord:
-    """Return the record of a training whose newest attempt `started`, is over at `until` (UTC) and drew `energy`.
+    """Return the record of a training whose newest attempt `started`, ended at `until` (UTC) and drew `energy`.
 
     Raises:
-        CheckpointError: if its last checkpoints are not there.
+        CheckpointError: if its last checkpoints do not exist.
     """
     folder = request.checkpoint_folder
     full_path, _ = newest_whole_full(folder)
     models = list_checkpoints(folder, "model")
     if full_path is None or not models:
-        raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; begin anew with `--fresh`")
+        raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; start again with `--fresh`")
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = attempts.summarise_attempts(attempts.read_events(request.folder), until=until)
@@ -97,7 +97,7 @@ def make_record(
 
 
 def describe_kernels(training: TrainingSpec, device: str) -> str:
-    """Return, for a training's record, by what its attention was computed; '' on a CPU, whose rounding is the norm."""
+    """Return the kernels of a training's attention for its record; '' on a CPU, whose rounding is the reference."""
     if device == "cpu" or training.architecture != "transformer":
         return ""
     is_packed = (

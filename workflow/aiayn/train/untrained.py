@@ -1,4 +1,4 @@
-"""The model before its first update: what a training starts from, and must leave behind."""
+"""Saves the model before its first update, with which a training begins."""
 
 from pathlib import Path
 
