@@ -326,7 +326,7 @@ class TestEnds:
 
         small = msgspec.structs.replace(cluster, memory_gb_per_node=16)
         with steps(clock, get_on, lambda: (start(run_folder, "8"), slurm.set_state("8", "OUT_OF_MEMORY"))):
-            with pytest.raises(RunError, match="run: its job 8 ended as OUT_OF_MEMORY") as raised:
+            with pytest.raises(RunError, match="run: job 8 ended as OUT_OF_MEMORY") as raised:
                 drive_it(request_, small, tmp_path, clock)
         assert re.search(r"memory_gb_per_node .* 16\n", str(raised.value))
         assert slurm.num_submitted() == 2

@@ -337,7 +337,7 @@ def test_no_process_is_signalled_by_a_number_that_another_machine_wrote(
     append_job(run_folder, submitted_on("elsewhere"))
     child = lock_in_another_process(run_folder / RANK_LOCK_NAME, 60)
     send_once_heeded(signal.SIGTERM)
-    with submitted(monkeypatch), pytest.raises(RunError, match="its job goes on: it was started on elsewhere"):
+    with submitted(monkeypatch), pytest.raises(RunError, match="its job continues; it was started on elsewhere"):
         drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
     assert os.waitpid(child, os.WNOHANG) == (0, 0)
     os.kill(child, signal.SIGKILL)

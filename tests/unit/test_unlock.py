@@ -1,4 +1,4 @@
-"""What a killed snakemake leaves is cleaned up only if it is dead for certain; a driver's mark tells whose it is."""
+"""What a killed snakemake leaves is cleaned up only if its driver has certainly ended, by the driver's mark."""
 
 import contextlib
 import os
@@ -81,8 +81,8 @@ def test_a_mark_says_who_drives_and_goes_with_its_driver(folder: Path) -> None:
         (mark,) = read_marks(folder / ".snakemake").values()
         assert (mark.process, mark.host, mark.folder) == (process.pid, platform.node(), str(folder))
         assert mark.changed_ns_by_lock == list_locks(folder / ".snakemake")
-        assert driver_state(mark) == "alive"
-    assert driver_state(mark) == "dead"
+        assert driver_state(mark) == "running"
+    assert driver_state(mark) == "ended"
     assert marks_left(folder) == 1  # it was killed
     with driver(folder, "ends") as process:
         process.wait(timeout=20)
@@ -103,22 +103,22 @@ def test_the_fork_of_a_driver_leaves_the_mark_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({}, "alive"),
-        ({"process_start": 1}, "dead"),  # its number is another process's by now
-        ({"process": 4_194_305}, "dead"),  # above Linux's highest
-        ({"boot": "another"}, "dead"),
+        ({}, "running"),
+        ({"process_start": 1}, "ended"),  # its number is another process's by now
+        ({"process": 4_194_305}, "ended"),  # above Linux's highest
+        ({"boot": "another"}, "ended"),
         ({"host": "elsewhere"}, "unknown"),
         ({"namespace": "pid:[1]"}, "unknown"),  # another container
         ({"process_start": 0}, "unknown"),  # a system that does not tell
     ],
 )
-def test_life_and_death_are_certain_or_not_told(tmp_path: Path, change: dict[str, object], expected: str) -> None:
+def test_the_state_of_a_driver_is_certain_or_unknown(tmp_path: Path, change: dict[str, object], expected: str) -> None:
     mark_driver([], tmp_path)
     (mark,) = read_marks(tmp_path / ".snakemake").values()
     assert driver_state(msgspec.structs.replace(mark, **change)) == expected
 
 
-def test_a_dead_child_that_nobody_has_waited_for_is_dead() -> None:
+def test_a_zombie_has_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.read()
@@ -162,7 +162,7 @@ def test_a_driver_at_work_is_left_alone(folder: Path, slurm: FakeSlurm, capsys: 
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
     with driver(folder) as process:
         assert main(["unlock"]) == 1
-        assert f"is at work; wait for it, or end it in order: kill -INT {process.pid}" in capsys.readouterr().err
+        assert f"is running; wait for it, or end it in order: kill -INT {process.pid}" in capsys.readouterr().err
     assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ("", 2)
 
 
@@ -187,7 +187,7 @@ def test_a_driver_on_another_machine_is_not_judged(
     monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     assert main(["unlock"]) == 1
     message = capsys.readouterr().err
-    assert f"whether it lives cannot be known from here; run `aiayn unlock` on {host}" in message
+    assert f"whether it is running cannot be seen from here; run `aiayn unlock` on {host}" in message
     assert f"scancel --name {SLURM_NAME}; snakemake --unlock; rm " in message
     assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ("", 2)
 
@@ -198,7 +198,7 @@ def test_a_silent_queue_leaves_everything_as_it_is(
     kill_a_driver(folder)
     slurm.fall_silent()
     assert main(["unlock"]) == 1
-    assert "squeue does not say which of its jobs live" in capsys.readouterr().err
+    assert "has ended, but squeue does not answer" in capsys.readouterr().err
     assert len(list_locks(folder / ".snakemake")) == 2
 
 
@@ -231,7 +231,7 @@ def test_a_folder_that_is_not_there_is_no_clean_one(
 ) -> None:
     assert main(["unlock", "--directory", str(folder / "nope"), *more]) == 1
     seen = capsys.readouterr()
-    assert f"{folder}/nope: no such folder; name the one where snakemake was at work" in seen.err
+    assert f"{folder}/nope: no such folder; name the one where snakemake ran" in seen.err
     assert seen.out == ""
 
 
@@ -240,7 +240,7 @@ def test_jobs_of_a_snakemake_without_a_mark_are_named_and_left(
 ) -> None:
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
     assert main(["unlock", "--dry-run"]) == 1
-    assert "if you know that it is dead: scancel 31" in capsys.readouterr().err
+    assert "if you know that it has ended: scancel 31" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("verb", "code"), [("decode", 1), ("train", 0)])
@@ -259,8 +259,8 @@ def test_a_rule_that_still_works_here_keeps_the_locks_but_a_trainings_driver_doe
     try:
         assert main(["unlock"]) == code
         told = capsys.readouterr()
-        assert f"process {rule.pid} works on: aiayn {verb} --seed 1" in told.out
-        assert ("its rule still works" in told.err) == bool(code)
+        assert f"process {rule.pid} is running: aiayn {verb} --seed 1" in told.out
+        assert ("its rule is running" in told.err) == bool(code)
         assert rule.poll() is None
         assert bool(list_locks(folder / ".snakemake")) == bool(code)
     finally:

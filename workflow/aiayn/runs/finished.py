@@ -1,4 +1,4 @@
-"""Finds a finished run by its name below a results folder: what translates with it, and what it has translated."""
+"""Finds a finished run by its name below a results folder, with what it needs to translate and its translations."""
 
 from pathlib import Path
 

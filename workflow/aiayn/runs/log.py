@@ -1,4 +1,4 @@
-"""Reads where a training is from the two ends of its log: fairseq's settings come first, its statistics last."""
+"""Reads a training's progress from the two ends of its log: fairseq's settings are first, its statistics last."""
 
 import datetime
 import json
@@ -15,14 +15,14 @@ NUM_STATISTICS_FOR_SPEED = 50
 _BLOCK_BYTES = 1 << 16
 _MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
 _ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"  # fairseq prints all its settings first
-# `engine.train` sets this form: time | level | logger | message, in this machine's own time zone.
+# `aiayn.train.train` sets this format: time | level | logger | message, in this machine's own time zone.
 _LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| (?P<level>[A-Z]+) \| (?P<logger>\S+) \| (?P<message>.*)"
 )
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a log, or one that a message of several lines goes on with, which has a message alone."""
+    """A line of a log; a continued line of a message has only a message."""
 
     time: str
     level: str
@@ -31,7 +31,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
-    """What the end of a log tells of the newest attempt.
+    """The progress of the newest attempt, from the end of a log.
 
     `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and `target_tokens_per_second` are of the
     newest statistics, `updates_per_second` is over the newest `NUM_STATISTICS_FOR_SPEED` of them, pauses for
@@ -64,7 +64,7 @@ def read_statistics(line: LogLine, logger: str) -> dict[str, Any] | None:
 
 
 def read_max_update(path: Path) -> int | None:
-    """Return the number of updates that fairseq was asked for, None before its first line."""
+    """Return the number of updates in fairseq's settings, None before its first line."""
     try:
         with path.open("rb") as log:
             match = _MAX_UPDATE.search(log.read(HEAD_BYTES))
@@ -74,7 +74,7 @@ def read_max_update(path: Path) -> int | None:
 
 
 class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The last whole lines of a file, and after them, from byte `torn_at` on, one that is still written, or ''."""
+    """The last whole lines of a file, and after them, from byte `torn_at` on, one that is not complete, or ''."""
 
     lines: list[str]
     torn: str
@@ -82,7 +82,7 @@ class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_end(path: Path, num_lines: int) -> FileEnd:
-    """Return the last lines of a file, of which no more is read than they need."""
+    """Return the last lines of a file; only its end is read."""
     with path.open("rb") as file:
         size = position = file.seek(0, os.SEEK_END)
         blocks: list[bytes] = []
@@ -98,7 +98,7 @@ def read_end(path: Path, num_lines: int) -> FileEnd:
 
 
 def last_lines(path: Path, num_lines: int) -> list[str]:
-    """Return the last lines of a file that are not empty, also one that was never ended; none without the file."""
+    """Return the last lines of a file that are not empty, with a torn last one; none without the file."""
     try:
         end = read_end(path, num_lines)
     except FileNotFoundError:
@@ -107,7 +107,7 @@ def last_lines(path: Path, num_lines: int) -> list[str]:
 
 
 def read_log_tail(path: Path) -> LogTail | None:
-    """Return what the log's end tells, None without a log."""
+    """Return the progress at the log's end, None without a log."""
     try:
         modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
 
 
 def _speed(oldest: tuple[str, dict[str, Any]], newest: tuple[str, dict[str, Any]]) -> float:
-    """Return updates a second between two lines, 0 if they are too close to tell."""
+    """Return updates a second between two lines, 0 if their times are equal."""
     begin, end = (datetime.datetime.fromisoformat(time) for time, _ in (oldest, newest))
     num_updates = int(newest[1]["num_updates"]) - int(oldest[1]["num_updates"])
     seconds = (end - begin).total_seconds()

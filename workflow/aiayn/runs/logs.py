@@ -1,4 +1,4 @@
-"""Prints a run's log: the end of it, or as it grows, also into another attempt; as it is or in words."""
+"""Prints a run's log: its end, or each new line, also of a next attempt; unchanged or in words."""
 
 import contextlib
 import os
@@ -36,18 +36,18 @@ def newest_log(run_folder: Path) -> Path:
         return path
     output = newest_output(run_folder)
     if output is None:
-        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` tells what it waits for")
+        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
     return output
 
 
 def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log; before its training has one, of what the newest job printed.
 
-    `note` gets the name of any other file than the log. A job that was submitted since and has begun no attempt, as
-    its prologue or an import broke, has left nothing in the log: `note` gets the last lines of what it printed.
+    `note` gets the name of any file but the log. A later job without an attempt, whose prologue or import failed, has
+    written nothing to the log: `note` gets the last lines of its output.
 
     Raises:
-        RecordError: if there is nothing to print, or a file that tells of jobs or attempts is damaged.
+        RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
     """
     path = newest_log(run_folder)
     has_log = path.name == LOG_NAME
@@ -67,7 +67,7 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
 
 
 def in_words(line: str) -> str:
-    """Return a line of the log for people: the time of day, and fairseq's statistics as a sentence."""
+    """Return a line of the log as words: the time of day, and fairseq's statistics as a sentence."""
     parts = split_line(line)
     if not parts.time:
         return line
@@ -129,8 +129,8 @@ def describe_event(event: Event) -> str:
 def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
-    `note` gets what attempts.jsonl tells meanwhile, and what a new job prints until it begins its attempt. A log that
-    is not there yet is waited for; one that is replaced or cut is read on from its new beginning.
+    `note` gets each new event of attempts.jsonl, and the output of a new job until its attempt begins. A missing log is
+    awaited; a replaced or cut log is read from its new beginning.
 
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
@@ -157,7 +157,7 @@ def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = la
 
 
 class _OutputBeforeAttempt:
-    """What the newest job prints as long as it has begun no attempt."""
+    """The output of the newest job before its attempt begins."""
 
     def __init__(self, run_folder: Path, num_lines: int) -> None:
         self._run_folder = run_folder
@@ -168,8 +168,8 @@ class _OutputBeforeAttempt:
         self._growing: _GrowingFile | None = None
 
     def new_lines(self, events: list[Event]) -> Iterator[str]:
-        """Yield the lines that were completed since the last call, before a job's first one where they stand."""
-        size = _size_of(self._run_folder / JOBS_NAME)  # reading it all each time would cost, on a shared file system
+        """Yield the lines that were completed since the last call; before a job's first line, its file."""
+        size = _size_of(self._run_folder / JOBS_NAME)  # to read it each time is slow on a shared file system
         if size != self._jobs_size:
             self._jobs_size, self._jobs = size, read_jobs(self._run_folder)
         job = job_without_attempt(events, self._jobs)
@@ -187,7 +187,7 @@ class _OutputBeforeAttempt:
 
 
 class _GrowingFile:
-    """A file by its path, which may not be there yet, be cut, or be replaced by another."""
+    """A file by its path, which may not exist yet, be cut, or be replaced by another."""
 
     def __init__(self, path: Path, num_lines: int) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""RUN on a command line: a run's name, or any unique beginning of one."""
+"""Parses run names, and finds the run that a unique prefix of its name means."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-(?P<
 
 
 class RunNameParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run's name is made of."""
+    """The parts of a run's name."""
 
     corpus: str
     system: str
@@ -21,7 +21,7 @@ class RunNameParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_run_name(run: str) -> RunNameParts | None:
-    """Return the parts of a run's name; None for a name that is not made of them."""
+    """Return the parts of a run's name; None for a name of another form."""
     match = _RUN_NAME.fullmatch(run)
     return msgspec.convert(match.groupdict(), RunNameParts, strict=False) if match else None
 
@@ -29,10 +29,10 @@ def split_run_name(run: str) -> RunNameParts | None:
 def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
     """Return the one name that `run` is or begins.
 
-    `place` says where was looked; `unknown` is what a message says of a name that no run has.
+    `place` is the folder that messages name; `unknown` is their text for a name that no run has.
 
     Raises:
-        RecordError: if there is none, or more than one (a name that is there twice too); it lists the candidates.
+        RecordError: if there is none, or more than one (or two of the same name); it lists the candidates.
     """
     known = sorted(names)
     meant = [name for name in known if name == run] or [name for name in known if name.startswith(run)]

@@ -1,6 +1,7 @@
-"""A cluster's queue as runs see it: jobs with their states, and what can be asked of whoever asks the queue.
+"""Defines the jobs of a cluster's queue, their states, and the protocol by which runs list and cancel them.
 
-States and reasons are Slurm's words. The module that asks Slurm (`launch/slurm_queue.py`) is handed in as a `JobQueue`.
+States and reasons are Slurm's words. Callers pass the module that runs Slurm's commands (`launch/slurm_queue.py`) as a
+`JobQueue`.
 """
 
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-# A job in any of these is over. One in any other is Slurm's to run on or to start again, or has processes that still
-# end: a state of which nothing is known here must not look like a death.
+# A job in one of these has ended. In any other it continues, Slurm may start it again, or its processes are still
+# ending: an unknown state does not mean that a job has ended.
 ENDED_STATES = frozenset(
     {
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
@@ -22,10 +23,10 @@ _LAUNCH_FAILED = "launch_failed_requeued_held"
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as squeue shows it; one that ended is shown for some minutes more (MinJobAge), with its end as `state`.
+    """A job as squeue shows it; an ended job is shown for some minutes (MinJobAge), with how it ended as `state`.
 
-    `reason` is why it waits, or `None` in Slurm's own word; `node` is empty while it waits; `time_left` is as Slurm
-    prints it (`1-02:03:04`, `UNLIMITED`); `script` is the path of the file that was submitted.
+    `reason` is why it waits, or Slurm's `None`; `node` is empty while it waits; `time_left` is as Slurm prints it
+    (`1-02:03:04`, `UNLIMITED`); `script` is the path of the file that was submitted.
     """
 
     job: str
@@ -39,33 +40,33 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     def trains_in(self, run_folder: Path) -> bool:
         """Return whether it is the job of this folder's run: another copy of the project has runs of the same names.
 
-        submitit leaves the job's script below the run's folder.
+        submitit writes the job's script below the run's folder.
         """
         folders = (run_folder.absolute() / "submitit", run_folder.resolve() / "submitit")
         return self.name == run_folder.name and (not self.script.startswith("/") or Path(self.script).parent in folders)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, or will without anybody's doing anything (or once somebody releases it)."""
+        """Whether it runs, waits, or is held."""
         return self.state.partition(" ")[0] not in ENDED_STATES  # `CANCELLED by 1000`
 
     @property
     def is_held_by_slurm(self) -> bool:
-        """Whether Slurm itself holds it, no person: it could not be launched, as after a controller lost its state."""
+        """Whether Slurm itself holds it, because it could not be launched, as after a controller lost its state."""
         return self.state == "PENDING" and _LAUNCH_FAILED in self.reason.replace(" ", "_").lower()
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it waits for a person to release it, or to give it another reservation."""
+        """Whether it waits until the user releases it, or gives it another reservation."""
         is_pending_held = self.state == "PENDING" and "held" in self.reason.lower()
         return is_pending_held or self.state in _HELD_STATES
 
 
 class JobQueue(Protocol):
-    """What runs ask of a queue."""
+    """The functions of a queue that runs need."""
 
     def find_jobs(self, name: str | None = None) -> list[QueuedJob] | None:
-        """Return this user's jobs of a name, or all of them, oldest first; None if the queue could not be asked."""
+        """Return this user's jobs of a name, or all of them, oldest first; None if the queue does not answer."""
         ...
 
     def cancel_jobs(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Renders how runs stand for a terminal: one line a run; or all of one run."""
+"""Renders the states of runs for a terminal: one line a run, or all of one run."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ def render_status(status: RunStatus) -> str:
     """Return all that is known of one run."""
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
     num_attempts = f"{status.num_attempts} attempt{'' if status.num_attempts == 1 else 's'}"
-    driver = "alive, waits for its end" if status.is_attended else "none; whoever asks for the run attaches to it"
+    driver = "running, waits for its end" if status.is_attended else "none; the next driver attaches to it"
     pairs = [
         ("update", f"{_count(status.update)} of {_count(status.updates)}, saved {_count(status.saved_update)}"),
         ("loss", "" if status.loss_bits is None else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"),

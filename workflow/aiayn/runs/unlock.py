@@ -1,11 +1,10 @@
-"""What a killed snakemake leaves in its working directory and in Slurm, whether it may be cleaned up, and that done.
+"""Finds what a killed snakemake leaves in its working directory and in Slurm, and cleans it up where that is safe.
 
-Each snakemake leaves a mark when it starts its jobs (the Snakefile's `onstart`, which snakemakes inside Slurm jobs do
-not run: they are started with --no-hooks). The mark goes when its snakemake ends, but for KILL, HUP or the machine's
-end: one whose process is gone is of a driver that could not clean up behind itself. That are its locks, which keep the
-next one from starting; Slurm jobs of its CPU rules, which the next one would start a second time beside them; processes
-of local rules; and trainings, which the next one attaches to. Only what belongs to drivers that are dead for certain is
-cleaned up.
+Each snakemake writes a mark when it starts its jobs (the Snakefile's `onstart`, which snakemakes inside Slurm jobs do
+not run: they are started with --no-hooks), and removes it at its end, but not after KILL, HUP or a crash of the
+machine: a mark whose process has ended is of a driver that left something behind. That may be locks, which keep the
+next snakemake from starting; Slurm jobs of CPU rules, which the next would start a second time; processes of local
+rules; and trainings, to which the next attaches. Only leftovers of drivers that have certainly ended are cleaned up.
 """
 
 import atexit
@@ -31,12 +30,12 @@ LOCKS_FOLDER = "locks"  # snakemake's own
 SECONDS_UNTIL_CANCELLED = 90.0  # Slurm's KillWait is 30 by default
 POLL_SECONDS = 1.0
 NUM_SHOWN_JOBS = 10
-DriverState = Literal["alive", "dead", "unknown"]
-_WORDS_BY_STATE = {"alive": "at work", "dead": "dead", "unknown": "not to be seen from here"}
+DriverState = Literal["running", "ended", "unknown"]
+_WORDS_BY_STATE = {"running": "is running", "ended": "has ended", "unknown": "cannot be seen from here"}
 # What the executor plugin for Slurm prints first; all jobs of that snakemake bear it as their name.
 _SLURM_NAME = re.compile(rb"SLURM run ID: (\S+)")
 _HEAD_BYTES = 1 << 20
-_LASTING_COMMAND = "aiayn train"  # a training's driver outlives snakemake on purpose, and the next one waits for it
+_LASTING_COMMAND = "aiayn train"  # a training's driver continues without snakemake, and the next one waits for it
 _BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -61,11 +60,11 @@ class DriverMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver that left its mark: how it is, and what it has at work; `jobs` is None if Slurm does not answer."""
+    """A driver with a mark: its state, jobs and processes; `jobs` is None if Slurm does not answer."""
 
     mark_path: Path
     mark: DriverMark
-    life: DriverState
+    state: DriverState
     slurm_names: list[str]
     jobs: list[QueuedJob] | None
     command_by_process: dict[int, str]
@@ -77,7 +76,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is in a working directory's `.snakemake`; `strange_` jobs and locks are of no driver with a mark."""
+    """The leftovers in a working directory's `.snakemake`; `unmarked_` jobs and locks are of no driver with a mark."""
 
     snakemake_folder: Path
     drivers: list[Driver]
@@ -87,8 +86,8 @@ class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended_drivers(self) -> list[Driver]:
-        """The drivers that are dead for certain."""
-        return [driver for driver in self.drivers if driver.life == "dead"]
+        """The drivers that have certainly ended."""
+        return [driver for driver in self.drivers if driver.state == "ended"]
 
 
 def mark_driver(logs: Sequence[str], folder: Path | None = None) -> None:
@@ -138,24 +137,24 @@ def read_marks(snakemake_folder: Path) -> dict[Path, DriverMark]:
             continue  # its driver ended just now
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise RecordError(
-                f"{path}: not a driver's mark: {error}; make sure that no snakemake is at work here, then delete it"
+                f"{path}: not a driver's mark: {error}; make sure that no snakemake is running here, then delete it"
             ) from error
     return dict(sorted(marks.items(), key=lambda entry: entry[1].time))
 
 
 def driver_state(mark: DriverMark) -> DriverState:
-    """Return whether the driver lives; of another machine or container nothing can be known from here."""
+    """Return whether the driver is running; `unknown` on another machine or in another container."""
     if mark.host != platform.node():
         return "unknown"
     if mark.boot != _boot():
-        return "dead"  # the machine was started anew since
+        return "ended"  # the machine has booted since
     if mark.namespace != _namespace() or not mark.process_start:
         return "unknown"
-    return "alive" if start_of_process(mark.process) == mark.process_start else "dead"
+    return "running" if start_of_process(mark.process) == mark.process_start else "ended"
 
 
 def start_of_process(process: int) -> int | None:
-    """Return when a process began, in ticks since the machine did; None if there is no such process, or a dead one."""
+    """Return when a process began, in ticks since boot; None if there is no such process, or it is a zombie."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -176,14 +175,14 @@ def _namespace() -> str:
 
 
 def find_leftovers(folder: Path, queue: JobQueue) -> Leftovers:
-    """Look at what is in a working directory, in Slurm's queue and among this machine's processes; change nothing.
+    """Look at a working directory, Slurm's queue and this machine's processes; change nothing.
 
     Raises:
         StateError: if there is no such folder.
         RecordError: if a mark is damaged.
     """
     if not folder.is_dir():
-        raise StateError(f"{folder}: no such folder; name the one where snakemake was at work")
+        raise StateError(f"{folder}: no such folder; name the one where snakemake ran")
     snakemake_folder = folder.resolve() / SNAKEMAKE_FOLDER
     marks = read_marks(snakemake_folder)
     names_by_log = _slurm_names_by_log(snakemake_folder)
@@ -196,7 +195,7 @@ def find_leftovers(folder: Path, queue: JobQueue) -> Leftovers:
             Driver(
                 mark_path=path,
                 mark=mark,
-                life=driver_state(mark),
+                state=driver_state(mark),
                 slurm_names=names,
                 jobs=_jobs_named(alive, names),
                 command_by_process=_commands_of(mark),
@@ -228,7 +227,7 @@ def _slurm_names_by_log(snakemake_folder: Path) -> dict[str, list[str]]:
 
 
 def _commands_of(mark: DriverMark) -> dict[int, str]:
-    """Return the driver's own `aiayn` commands by their processes: of its process group, at work in its directory."""
+    """Return the driver's own `aiayn` commands by process: those of its process group, in its directory."""
     if driver_state(mark) == "unknown":
         return {}
     found = {}
@@ -247,28 +246,28 @@ def _commands_of(mark: DriverMark) -> dict[int, str]:
 
 
 def reasons_against_unlocking(found: Leftovers) -> list[str]:
-    """Return why the locks may not be removed, each with what to do; none if they may."""
+    """Return the reasons to keep the locks, each with what to do; none if they may be removed."""
     reasons = []
     for driver in found.drivers:
-        if driver.life == "alive":
+        if driver.state == "running":
             reasons.append(
-                f"{driver.title}: is at work; wait for it, or end it in order: kill -INT {driver.mark.process} "
+                f"{driver.title}: is running; wait for it, or end it in order: kill -INT {driver.mark.process} "
                 "(or Ctrl-C in its terminal)"
             )
-        elif driver.life == "unknown":
+        elif driver.state == "unknown":
             reasons.append(
-                f"{driver.title}: whether it lives cannot be known from here; run `aiayn unlock` on {driver.mark.host},"
-                " in the same container if it was in one. If that machine is gone for good: "
+                f"{driver.title}: whether it is running cannot be seen from here; run `aiayn unlock` on "
+                f"{driver.mark.host}, in the same container if it was in one. If that machine is gone for good: "
                 + "; ".join([*(f"scancel --name {name}" for name in driver.slurm_names), "snakemake --unlock"])
                 + f"; rm {driver.mark_path}"
             )
         elif driver.jobs is None:
             reasons.append(
-                f"{driver.title}: is dead, but squeue does not say which of its jobs live; repeat when it answers"
+                f"{driver.title}: has ended, but squeue does not answer: its jobs are unknown; repeat the command later"
             )
         else:
             reasons += [
-                f"{driver.title}: is dead, its rule still works: process {process}, {command}; wait for its end, or "
+                f"{driver.title}: has ended, its rule is running: process {process}, {command}; wait for its end, or "
                 f"end it: kill {process}"
                 for process, command in driver.command_by_process.items()
                 if not f"{command} ".startswith(f"{_LASTING_COMMAND} ")
@@ -276,25 +275,25 @@ def reasons_against_unlocking(found: Leftovers) -> list[str]:
     if found.unmarked_jobs:
         numbers = " ".join(job.job for job in found.unmarked_jobs)
         reasons.append(
-            f"Slurm jobs {numbers}: of a snakemake of this directory that left no mark; if you know that it is dead: "
+            f"Slurm jobs {numbers}: of a snakemake of this directory without a mark; if you know that it has ended: "
             f"scancel {numbers}"
         )
     if found.unmarked_locks:
         reasons.append(
             f"{found.snakemake_folder / LOCKS_FOLDER}: {', '.join(found.unmarked_locks)} are of a snakemake without a "
-            "mark: it is about to start, or was killed before its first job, or is of another pipeline. If none is at "
-            "work in this directory, on any machine: `snakemake --unlock`"
+            "mark: it is about to start, or was killed before its first job, or is of another pipeline. If none is "
+            "running in this directory, on any machine: `snakemake --unlock`"
         )
     return reasons
 
 
 def clean_up(found: Leftovers, queue: JobQueue, *, is_dry_run: bool) -> list[str]:
-    """Cancel the Slurm jobs of dead drivers and wait for their end; remove the locks if nothing speaks against it.
+    """Cancel the Slurm jobs of ended drivers and wait for their end; then remove the locks unless there is a reason not to.
 
-    Returns what was done, or would be, a line each; what was found is looked at again before the locks go.
+    Returns what was done, or would be, a line each; it looks again before it removes the locks.
 
     Raises:
-        LaunchError: if scancel fails, or a job does not end in time; locks and marks are as before then.
+        LaunchError: if scancel fails, or a job does not end in time; locks and marks then stay.
     """
     done = []
     for driver in found.ended_drivers:
@@ -314,7 +313,7 @@ def clean_up(found: Leftovers, queue: JobQueue, *, is_dry_run: bool) -> list[str
     if not is_dry_run:
         for driver in found.ended_drivers:
             driver.mark_path.unlink(missing_ok=True)
-            done.append(f"forgot snakemake {driver.mark.process}; the same command goes on from where it was")
+            done.append(f"removed the mark of snakemake {driver.mark.process}; the same command resumes its work")
     return done
 
 
@@ -328,20 +327,20 @@ def _cancel_and_wait(name: str, queue: JobQueue) -> None:
         time.sleep(POLL_SECONDS)
     raise LaunchError(
         f"{name}: scancel was sent, but after {SECONDS_UNTIL_CANCELLED:.0f} s squeue still shows jobs of it, or does "
-        "not answer; nothing was unlocked, repeat this later"
+        "not answer; nothing was unlocked, repeat the command later"
     )
 
 
 def render_leftovers(found: Leftovers, statuses: Sequence[RunStatus]) -> str:
-    """Return what there is, what it means, and which trainings go on."""
+    """Return the leftovers, what they mean, and which trainings continue."""
     lines = [line for driver in found.drivers for line in _driver_lines(driver)]
     if found.locks:
-        lines.append(f"locks: {', '.join(found.locks)}: no other snakemake that wants the same files starts meanwhile")
+        lines.append(f"locks: {', '.join(found.locks)}: they keep another snakemake of the same files from starting")
     if not lines:
         lines.append(f"{found.snakemake_folder}: no locks, no driver; nothing to clean up")
     alive = [status for status in statuses if status.is_alive]
     if alive:
-        lines += ["", "trainings that go on; the next start attaches to them, `aiayn cancel RUN` ends one:"]
+        lines += ["", "trainings that continue; the next start attaches to them, `aiayn cancel RUN` ends one:"]
     for status in alive:
         job = " ".join(part for part in (status.launcher, "job" if status.job else "", status.job) if part)
         where = status.host or (f"({status.reason})" if status.reason else "")
@@ -356,11 +355,11 @@ def _driver_lines(driver: Driver) -> list[str]:
         none_left = "" if driver.jobs != [] else "; none of them is left"
         lines.append(f"its Slurm jobs are named {', '.join(driver.slurm_names)}{none_left}")
     if driver.jobs is None:
-        lines.append("Slurm jobs: not known, squeue does not answer")
+        lines.append("Slurm jobs: unknown, squeue does not answer")
     lines += [
         f"Slurm job {job.job}: {job.state.lower()} {job.node or f'({job.reason})'}" for job in jobs[:NUM_SHOWN_JOBS]
     ]
     lines += [f"and {len(jobs) - NUM_SHOWN_JOBS} more"] if len(jobs) > NUM_SHOWN_JOBS else []
-    lines += [f"process {process} works on: {command}" for process, command in driver.command_by_process.items()]
-    title = f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: {_WORDS_BY_STATE[driver.life]}"
+    lines += [f"process {process} is running: {command}" for process, command in driver.command_by_process.items()]
+    title = f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: {_WORDS_BY_STATE[driver.state]}"
     return [title, *(f"  {line}" for line in lines)]
