@@ -141,7 +141,7 @@ def test_an_archive_that_a_place_has_is_found(tmp_path: Path, server: str, place
 def test_an_archive_of_another_size_or_of_no_place_fails(tmp_path: Path, server: str) -> None:
     short = look(corpus_at(f"{server}/short"), tmp_path)
     assert short.outcome == "FAIL"
-    assert f"1 of 3 files are nowhere: a ({server}/short/a.tgz: 999 bytes, published 1000)" in short.evidence
+    assert f"1 of 3 files were not found: a ({server}/short/a.tgz: 999 bytes, published 1000)" in short.evidence
     absent = look(corpus_at(f"{server}/nothing"), tmp_path)
     assert f"a ({server}/nothing/a.tgz: status 404)" in absent.evidence
     assert "AIAYN_MIRROR" in absent.next_step
@@ -176,7 +176,7 @@ def test_a_local_mirror_counts_offline_and_its_size_is_compared(tmp_path: Path) 
 def test_a_test_set_that_is_nowhere_fails_offline(tmp_path: Path, cache: Path) -> None:
     shutil.rmtree(cache)
     check = look(corpus_at("http://127.0.0.1:9"), tmp_path, is_offline=True)
-    assert "newstest2014 (no place may be asked)" in check.evidence
+    assert "newstest2014 (not tried: offline)" in check.evidence
 
 
 def test_generated_text_needs_no_mirror_and_plain_files_do(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_written_to_fails(plan: Plan, tmp_path: Path, mo
     leave_free(10**15, monkeypatch)
     (tmp_path / "runs").write_text("a file, no folder", encoding="utf-8")
     assert [check.evidence for check in space(plan, tmp_path) if check.outcome == "FAIL"] == [
-        f"{tmp_path / 'runs'}: not a folder that you may write to, for runs"
+        f"{tmp_path / 'runs'}: you may not write to this folder, needed for runs"
     ]
 
 
@@ -277,7 +277,7 @@ def test_packages_are_compared_with_their_pins(tmp_path: Path) -> None:
         (check,) = preflight.check_packages(path, installed, needs_slurm=needs_slurm)
         return check.outcome, check.evidence
 
-    assert checked(installed) == ("WARN", f"{path}: not there: versions cannot be compared")
+    assert checked(installed) == ("WARN", f"{path}: no such file: versions cannot be compared")
     path.write_text("# pins\nTorch==1.0\nmsgspec==1.0\nnot_here==2.0\n", encoding="utf-8")
     assert checked(installed) == ("OK", "2 installed, all as constraints.txt pins them")
     assert checked({**installed, "torch": "1.0+cpu"})[0] == "OK"
@@ -292,7 +292,7 @@ def test_packages_are_compared_with_their_pins(tmp_path: Path) -> None:
     [
         ("0123456789abcdef", "OK", "commit 0123456789ab"),
         ("0123456789abcdef+dirty", "WARN", "commit 0123456789ab, with changes that are not committed"),
-        ("unknown", "WARN", "no commit is known"),
+        ("unknown", "WARN", "the commit is unknown"),
     ],
 )
 def test_the_code_should_be_a_commit(monkeypatch: pytest.MonkeyPatch, label: str, outcome: str, evidence: str) -> None:

@@ -288,7 +288,7 @@ def reasons_against_unlocking(found: Leftovers) -> list[str]:
 
 
 def clean_up(found: Leftovers, queue: JobQueue, *, is_dry_run: bool) -> list[str]:
-    """Cancel the Slurm jobs of ended drivers and wait for their end; then remove the locks unless there is a reason not to.
+    """Cancel the Slurm jobs of ended drivers, wait for their end, and remove the locks if that is safe.
 
     Returns what was done, or would be, a line each; it looks again before it removes the locks.
 

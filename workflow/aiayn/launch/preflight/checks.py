@@ -1,6 +1,6 @@
-"""What can be found wrong before anything is started: each check with its outcome, evidence and next step.
+"""Checks disks, devices, packages and code before a scale is started, each with outcome, evidence and next step.
 
-Nothing is downloaded, written or submitted. FAIL is what would end a run, WARN what may, or what cannot be known here.
+Nothing is downloaded, written or submitted. FAIL: it would end a run. WARN: it may, or it cannot be known here.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ EVIDENCE_WIDTH = 90
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at. `next_step` is '' where nothing is to be done."""
+    """The result of one check. `next_step` is '' where nothing is wrong."""
 
     name: str
     outcome: Literal["OK", "WARN", "FAIL"]
@@ -55,7 +55,7 @@ def failed(name: str, evidence: str, next_step: str) -> Check:
 
 
 def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path) -> list[Check]:
-    """Compare what the plan writes with what is free, once for each disk; what lies there is not needed again."""
+    """Compare what the plan writes with the free space of each disk; files that exist count as written."""
     bytes_by_archive = {name: size for one in plan.corpora for name, size in one.bytes_by_archive.items()}
     archives_bytes = sum(size for name, size in bytes_by_archive.items() if not (archives_folder / name).exists())
     results_bytes = max(0, plan.results_bytes - _held_bytes(results_folder / plan.scale))
@@ -87,8 +87,8 @@ def _check_disk(needs: Sequence[tuple[str, Path, int]]) -> list[Check]:
     for name, folder, _ in needs:
         existing = _existing(folder)
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
-            evidence = f"{existing}: not a folder that you may write to, for {name}"
-            checks.append(failed("space", evidence, "name another folder, or ask for the right to write there"))
+            evidence = f"{existing}: you may not write to this folder, needed for {name}"
+            checks.append(failed("space", evidence, "name another folder, or get write permission"))
     return checks
 
 
@@ -105,7 +105,7 @@ def _held_bytes(folder: Path) -> int:
 
 
 def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
-    """Say what the local launcher will train on."""
+    """Check the devices that the local launcher trains on."""
     names = gpu_names()
     hours = max((one.speed.hours for one in plan.trainings), default=0.0)
     if names:
@@ -120,11 +120,11 @@ def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
 
 
 def check_plan(plan: Plan) -> Check:
-    """Say whether each training can be shared by the ranks that it is to have, and ends within its Slurm jobs."""
-    refusals = [one.refusal for one in plan.trainings if one.refusal]
-    faults = [text.partition("; ") for text in (*refusals[:1], plan.overrun) if text]
+    """Check that each training can be shared by its ranks, and ends within its Slurm jobs."""
+    unsupported = [one.refusal for one in plan.trainings if one.refusal]
+    faults = [text.partition("; ") for text in (*unsupported[:1], plan.overrun) if text]
     if faults:
-        more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
+        more = f" (and {len(unsupported) - 1} more)" if len(unsupported) > 1 else ""
         evidence = "; ".join([f"{faults[0][0]}{more}", *(fault for fault, _, _ in faults[1:])])
         return failed("trainings", evidence, "; ".join(advice for _, _, advice in faults if advice))
     machine = plan.machine
@@ -133,7 +133,7 @@ def check_plan(plan: Plan) -> Check:
 
 
 def check_python(version: tuple[int, int]) -> Check:
-    """Compare Python with what the packages are made for."""
+    """Compare Python with the versions that the packages support."""
     wanted = ", ".join(f"{major}.{minor}" for major, minor in PYTHON_VERSIONS)
     if version in PYTHON_VERSIONS:
         return passed("python", platform.python_version())
@@ -142,7 +142,7 @@ def check_python(version: tuple[int, int]) -> Check:
 
 
 def installed_versions() -> dict[str, str]:
-    """Return every installed package's version by its name, spelt as Python's packaging rules say."""
+    """Return every installed package's version by its name, normalised as Python's packaging rules say."""
     return {
         _canonical(name): distribution.version
         for distribution in importlib.metadata.distributions()
@@ -151,14 +151,14 @@ def installed_versions() -> dict[str, str]:
 
 
 def check_packages(constraints_path: Path, installed: Mapping[str, str], *, needs_slurm: bool) -> list[Check]:
-    """Compare installed packages with constraints.txt: another version may give other numbers, a missing one none."""
+    """Compare installed packages with constraints.txt: another version may give other numbers."""
     needed = (*NEEDED_PACKAGES, *((SLURM_PACKAGE,) if needs_slurm else ()))
     missing = [name for name in needed if name not in installed]
     if missing:
         return [failed("packages", f"not installed: {', '.join(missing)}", "run `make install`")]
     if not constraints_path.is_file():
         advice = "run from a checkout, or compare with its constraints.txt yourself"
-        return [doubtful("packages", f"{constraints_path}: not there: versions cannot be compared", advice)]
+        return [doubtful("packages", f"{constraints_path}: no such file: versions cannot be compared", advice)]
     pins = _PIN.finditer(constraints_path.read_text(encoding="utf-8"))
     pinned = {_canonical(pin["name"]): pin["version"] for pin in pins}
     both = {name: version for name, version in pinned.items() if name in installed}
@@ -169,7 +169,7 @@ def check_packages(constraints_path: Path, installed: Mapping[str, str], *, need
     ]
     if other:
         more = f" and {len(other) - _MAX_NAMED} more" if len(other) > _MAX_NAMED else ""
-        advice = "numbers may differ: run `make install`, or say so beside them"
+        advice = "numbers may differ: run `make install`, or report the versions with the numbers"
         return [doubtful("packages", f"other versions: {', '.join(other[:_MAX_NAMED])}{more}", advice)]
     return [passed("packages", f"{len(both)} installed, all as {constraints_path.name} pins them")]
 
@@ -179,13 +179,13 @@ def _canonical(name: str) -> str:
 
 
 def check_code() -> Check:
-    """Say which code will run, and whether a commit holds it."""
+    """Check which code will run, and whether a commit contains it."""
     commit, _, dirty = commit_label().partition("+")
     if commit == "unknown":
-        advice = "run from a git checkout, that each record may name its commit"
-        return doubtful("code", "no commit is known", advice)
+        advice = "run from a git checkout, so that each record names its commit"
+        return doubtful("code", "the commit is unknown", advice)
     if dirty:
-        advice = "commit first: records of these runs would name a commit that does not hold their code"
+        advice = "commit first: records of these runs would name a commit that does not contain their code"
         return doubtful("code", f"commit {commit[:12]}, with changes that are not committed", advice)
     return passed("code", f"commit {commit[:12]}")
 

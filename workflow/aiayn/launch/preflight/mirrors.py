@@ -1,7 +1,7 @@
-"""Does every published file that a scale needs lie here, or answer at its mirror or public place? Asked in parallel.
+"""Checks in parallel that every published file of a scale exists here, on a mirror or at a public source location.
 
-A place is asked for the head of a file, or its first byte where it gives no heads, and the size that it states is
-compared with the published one; nothing is downloaded.
+Each server gets a HEAD request, or a request for the first byte if it refuses HEAD. The stated size is compared with
+the published one; nothing is downloaded.
 """
 
 import concurrent.futures
@@ -20,16 +20,16 @@ from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
 from aiayn.spec.recipe import UNKNOWN, ArchiveSource, place_urls
 
 TIMEOUT_SECONDS = 10.0
-MAX_ASKED_AT_ONCE = 8
+MAX_REQUESTS_AT_ONCE = 8
 _CONTENT_RANGE = re.compile(r"bytes 0-0/(?P<total>\d+)")
 
 
 class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: where it may lie already, and (URL, published bytes or None) of each place, in the order of asking."""
+    """A file: its possible local paths, and (URL, published bytes or None) of each source, in the order of trial."""
 
     name: str
     paths: list[Path]
-    places: list[tuple[str, int | None]]
+    sources: list[tuple[str, int | None]]
 
 
 def check_mirrors(
@@ -40,12 +40,12 @@ def check_mirrors(
     is_offline: bool,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> list[Check]:
-    """Return one check a corpus: FAIL if a file lies nowhere and no place gives it.
+    """Return one check a corpus: FAIL if a file is neither here nor at a source.
 
-    `is_offline`: no place is asked over a network; then only what lies here counts, and `file://` mirrors.
+    `is_offline`: no request is sent; then only local files count, and `file://` mirrors.
     """
     checks = []
-    with concurrent.futures.ThreadPoolExecutor(MAX_ASKED_AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
         for name, corpus in corpora.items():
             needed = needed_files(corpus, mirror, archives_folder)
             answers = list(
@@ -66,7 +66,7 @@ def _check_of(
         advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
         if is_offline:
             advice = f"fetch them while online (`snakemake data`), or {advice}"
-        return failed(name, f"{len(absent)} of {len(answers)} files are nowhere: {listed}", advice)
+        return failed(name, f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
     counts: dict[str, int] = {}
     for _, (where, _) in answers:
         counts[where] = counts.get(where, 0) + 1
@@ -75,11 +75,11 @@ def _check_of(
 
 
 def _in_short(reasons: Sequence[tuple[str, str]]) -> str:
-    """Return what places answered: one by its URL, several by their hosts."""
+    """Return the answers of sources: one by its URL, several by their hosts."""
     if len(reasons) == 1:
         return f"{reasons[0][0]}: {reasons[0][1]}"
     pairs = dict.fromkeys((_host(url) or "local mirror", reason) for url, reason in reasons)
-    return ", ".join(f"{host}: {reason}" for host, reason in pairs) or "no place may be asked"
+    return ", ".join(f"{host}: {reason}" for host, reason in pairs) or "not tried: offline"
 
 
 def _host(url: str) -> str:
@@ -96,7 +96,7 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
         ]
     if isinstance(source, ParallelSource | SegmentedSource):
         return [
-            NeededFile(name=published.path, paths=[], places=[(file_url(source, published, mirror), None)])
+            NeededFile(name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)])
             for split in ("train", *corpus.testsets)
             for published in source.file_by_split[split].values()
         ]
@@ -113,11 +113,11 @@ def _archives(source: ArchiveSource, mirror: str | None, archives_folder: Path) 
             mirrors += [(url, num_bytes) for url in below_mirror]
             public += [(url, num_bytes) for url in urls]
         paths = [archives_folder / packed.name for packed in archive.file_by_format.values()]
-        yield NeededFile(name=name, paths=paths, places=[*mirrors, *public])
+        yield NeededFile(name=name, paths=paths, sources=[*mirrors, *public])
 
 
 def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: str | None) -> NeededFile:
-    """Return a test set: sacreBLEU's archive in its cache, one side of a mirror's plain text, sacreBLEU's own place."""
+    """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's own URL."""
     from sacrebleu.dataset import DATASETS
 
     from aiayn.data.sources.testsets import CachedTestset
@@ -126,20 +126,22 @@ def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: st
     dataset = DATASETS[published.sacrebleu_name]
     cached = CachedTestset(testset, published, language_pair, dataset)
     plain = [one.path for one in published.plain_by_language.values()] if mirror is not None else []
-    places: list[tuple[str, int | None]] = [(f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]]
-    return NeededFile(name=testset, paths=[cached.archive_path], places=[*places, (dataset.data[0], None)])
+    sources: list[tuple[str, int | None]] = [
+        (f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]
+    ]
+    return NeededFile(name=testset, paths=[cached.archive_path], sources=[*sources, (dataset.data[0], None)])
 
 
 def _find(file: NeededFile, *, is_offline: bool, timeout_seconds: float) -> tuple[str, list[tuple[str, str]]]:
-    """Return where a file is to be had, '' if nowhere, and why not at the places asked before."""
+    """Return where a file was found, '' if nowhere, and the reasons of the sources tried before."""
     if any(path.is_file() for path in file.paths):
         return "lie here", []
     reasons: list[tuple[str, str]] = []
-    for url, num_bytes in file.places:
+    for url, num_bytes in file.sources:
         path = local_path(url)
         if path is None and is_offline:
             continue
-        reason = _look(path, num_bytes) if path is not None else _ask(url, num_bytes, timeout_seconds)
+        reason = _look(path, num_bytes) if path is not None else _request(url, num_bytes, timeout_seconds)
         if not reason:
             return ("on a local mirror" if path is not None else f"at {_host(url)}"), reasons
         reasons.append((url, reason))
@@ -154,13 +156,13 @@ def _look(path: Path, num_bytes: int | None) -> str:
     return f"{size} bytes, published {num_bytes}" if num_bytes not in (None, size) else ""
 
 
-def _ask(url: str, num_bytes: int | None, timeout_seconds: float) -> str:
-    """Return what is wrong with a place's answer, '' if nothing."""
+def _request(url: str, num_bytes: int | None, timeout_seconds: float) -> str:
+    """Return what is wrong with a source's answer, '' if nothing."""
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
     try:
         with requests.head(url, timeout=timeout_seconds, headers=headers, allow_redirects=True) as answer:
             status, size = answer.status_code, answer.headers.get("Content-Length")
-        if status not in (200, 206):  # some places give no heads
+        if status not in (200, 206):  # some servers refuse HEAD
             first_byte = headers | {"Range": "bytes=0-0"}
             with requests.get(url, timeout=timeout_seconds, headers=first_byte, stream=True) as answer:
                 status = answer.status_code

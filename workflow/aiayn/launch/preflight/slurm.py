@@ -1,8 +1,8 @@
-"""Would Slurm take what trainings and CPU rules ask for? `sbatch --test-only` says so, before anything is submitted.
+"""Checks by `sbatch --test-only` whether Slurm would accept trainings and CPU rules, before anything is submitted.
 
-A training is asked as its sbatch file, CPU rules as snakemake resolves the profile. What sbatch does not judge where
-Slurm enforces no limits (EnforcePartLimits=NO, AccountingStorageEnforce=none) is compared here: the time limits of
-partitions, account and QoS.
+A training is tested by its sbatch file, CPU rules by the resources that snakemake resolves from the profile. Where
+Slurm enforces no limits (EnforcePartLimits=NO, AccountingStorageEnforce=none) sbatch does not check the time limits of
+partitions, account and QoS; they are compared here.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
-# Snakemake's executor looks at its jobs up to so many seconds apart: one that squeue forgets between two looks is never
-# seen to end, and Snakemake waits for ever.
+# Snakemake's executor looks at its jobs up to so many seconds apart. If squeue forgets a job between two looks,
+# Snakemake waits for ever.
 SECONDS_BETWEEN_LOOKS = 180
 SHOW_NODES = "sinfo --Node --format='%N %P %c %m %G %f %T'"
 _MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*(?P<seconds>\d+)", re.MULTILINE)
@@ -36,7 +36,7 @@ _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
 DEFAULT_PROFILE = CHECKOUT / "profiles" / "slurm"
 USER_PROFILES = Path(".config") / "snakemake"  # below the home folder; snakemake looks there, too
 DRY_RUN_SECONDS = 300.0
-# Of a profile without them: a dry run wants a number of jobs, and takes one core for the most that a rule may have.
+# For a profile without them: a dry run needs a number of jobs, and by default limits each rule to one core.
 _DRY_RUN_DEFAULTS = {"jobs": "100", "cores": "100000"}
 _CONFIG_NAME = re.compile(r"(?:profile|config)(?:\.v(?P<version>\d+)\+)?\.yaml")
 _LOCAL_RULE = re.compile(r"^rule (\w+):\n(?:(?: .*)?\n)*?    localrule: True$", re.MULTILINE)
@@ -51,9 +51,9 @@ Options = tuple[tuple[str, str], ...]  # of sbatch, with their values
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a training, or some CPU rules, ask sbatch for; `words` are it for people, `file` is where it is changed.
+    """The resources that a training, or some CPU rules, request; `words` describe them, `file` is where to change them.
 
-    `check` names the check of it. None is Slurm's own default.
+    `check` is the name of the check. None is Slurm's own default.
     """
 
     check: str
@@ -69,14 +69,14 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_slurm(cluster: ClusterSpec, training_text: str, rule_requests: Sequence[JobRequest]) -> list[Check]:
-    """Return what Slurm says to a training, by its sbatch file, and to what CPU rules ask for."""
+    """Return the checks of a training, by its sbatch file, and of the requests of CPU rules."""
     missing = [command for command in COMMANDS if shutil.which(command) is None]
     if missing:
         advice = "start from a machine of the cluster that has Slurm's commands, or choose `--launcher local`"
         return [failed("slurm", f"not on PATH: {', '.join(missing)}", advice)]
     config = _lines_of(["scontrol", "show", "config"])
     if config is None:
-        advice = "run this on a login node, where `scontrol show config` answers; what it says is for the administrator"
+        advice = "run this on a login node, where `scontrol show config` answers; if it fails, ask the administrator"
         return [failed("slurm", "scontrol does not answer", advice)]
     requests = [_training_request(cluster, training_text), *rule_requests]
     minutes_by_partition, associations = _read_time_limits(), _read_associations("\n".join(config))
@@ -117,15 +117,15 @@ def _training_request(cluster: ClusterSpec, text: str) -> JobRequest:
 
 
 def read_profile(folder: Path | None, snakemake_arguments: Sequence[str]) -> tuple[list[JobRequest], list[Check]]:
-    """Return what a config's CPU rules ask for, nothing where they are no Slurm jobs, and what is wrong with a profile.
+    """Return the requests of a config's CPU rules, none where they are no Slurm jobs, and the checks of a profile.
 
-    `snakemake_arguments` name the config; no folder is the checkout's profile. Memory, minutes, threads, partition,
-    account, QoS and GPUs are as a dry run of snakemake resolves them; the options of sbatch are those into which its
-    Slurm executor turns them.
+    `snakemake_arguments` name the config; without a folder the checkout's profile counts. Memory, minutes, threads,
+    partition, account, QoS and GPUs are as a dry run of snakemake resolves them; the options of sbatch are those that
+    its Slurm executor writes.
     """
     if not (CHECKOUT / "Snakefile").is_file():
         advice = "run from a checkout, or compare the profile with `sinfo` yourself"
-        said = f"{CHECKOUT}: no Snakefile there: what CPU rules ask for is not known"
+        said = f"{CHECKOUT}: no Snakefile: the resources of CPU rules are unknown"
         return [], [doubtful("profile", said, advice)]
     try:
         path = find_profile(folder)
@@ -143,7 +143,7 @@ def read_profile(folder: Path | None, snakemake_arguments: Sequence[str]) -> tup
         checks.append(doubtful("profile", f"{path}: {said}", advice))
     if settings.get("executor") != "slurm":
         said = f"executor is {settings.get('executor') or 'not set'}: CPU rules would run where snakemake does"
-        advice = "write `executor: slurm` there, if Slurm is to run them"
+        advice = "write `executor: slurm` there, to run them by Slurm"
         return [], [*checks, doubtful("profile", f"{path}: {said}", advice)]
     return [_rule_request(options, names, path) for options, names in rules_by_options.items()], checks
 
@@ -166,7 +166,7 @@ def _rule_request(options: Options, names: Sequence[str], path: Path) -> JobRequ
 
 
 def _resolved(jobs: Sequence[re.Match[str]], profile_qos: object) -> tuple[str | None, dict[Options, list[str]]]:
-    """Return train's launcher, and which rules ask sbatch for which values, by option."""
+    """Return train's launcher, and the names of rules by the options of sbatch that they request."""
     rule_files = (CHECKOUT / "workflow" / "rules").glob("*.smk")
     local_rules = {name for file in rule_files for name in _LOCAL_RULE.findall(file.read_text(encoding="utf-8"))}
     rules_by_options: dict[Options, list[str]] = defaultdict(list)
@@ -178,20 +178,20 @@ def _resolved(jobs: Sequence[re.Match[str]], profile_qos: object) -> tuple[str |
             launcher = resources.get("launcher")
         if job["rule"] in local_rules or "output" not in fields:  # a target has none
             continue
-        asked = {"--cpus-per-task": fields.get("threads", "1")}
-        asked |= {} if profile_qos is None else {"--qos": str(profile_qos)}
-        asked |= {
+        requested = {"--cpus-per-task": fields.get("threads", "1")}
+        requested |= {} if profile_qos is None else {"--qos": str(profile_qos)}
+        requested |= {
             option: resources[name]
             for name, option in _OPTION_BY_RESOURCE.items()
-            if resources.get(name, "<TBD>") != "<TBD>"  # decided by the input's size, which is not there yet
+            if resources.get(name, "<TBD>") != "<TBD>"  # depends on the size of an input that does not exist yet
         }
-        if job["rule"] not in rules_by_options[tuple(asked.items())]:
-            rules_by_options[tuple(asked.items())].append(job["rule"])
+        if job["rule"] not in rules_by_options[tuple(requested.items())]:
+            rules_by_options[tuple(requested.items())].append(job["rule"])
     return launcher, rules_by_options
 
 
 def find_profile(folder: Path | None) -> Path:
-    """Return the config file of a profile, looked for where snakemake looks; without a name that of the checkout.
+    """Return the config file of a profile, found as snakemake finds it; without a name that of the checkout.
 
     Raises:
         ConfigError: if there is none.
@@ -208,7 +208,7 @@ def find_profile(folder: Path | None) -> Path:
 
 
 def _dry_run(profile_folder: Path, arguments: Sequence[str]) -> str:
-    """Return what a dry run prints of all jobs; in a folder of its own, as snakemake leaves traces also then."""
+    """Return the output of a dry run of all jobs; in a temporary folder, because snakemake writes files also then."""
     command = [
         sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile"),
         "--profile", str(profile_folder), *arguments, "--forceall", "--dry-run", "--nocolor",
@@ -224,7 +224,7 @@ def _dry_run(profile_folder: Path, arguments: Sequence[str]) -> str:
 
 
 def _ask_sbatch(request: JobRequest) -> Check:
-    """Return what sbatch says to a job that it is not to take."""
+    """Return the check of a request by `sbatch --test-only`."""
     where = f"in {request.file}; `{SHOW_NODES}` shows what nodes have"
     try:
         return passed(request.check, _evidence(request, run_slurm(request.command, request.text).stderr))
@@ -232,7 +232,7 @@ def _ask_sbatch(request: JobRequest) -> Check:
         if not error.has_answered:
             evidence, advice = f"{request.name}: sbatch does not answer", "repeat it when `squeue --me` answers"
             return failed(request.check, evidence, advice)
-        return failed(request.check, _evidence(request, error.reason), f"ask for what Slurm has, {where}")
+        return failed(request.check, _evidence(request, error.reason), f"request what Slurm has, {where}")
 
 
 def _evidence(request: JobRequest, answer: str) -> str:
@@ -241,15 +241,15 @@ def _evidence(request: JobRequest, answer: str) -> str:
 
 
 def _summarised(answers: Sequence[Check]) -> list[Check]:
-    """Return the answers, those to CPU rules that Slurm takes as one."""
-    taken = [check for check in answers if check.name == "CPU rules" and check.outcome == "OK"]
-    names = ", ".join(sorted(name for check in taken for name in check.evidence.partition(":")[0].split(", ")))
-    others = [check for check in answers if check not in taken]
-    return [*others, passed("CPU rules", f"Slurm takes {names}")] if taken else others
+    """Return the answers, with one check for all CPU rules that Slurm accepts."""
+    accepted = [check for check in answers if check.name == "CPU rules" and check.outcome == "OK"]
+    names = ", ".join(sorted(name for check in accepted for name in check.evidence.partition(":")[0].split(", ")))
+    others = [check for check in answers if check not in accepted]
+    return [*others, passed("CPU rules", f"Slurm accepts {names}")] if accepted else others
 
 
 def _read_time_limits() -> dict[str, float | None]:
-    """Return each partition's time limit in minutes, None for no limit; the default partition stands under '', too."""
+    """Return each partition's time limit in minutes, None for no limit; '' is the default partition, too."""
     minutes_by_partition = {}
     for line in _lines_of(["sinfo", "--noheader", "--format=%P|%l"]) or []:
         name, _, limit = line.strip().partition("|")
@@ -280,7 +280,7 @@ def _check_minutes(request: JobRequest, minutes_by_partition: dict[str, float | 
     if request.minutes is None or not limits or len(known) < len(limits) or request.minutes <= max(known):
         return []
     evidence = f"{request.minutes:,.0f} minutes, partition {request.partition or '(default)'} allows {max(known):,.0f}"
-    advice = f"ask for {max(known):.0f} or less in {request.file}, or name another partition there"
+    advice = f"request {max(known):.0f} or less in {request.file}, or name another partition there"
     return [failed("time limit", f"{request.name}: {evidence}", advice)]
 
 
@@ -309,7 +309,7 @@ def _check_account(request: JobRequest, associations: list[tuple[str, list[str]]
         if value is None or value in mine_by_subject[subject]:
             continue
         if not associations:
-            evidence = f"{request.name}: {subject} {value}: not known, accounting lists none for you"
+            evidence = f"{request.name}: {subject} {value}: unknown, accounting lists none for you"
             checks.append(doubtful("account", evidence, "ask the administrator, or submit one job"))
         else:
             advice = f"name one of {', '.join(mine_by_subject[subject]) or 'another account'} in {request.file}"
@@ -318,11 +318,11 @@ def _check_account(request: JobRequest, associations: list[tuple[str, list[str]]
 
 
 def _check_min_job_age(config: str) -> Check:
-    """Say whether squeue shows an ended job long enough to be seen; Slurm's default is 300 s, and 0 is for ever."""
+    """Check that squeue shows an ended job long enough to be seen; Slurm's default is 300 s, and 0 is for ever."""
     found = _MIN_JOB_AGE.search(config)
     if found is None:
         advice = f"ask the administrator whether it is {SECONDS_BETWEEN_LOOKS} s or more"
-        return doubtful("MinJobAge", "not known, `scontrol show config` does not tell", advice)
+        return doubtful("MinJobAge", "unknown, `scontrol show config` does not print it", advice)
     seconds = int(found["seconds"])
     evidence = f"squeue shows an ended job {f'for {seconds} s' if seconds else 'for ever'}"
     if 0 < seconds < SECONDS_BETWEEN_LOOKS:
