@@ -125,12 +125,12 @@ def test_a_gpu_that_nobody_knows_is_refused_with_those_that_are() -> None:
         (MINE, {"num_gpus": 8}, "Slurm, cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
         (CPU, {}, "Slurm, cluster cpu: 8 ranks x 1 core(s), no GPUs"),
         (CPU, {"gpu": "P100"}, "Slurm, cluster cpu, which names no gpu_type; 8 GPUs in place of its CPU cores"),
-        (PLAIN, {"launcher": "local"}, "the local launcher, which takes one core unless told"),
-        (PLAIN, {"launcher": "local", "gpu": "P100"}, "the local launcher, which takes one GPU unless told"),
+        (PLAIN, {"launcher": "local"}, "the local launcher, which takes one core by default"),
+        (PLAIN, {"launcher": "local", "gpu": "P100"}, "the local launcher, which takes one GPU by default"),
         (
             PLAIN,
             {"launcher": "local", "gpu": "P100", "num_gpus": 2},
-            "the local launcher, told to take 2: `--set-resources train:num_ranks=2`",
+            "the local launcher, with 2 GPUs: `--set-resources train:num_ranks=2`",
         ),
     ],
 )

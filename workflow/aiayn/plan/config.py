@@ -1,4 +1,4 @@
-"""A scale's config file with single keys replaced, as `snakemake --config` does, and keys of systems by flags."""
+"""Reads a scale's config file with keys replaced by flags, as `snakemake --config` does."""
 
 import argparse
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags by which a config is chosen, the same for whatever looks ahead."""
+    """Declare the flags that choose a config, alike for all verbs that look ahead."""
     parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
     add_changes_argument(parser)
     parser.add_argument("--cluster", metavar="NAME", help="a file of workflow/config/clusters (default: the config's)")
@@ -71,7 +71,7 @@ def positive(text: str) -> int:
 
 
 def add_launcher_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare the flag that says where trainings run, for whoever then asks `choose_launcher`."""
+    """Declare the flag that says where trainings run; `choose_launcher` reads it."""
     parser.add_argument(
         "--launcher", choices=[name for name in LAUNCHERS if name != "debug"],
         help="where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a cluster "
@@ -80,7 +80,7 @@ def add_launcher_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_launcher(args: argparse.Namespace, scale: ScaleSpec) -> str:
-    """Return the launcher that the flags of this module ask for; without one as `add_launcher_argument` says."""
+    """Return the launcher that the flags name; without one as `add_launcher_argument` says."""
     if args.launcher is not None:
         return str(args.launcher)
     names_cluster = args.cluster is not None or any(change.partition("=")[0] == "cluster" for change in args.config)

@@ -1,4 +1,4 @@
-"""What a corpus takes before it can be trained on: disk, and each stage's hours, assumed or measured by Snakemake."""
+"""Predicts what a corpus takes before training: disk, and each stage's hours, assumed or measured by Snakemake."""
 
 import csv
 from pathlib import Path
@@ -23,7 +23,7 @@ UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binariz
 
 
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
-    """A corpus's size and what its stages take. Bytes and pairs are None where nobody published them.
+    """A corpus's size and what its stages take. Bytes and pairs are None where they are not published.
 
     `vocabulary_size` is the target's, `vocabulary_source` says whence; `is_measured` tells of each stage's hours
     whether they are Snakemake's or assumed. Archives are `bytes_by_archive`, by file name: corpora share them.
@@ -48,7 +48,7 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_corpus(corpus: CorpusSpec, scale: str, *, results_folder: Path, benchmarks_folder: Path) -> PlannedCorpus:
-    """Return what a corpus takes; what its data-bin's record says counts before what its file says.
+    """Return what a corpus takes, by its data-bin's record if there is one, else by its file.
 
     Raises:
         RecordError: if the data-bin's record is unreadable.

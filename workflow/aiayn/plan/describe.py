@@ -1,4 +1,4 @@
-"""Says what a system is and costs from its file alone: spec, differences, parameters, operations, hours, command line.
+"""Describes a system from its file alone: spec, differences, parameters, operations, hours, command line.
 
 Pure: no model is built, nothing is trained, no run is looked at.
 """

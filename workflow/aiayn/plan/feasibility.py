@@ -1,4 +1,4 @@
-"""Before a training begins: what is asked of its job, and whether it fits on the disk, its devices and into a day."""
+"""Makes the request of a training, and checks before it begins that it fits on the disk, its devices and into a day."""
 
 import logging
 from pathlib import Path
@@ -35,7 +35,7 @@ def make_request(
     threads_per_rank: int,
     command: str,
 ) -> TrainingRequest:
-    """Return what to train; without data, which may not be made yet, what to print: its run's name ends in DIGEST.
+    """Return the request of a training; without data, which may not exist yet, its run's name ends in DIGEST.
 
     Raises:
         ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many ranks.
@@ -69,7 +69,7 @@ def make_request(
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     """Return what a run writes at most: its checkpoints, and one of each kind being written.
 
-    What the run holds already is not counted again.
+    Checkpoints that exist are not counted.
     """
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
@@ -79,9 +79,9 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> None:
-    """Refuse a precision that this machine's GPUs or CPUs, or the cluster's as its file names them, do not have.
+    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision.
 
-    A GPU that hardware.yaml does not know is asked in the job itself, before anything is trained.
+    The job itself checks a GPU that hardware.yaml does not list, before it trains.
 
     Raises:
         ConfigError: naming the system and the device.
@@ -102,7 +102,7 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
 def check_feasible(
     request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None
 ) -> None:
-    """Say what a run takes, and refuse what does not fit; of a cluster only the disk and its file are known from here.
+    """Log what a run takes, and require that it fits; of a cluster only the disk and its file are known here.
 
     Raises:
         ConfigError: if this machine, or the cluster, does not have the run's precision.

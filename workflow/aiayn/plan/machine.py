@@ -1,4 +1,4 @@
-"""On what trainings run: GPUs of hardware.yaml as the cluster's file says, or CPU cores; and whether they fit there."""
+"""Chooses the machine of a plan's trainings, GPUs of hardware.yaml or CPU cores, and checks whether they fit there."""
 
 import math
 import os
@@ -47,7 +47,7 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """Where these are to be changed."""
+        """The file to change these in."""
         return f"workflow/config/clusters/{self.cluster}.yaml"
 
     def count_jobs(self, hours: float) -> int:
@@ -75,7 +75,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The machine of one training, as a person says it."""
+        """The machine of one training, in words."""
         return f"{self.num_devices} {self.gpu or ('CPU core' if self.num_devices == 1 else 'CPU cores')}"
 
     @property
@@ -89,7 +89,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return math.ceil(self.num_ranks / self.num_nodes)
 
     def precision_refusal(self, precision: Precision) -> str:
-        """Return why nothing is trained here in a precision, '' if it is."""
+        """Return why this machine does not support a precision, '' if it does."""
         return precision_refusal(precision, f"a {self.gpu}" if self.gpu else CPU, self.rate_by_precision)
 
     def utilisation_of(self, training: TrainingSpec) -> UtilisationSpec:
@@ -133,7 +133,7 @@ def choose_machine(
 
 
 def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
-    """Return the GPU that stands for one that nobody named: the paper's own, if it has the precisions."""
+    """Return the GPU that counts where none is named: the paper's own, if it has the precisions."""
     able = [name for name, gpu in hardware.gpu_by_name.items() if precisions <= gpu.rate_by_precision.keys()]
     return PAPER_GPU if PAPER_GPU in able else able[0]
 
@@ -141,10 +141,10 @@ def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
 def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
     here = gpu_names()
     if gpu is None and not here:
-        return machine_of_cores(1, 1, 1, hardware, "the local launcher, which takes one core unless told")
-    chosen_by = "the local launcher, which takes one GPU unless told"
+        return machine_of_cores(1, 1, 1, hardware, "the local launcher, which takes one core by default")
+    chosen_by = "the local launcher, which takes one GPU by default"
     if num_gpus is not None:
-        chosen_by = f"the local launcher, told to take {num_gpus}: `--set-resources train:num_ranks={num_gpus}`"
+        chosen_by = f"the local launcher, with {num_gpus} GPUs: `--set-resources train:num_ranks={num_gpus}`"
     if gpu is not None and here:
         chosen_by += f"; {gpu} in place of this machine's {here[0]}"
     place = "the first GPU of this machine" if gpu is None else "--gpu"
@@ -173,7 +173,7 @@ def _choose_of_cluster(
 
 
 def _words_for_gpu(cluster: ClusterSpec, gpu: str | None, default: str) -> str:
-    """Say why it is this GPU; whoever took it may have done so because the cluster's own is not known."""
+    """Return in words why this GPU was chosen."""
     if gpu is None:
         named = f" (gpu_type {cluster.gpu_type})"
         of_default = "the paper's own GPU (section 5.2)" if default == PAPER_GPU else "the first GPU with the precision"
@@ -278,7 +278,7 @@ def _advice_on_ranks(machine: Machine) -> str:
 
 
 def exceeded_limit(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
-    """Return which trainings take more Slurm jobs than their cluster's file allows, the longest first; '' for none."""
+    """Return which trainings need more Slurm jobs than their cluster's file allows, the longest first; '' for none."""
     over = {name: hours for name, hours in hours_by_training.items() if limits.count_jobs(hours) > limits.max_num_jobs}
     if not over:
         return ""

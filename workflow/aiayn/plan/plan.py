@@ -1,6 +1,6 @@
-"""What a scale will take before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory, longest chain.
+"""Predicts what a scale takes: jobs, hours, GPU-hours, money, energy, disk, memory and the longest chain.
 
-Beside it stands what its trainings really took, once there are any. Nothing is downloaded, built or trained.
+Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built or trained.
 """
 
 from collections import Counter
@@ -94,7 +94,7 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole plan; bytes of text and data-bins leave out `unsized_corpora`, whose size nobody published.
+    """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not published.
 
     `overrun` says which trainings take more Slurm jobs than their cluster's file allows, '' if none does.
     """

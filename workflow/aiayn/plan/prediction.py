@@ -1,6 +1,6 @@
-"""What a training will take of a machine, before it is run: the one prediction of describe, plan and the launcher.
+"""Predicts the hours, disk and memory of a training on a machine, for describe, plan and the launcher alike.
 
-Hours are computed from the operations of all updates, or taken from finished trainings on such a machine; disk is the
+Hours are computed from the operations of all updates, or from finished trainings on such a machine; disk is the
 checkpoints', memory is estimated by formula.
 """
 
@@ -37,11 +37,11 @@ BYTES_PER_PAIR = 48  # of a data-bin's index: lengths of both sides, the order o
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """The hours of a training, and what says so.
+    """The predicted hours of a training, and their basis.
 
     `basis` is `measured` (trainings of the same system on such a machine), `fraction` (as much above or below
     `utilisation` as other trainings on it were), `assumed` (`utilisation`, or the host's time where that is longer) or
-    `asked` (the fraction that a person named); `runs` names the trainings.
+    `asked` (the fraction that the user named); `runs` names the trainings.
     """
 
     precision: Precision
@@ -68,9 +68,8 @@ def predict_speed(
     Raises:
         ConfigError: naming the system, if the machine does not have the training's precision.
     """
-    refusal = machine.precision_refusal(training.precision)
-    if refusal:
-        raise ConfigError(f"{system}: {refusal}")
+    if reason := machine.precision_refusal(training.precision):
+        raise ConfigError(f"{system}: {reason}")
     rate, utilisation = machine.rate_by_precision[training.precision], machine.utilisation_of(training)
     used_fraction = utilisation.fraction.value if fraction is None else fraction
     flops = full_batch_flops(training, target_vocabulary_size)
@@ -139,9 +138,9 @@ def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> in
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a row took so far, all attempts counted; `hours` is the mean of the finished ones.
+    """What the trainings of a row took so far, over all attempts; `hours` is the mean of the finished ones.
 
-    Finished is what was trained as the config now says; what was trained otherwise, a shorter look such, has begun.
+    A training is finished if it was trained with the present config; a shorter one counts as begun.
     """
 
     num_finished: int
@@ -152,7 +151,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRecord], list[str]]:
-    """Return every finished training below either folder, each run once, and the files that are no such record."""
+    """Return every finished training below either folder, each run once, and the files that cannot be read."""
     paths = [*results_folder.glob("*/train/*/*/seed*.json"), *runs_folder.glob(f"*/{DONE_NAME}")]
     record_by_run: dict[str, TrainRecord] = {}
     unreadable = []
@@ -169,7 +168,7 @@ def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRec
 class History:
     """The finished trainings on such a machine; `vocabulary_size_by_corpus` is of the target side.
 
-    With `asked_fraction` that share of the machine's rate counts, and no training does.
+    With `asked_fraction` that fraction of the machine's rate counts, instead of the trainings.
     """
 
     def __init__(
@@ -193,10 +192,10 @@ class History:
         ]
 
     def speed_of(self, training: TrainingSpec, corpus: str, system: str) -> Speed:
-        """Return how long a training will take: as asked, else as its kind took, else others, else assumed.
+        """Return how long a training takes: by the asked fraction, its kind, other trainings, or assumption.
 
-        Others are trainings in the same precision: each against its own width's utilisation, so that big is not taken
-        to reach base's.
+        Others are trainings in the same precision, each relative to its own width's utilisation: big does not reach
+        base's.
 
         Raises:
             ConfigError: naming the system, if the machine does not have its precision.
@@ -230,7 +229,7 @@ class History:
 
 
 def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
-    """Tell whether a training ran on devices of the planned kind; how many is another matter."""
+    """Return whether a training ran on devices of the planned kind, of any number."""
     if machine.gpu:
         return record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
     return record.hardware.num_gpus == 0
@@ -241,7 +240,7 @@ def _num_devices(record: TrainRecord) -> int:
 
 
 def _kind_of(training: TrainingSpec) -> TrainingSpec:
-    """Return a training without what changes only how long it goes on, so that the same work an update is equal."""
+    """Return a training without the keys that only change its length: equal kinds do equal work per update."""
     return msgspec.structs.replace(
         training, updates=1, save_interval_updates=None, patience_epochs=None, warmup_steps=1, device="auto"
     )

@@ -1,4 +1,4 @@
-"""Renders a plan for a terminal: a row a system, the precisions side by side, and every assumption with its source."""
+"""Renders a plan for a terminal: one row per system, the precisions side by side, each assumption with its source."""
 
 from collections.abc import Sequence, Set
 
@@ -341,7 +341,7 @@ def _warning_lines(plan: Plan) -> list[str]:
     texts = [f"{', '.join(systems)}: {reason}" for reason, systems in systems_of.items()]
     texts += [plan.overrun] if plan.overrun else []
     texts += [
-        f"{name}: nobody published its size: its text and data-bin are not counted" for name in plan.unsized_corpora
+        f"{name}: its size is not published: its text and data-bin are not counted" for name in plan.unsized_corpora
     ]
-    texts += [f"{path}: no record of a training that can be read; left out" for path in plan.unreadable_records]
+    texts += [f"{path}: cannot be read as the record of a training; omitted" for path in plan.unreadable_records]
     return ["To look at", *_listed(texts)] if texts else []
