@@ -220,7 +220,7 @@ def test_after_two_torn_checkpoints_it_trains_from_nothing_to_the_same_tensors(
         os.truncate(full_path, full_path.stat().st_size // 2)
     record = train(make_request(run_folder, data))
     assert starts(run_folder) == [0, 0]
-    assert "full_00000023.torn: torn, resuming from update 0 instead" in log_text(run_folder)
+    assert "full_00000023.torn: torn; resuming from update 0 instead" in log_text(run_folder)
     assert (run_folder / "checkpoints" / "full_00000023.torn").exists()
     assert record.tensors_sha256 == finished.tensors_sha256
     assert [model.update for model in record.models] == [20, 30, 40]
@@ -236,7 +236,7 @@ def test_after_a_flipped_byte_it_goes_back_to_the_checkpoint_before(
     newest_path.write_bytes(content)
     record = train(make_request(run_folder, data))
     assert starts(run_folder) == [0, 20]
-    assert "full_00000023.torn: torn, resuming from update 20 instead" in log_text(run_folder)
+    assert "full_00000023.torn: torn; resuming from update 20 instead" in log_text(run_folder)
     assert record.tensors_sha256 == finished.tensors_sha256
     assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
 

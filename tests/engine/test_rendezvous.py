@@ -273,7 +273,7 @@ def test_a_system_error_of_nccl_is_of_this_node_unless_it_tells_of_another() -> 
     assert is_peer_loss(RuntimeError("ncclRemoteError: A call failed possibly due to a network error"))
 
 
-def test_a_rank_notes_its_own_error_and_not_that_another_is_gone(tmp_path: Path) -> None:
+def test_a_rank_records_its_own_error_and_not_the_loss_of_another(tmp_path: Path) -> None:
     rank = Rank(rank=5, world_size=8, job="7", local_rank=5)
     with pytest.raises(RuntimeError, match="closed"), rank_error_recorded(tmp_path, rank):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242")

@@ -205,8 +205,8 @@ def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
-    if unbegun := job_without_attempt(events, jobs):
-        return {"launcher": launcher, "job": unbegun.job, "host": unbegun.host if launcher != "slurm" else ""}
+    if starting := job_without_attempt(events, jobs):
+        return {"launcher": launcher, "job": starting.job, "host": starting.host if launcher != "slurm" else ""}
     if started:
         return {"launcher": launcher, "job": started[-1].job, "host": started[-1].host}
     return {"launcher": launcher}
@@ -267,19 +267,19 @@ def _last_error(
 ) -> dict[str, object]:
     """Return the newest failure with its log: the present state's, else that of the newest attempt that failed."""
     ended = [event for event in events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
-    is_noted = bool(ended) and events[-1] is ended[-1] and reason == ended[-1].reason
-    if state in ERROR_STATES and not is_noted:
+    is_recorded = bool(ended) and events[-1] is ended[-1] and reason == ended[-1].reason
+    if state in ERROR_STATES and not is_recorded:
         return {"last_error": reason, "log_tail": last_output()}
     if not ended:
         return {}
     return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]}
 
 
-def _last_output(folder: Path, unbegun: SubmittedJob | None, log: LogTail | None) -> list[str]:
+def _last_output(folder: Path, starting: SubmittedJob | None, log: LogTail | None) -> list[str]:
     """Return the last lines of what the newest job printed before it could begin, else of the log."""
-    if unbegun is None:
+    if starting is None:
         return log.lines[-KEPT_LOG_LINES:] if log else []
-    return last_lines(output_path(folder, unbegun.job), KEPT_LOG_LINES)
+    return last_lines(output_path(folder, starting.job), KEPT_LOG_LINES)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

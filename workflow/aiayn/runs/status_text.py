@@ -93,7 +93,7 @@ def _corpus(status: RunStatus) -> str:
 
 
 def _label(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
-    """Return a run's name without its corpus, and without its digest where that tells it from no other run."""
+    """Return a run's name without its corpus, and without its digest unless another run differs only in that."""
     parts = split_run_name(status.run)
     if parts is None:
         return status.run
@@ -155,9 +155,9 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
 def _error_lines(status: RunStatus) -> list[str]:
     if status.state not in ERROR_STATES:
         return []
-    told = wrapped(f"{status.run}: {status.state}, {status.last_error}")
+    lines = wrapped(f"{status.run}: {status.state}, {status.last_error}")
     tail = [in_words(line)[: WIDTH - len(INDENT)] for line in status.log_tail[-NUM_TAIL_LINES:]]
-    return ["", *told, *(INDENT + line for line in tail)]
+    return ["", *lines, *(INDENT + line for line in tail)]
 
 
 def _attempt_lines(attempts: Sequence[AttemptStatus]) -> list[str]:

@@ -42,8 +42,8 @@ _BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 class DriverMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A snakemake at work: where, since when, its logs, and the lock files that it saw, by their time of change.
 
-    `process_start` is in the kernel's ticks since `boot`, 0 where the system does not tell (not Linux); a process
-    number alone may be another's by now. `namespace` tells containers of one machine apart, which cannot see one
+    `process_start` is in the kernel's ticks since `boot`, 0 where the system has none (not Linux); a process
+    number alone may be another's by now. `namespace` distinguishes containers of one machine, which cannot see one
     another's processes.
     """
 

@@ -1,6 +1,6 @@
 """The paper's model (`model/transformer.py`) as fairseq knows it: `aiayn_transformer`, with fairseq's base classes.
 
-Names and values of parameters are the plain model's. What is here is what fairseq asks of a model: its config as flags,
+Names and values of parameters are the plain model's. This module adds what fairseq needs of a model: config as flags,
 its dictionaries, the names of its arguments, and the order of sentences changed during its own beam search.
 """
 
