@@ -25,7 +25,7 @@ UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binariz
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
     """A corpus's size and what its stages take. Bytes and pairs are None where they are not published.
 
-    `vocabulary_size` is the target's, `vocabulary_source` names its source; `is_measured` says of each stage whether its
+    `vocabulary_size` is the target's, `vocabulary_source` its source; `is_measured` says of each stage whether its
     hours are measured by Snakemake or assumed. Archives are `bytes_by_archive`, by file name: corpora share them.
     """
 
