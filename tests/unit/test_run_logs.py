@@ -139,7 +139,7 @@ def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
 def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--runs-folder", str(run_folder.parent)]
     assert main(["logs", "demo", *where]) == 1
-    assert "no log yet; `aiayn status demo_en_de-base-seed1-0a1b2c3d` tells" in capsys.readouterr().err
+    assert "no log yet; `aiayn status demo_en_de-base-seed1-0a1b2c3d` shows" in capsys.readouterr().err
     path = job_output(run_folder, "4711", "ImportError\n")
     assert main(["logs", "demo", *where]) == 0
     assert capsys.readouterr().out == f"== no train.log yet; its newest job printed, in {path}:\nImportError\n"

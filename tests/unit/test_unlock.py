@@ -144,7 +144,7 @@ def test_a_dead_drivers_jobs_and_locks_are_cleaned_up(
     mark = kill_a_driver(folder)
     assert main(["unlock", "--dry-run"]) == 0
     planned = capsys.readouterr().out
-    assert f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: dead" in planned
+    assert f"snakemake: process {mark.process} on {mark.host}, begun {mark.time}: has ended" in planned
     assert "  Slurm job 31: running n1\n  Slurm job 32: pending (Priority)\n" in planned
     assert "  demo_en_de-base-seed1-0a1b2c3d  running  slurm job 33  n2\n" in planned
     assert "would cancel Slurm jobs 31 32\nwould remove the locks in" in planned
@@ -210,7 +210,7 @@ def test_jobs_that_do_not_end_keep_the_locks(
     slurm.turn_deaf()
     kill_a_driver(folder)
     assert main(["unlock"]) == 3
-    assert "nothing was unlocked, repeat this later" in capsys.readouterr().err
+    assert "nothing was unlocked, repeat the command later" in capsys.readouterr().err
     assert (len(list_locks(folder / ".snakemake")), marks_left(folder)) == (2, 1)
 
 
