@@ -6,41 +6,19 @@ from collections.abc import Callable
 import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
+from analysis.doctor import check_data, check_scores, check_search, check_training
 from analysis.doctor.causes import CAUSES, PLACE_BY_CHECK
-from analysis.doctor.check_data import check_alignment, check_data, check_vocabulary
-from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
-from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
-from analysis.doctor.check_training import (
-    SYMBOL_CHECKS,
-    check_batch,
-    check_divergence,
-    check_schedule,
-    check_symbols,
-    check_updates,
-)
 from analysis.doctor.plain import as_text
 from analysis.doctor.types import Answer, Case, Diagnosis, Scorer
 from analysis.findings import Finding
 
-_SYMBOL_CHECKS: dict[str, Callable[[Case], Answer]] = {
-    name: functools.partial(check_symbols, check=name) for name in SYMBOL_CHECKS
-}
-CHECKS: dict[str, Callable[[Case], Answer]] = _SYMBOL_CHECKS | {
-    "data": check_data,
-    "vocabulary": check_vocabulary,
-    "alignment": check_alignment,
-    "pieces": check_pieces,
-    "reference_order": check_reference_order,
-    "wrong_checkpoints": check_wrong_checkpoints,
-    "batch": check_batch,
-    "schedule": check_schedule,
-    "divergence": check_divergence,
-    "updates": check_updates,
-    "average": check_average,
-    "search": check_search,
-    "lengths": check_lengths,
-    "definition": check_definition,
-    "testset": check_testset,
+# The check of a cause is the function `check_<its key>` of one of these modules; one function compares all symbols.
+_FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training)
+CHECKS: dict[str, Callable[[Case], Answer]] = {
+    cause.check: functools.partial(check_training.check_symbols, check=cause.check)
+    if cause.check in check_training.SYMBOL_CHECKS
+    else _FUNCTIONS[f"check_{cause.check}"]
+    for cause in CAUSES
 }
 
 

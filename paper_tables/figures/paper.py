@@ -35,10 +35,12 @@ def architecture_frame(training: TrainingSpec, vocabulary_size: int | None = Non
     """Return the boxes, lines and words of Figure 1 with the numbers of a spec; lengths are in pixels, upwards.
 
     Raises:
-        FigureError: if the architecture is no Transformer.
+        FigureError: if the architecture is no Transformer, or its order of normalisation is not drawn.
     """
     _require_transformer(training, "Figure 1")
     drawing = _Drawing()
+    if training.norm_order not in ("post", "pre"):
+        raise FigureError(f"Figure 1: norm_order: {training.norm_order} is not drawn; expected post or pre.")
     is_pre = training.norm_order == "pre"
     heads = f"h = {training.num_heads}, d_k = {training.d_k}, d_v = {training.d_v}"
     parts = {

@@ -373,6 +373,7 @@ REFUSED = [
     ({"d_k": 4}, "d_k: 4 in 2 heads makes 8, d_model is 16"),
     ({"d_v": 16}, "d_v: 16 in 2 heads makes 32, d_model is 16"),
     ({"attention": "additive"}, "attention: additive; it compares queries and keys by dot products alone"),
+    ({"norm_order": "both"}, "norm_order: both; it"),
     ({"norm": "batch"}, "norm: batch; it has layer normalisation"),
     ({"norm": "layer_std"}, "norm: layer_std; it has layer normalisation"),
     ({"architecture": "lstm"}, "architecture: lstm; of encoders and decoders it knows the transformer's alone"),

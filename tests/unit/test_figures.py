@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pytest
 
@@ -306,6 +307,11 @@ def test_weights_that_are_no_distribution_are_refused(value: float) -> None:
 def test_attention_that_is_flat_is_no_empty_picture() -> None:
     frame = attention_frame(40, num_heads=8).assign(weight=1 / 40)
     assert [label for label in drawn(attention.ATTENTION_LINES, frame) if "weight: 0.025" in label] != []
+
+
+def test_an_order_of_normalisation_that_is_not_drawn_is_named() -> None:
+    with pytest.raises(FigureError, match="norm_order: both"):
+        paper.architecture_frame(msgspec.structs.replace(TRAINING_BY_SYSTEM["base"], norm_order="both"))
 
 
 @pytest.mark.parametrize("system", ["lstm"])

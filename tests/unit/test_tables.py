@@ -15,6 +15,7 @@ from aiayn.records import write_record
 from analysis.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
 from paper_tables.judged import VERDICT_COLUMNS
 from paper_tables.render.tables import make_tables
+from tests.golden_files import GOLDEN_FOLDER
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training
 
 
@@ -26,26 +27,7 @@ def names_below(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-TABLE_FILES = {
-    f"tables/{name}.{suffix}"
-    for name in (
-        "table1",
-        "table2",
-        "table3",
-        "table4",
-        "costs",
-        "conclusions",
-        "variants",
-        "architectures",
-        "parameters",
-        "replications",
-        "baselines",
-        "expectations",
-        "claims",
-        "reference_replications",
-    )
-    for suffix in ("md", "tex", "csv", "html")
-}
+TABLE_FILES = {f"tables/{path.name}" for path in (GOLDEN_FOLDER / "tables").iterdir()}
 FIGURE_FILES = {
     f"figures/{name}.{suffix}"
     for name in (  # a demo has no value to judge, and these records no logs
