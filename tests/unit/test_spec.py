@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
-from aiayn.spec.system import system as spec
+from aiayn.spec import system as spec
 
 BASE = """\
 name: base
