@@ -428,7 +428,7 @@ def test_the_command_wants_models_exactly_for_text_in_words(tmp_path: Path, caps
     assert main(["binarize", "--corpus", "demo_en_de", *places]) == 2
     assert "text comes in words: give --segmented" in capsys.readouterr().err
     assert main(["binarize", "--corpus", "multi30k_revisit_en_de", "--segmented", "x.json", *places]) == 2
-    assert "text comes in pieces: leave --segmented out" in capsys.readouterr().err
+    assert "text comes in pieces: omit --segmented" in capsys.readouterr().err
 
 
 @pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has Revisit-MMT/data/")

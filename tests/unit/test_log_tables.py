@@ -234,9 +234,9 @@ def test_the_verb_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ("arguments", "code", "said"),
     [
         (["--from-logs", "nowhere"], 1, "nowhere: no such folder"),
-        (["--from-logs", ".", "--so-far"], 2, "--so-far: is of --configfile"),
-        (["--configfile", "x.yaml", "--output", "out"], 2, "--output: is of --from-logs"),
-        (["--configfile", "x.yaml", "--log-cache", "out"], 2, "--log-cache: is of --from-logs"),
+        (["--from-logs", ".", "--so-far"], 2, "--so-far: belongs to --configfile"),
+        (["--configfile", "x.yaml", "--output", "out"], 2, "--output: belongs to --from-logs"),
+        (["--configfile", "x.yaml", "--log-cache", "out"], 2, "--log-cache: belongs to --from-logs"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(

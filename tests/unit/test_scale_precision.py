@@ -277,7 +277,7 @@ def test_the_doctor_expects_what_the_config_says() -> None:
     [
         (
             ["tables", "--config-json", "{}", "--config", "precision=bf16"],
-            "--config precision=bf16: is of --configfile",
+            "--config precision=bf16: ",
         ),
         (["doctor", "--config", "precision=bf16"], "--config precision=bf16: of which file? Add --configfile"),
     ],

@@ -1,1 +1,1 @@
-"""The library behind the pipeline: one verb a stage, from corpus to paper table (see workflow/README.md)."""
+"""The library behind the pipeline: packages as in docs/architecture.md, each importing only those below it."""

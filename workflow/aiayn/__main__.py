@@ -1,6 +1,6 @@
-"""The one command, `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit codes.
+"""Runs `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit codes.
 
-0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted, 141 nobody reads on (`| head`).
+0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted, 141 the pipe's reader has left.
 """
 
 import argparse
@@ -29,15 +29,15 @@ SUMMARY_BY_VERB = {
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity per subword on a test set (Table 3)",
     "score": "score translations under every definition of BLEU, with signatures",
-    "evaluate": "translate a test set with anybody's fairseq model, and score it",
+    "evaluate": "translate a test set with any fairseq model, and score it",
     "compare": "test whether the difference between two systems is significant",
     "search": "try beam sizes and length penalties on the development set (section 6.1)",
     "measure": "measure properties of attention and layers that claims are about, without training",
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
-    "plot": "draw the curves of runs, live or done, or of anybody's fairseq logs",
-    "where": "show where a cell of a table is from: runs, digests, commit, commands",
+    "plot": "draw the curves of runs, live or done, or of any fairseq logs",
+    "where": "show where a cell of a table comes from: runs, digests, commit, commands",
     "describe": "show what a system is and what it costs, from its file alone",
     "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
     "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
@@ -48,7 +48,7 @@ SUMMARY_BY_VERB = {
     "export": "export a run's averaged model to safetensors or CTranslate2",
 }
 EXIT_INTERRUPTED = 130
-EXIT_UNREAD = 141  # 128 and SIGPIPE: what a shell says of any program that `head` has left
+EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def build_parser(verb: str) -> argparse.ArgumentParser:
@@ -82,13 +82,13 @@ def _overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code, without a word if the reader of what it prints has left."""
+    """Run one verb and return the exit code. A pipe that its reader has closed ends it silently."""
     exit_code = 0
     try:
         try:
             exit_code = _run(arguments)
         finally:
-            print(end="", flush=True)  # here rather than when Python ends, which would complain
+            print(end="", flush=True)  # here: at its own end Python would report a broken pipe
     except BrokenPipeError:
         if not _is_unread():
             raise
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_unread() -> bool:
-    """Return whether standard output is a pipe without a reader, so that it is this one that broke."""
+    """Return whether standard output is a pipe that its reader has closed."""
     try:
         number = sys.stdout.fileno()
     except OSError:  # no file at all
@@ -118,7 +118,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"aiayn: no verb {verb!r}; expected one of {', '.join(SUMMARY_BY_VERB)}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # its news belong to a training's log
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
     parsed = build_parser(verb).parse_args(arguments[1:])
     try:
         parsed.run_verb(parsed)
@@ -132,7 +132,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(error, BrokenPipeError) and _is_unread():
             raise
         print(
-            f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; nothing half-written is left",
+            f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; no output is half-written",
             file=sys.stderr,
         )
         return 1

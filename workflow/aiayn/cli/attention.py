@@ -1,9 +1,9 @@
 """Draw what the heads of a trained run attend to in a sentence (Figures 3 to 5 of the paper), and write the weights.
 
 RUN is a run's name or any unique beginning of it (default: the newest finished run). Without --sentence the paper's two
-sentences are taken. The weights are the model's own, of one layer and all its heads; attention as the paper has it is
-checked against equation (1). Written are <name>.tsv, one line a weight, and figures: lines between words, coloured by
-head, and a matrix a head. The table is written without the extra `figures` too.
+sentences are taken. The weights are the model's own, of one layer and all its heads; the paper's attention is checked
+against equation (1). The command writes <name>.tsv, one line a weight, and, with the extra `figures`, lines between
+words, coloured by head, and a matrix a head.
 
   aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2 --head 1 --head 3
 """
@@ -53,9 +53,9 @@ def run(args: argparse.Namespace) -> None:
     from paper_tables.figures import INSTALL_COMMAND, PAPER_SENTENCES, has_figures
 
     if args.target is not None and (args.sentence is None or args.kind == "encoder"):
-        raise UsageError("--target: is of --kind decoder or cross, and of a --sentence; the encoder reads no target")
+        raise UsageError("--target needs --sentence and --kind decoder or cross; the encoder reads no target")
     if args.sentence is not None and not args.sentence.strip():
-        raise UsageError("--sentence: is empty; expected a sentence in the source language")
+        raise UsageError("--sentence is empty; expected a sentence in the source language")
     finished = find_finished(args.results, args.run, args.average)
     run_name, data = finished.checkpoint.run, finished.data
     translator = Translator(

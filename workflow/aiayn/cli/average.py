@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn average`."""
     parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the record that train wrote")
     parser.add_argument("--last", type=int, required=True, metavar="N", help="number of newest checkpoints to average")
-    add_runs_folder_argument(parser, "where to look for the run if it is not where its record says")
+    add_runs_folder_argument(parser, "folder of runs, if the run is not where its record says")
     parser.add_argument(
         "--record", type=Path, required=True, help="the record to write; the checkpoint goes beside it (.pt)"
     )
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
     train = read_train_record(args.train, args.runs_folder)
     if not train.run_folder.is_dir():
         raise CheckpointError(
-            f"{args.train}: no folder {train.run_folder}, which has the checkpoints; "
+            f"{args.train}: no folder {train.run_folder}, expected there with the checkpoints; "
             "name the folder that holds the run with --runs-folder"
         )
     write_record(average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record)

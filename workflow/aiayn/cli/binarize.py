@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
     """Binarize and write the record."""
     spec = read_corpus(args.corpus)
     if spec.is_segmented != (args.segmented is None):
-        state = "in pieces: leave --segmented out" if spec.is_segmented else "in words: give --segmented RECORD"
+        state = "in pieces: omit --segmented" if spec.is_segmented else "in words: give --segmented RECORD"
         raise UsageError(f"corpus {spec.name}: its text comes {state}")
     text = read_record(args.text, RawCorpus) if spec.is_segmented else read_record(args.text, ParallelText)
     encoder_by_language: dict[str, Encoder]

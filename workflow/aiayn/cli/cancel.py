@@ -1,9 +1,9 @@
 """End a run that is training or queued: it saves a checkpoint, ends, and is not started again by itself.
 
-A job that is still running but no longer known to Slurm can be ended only on its own machine; elsewhere you are told
-its host and process. A driver that waits for the run ends with exit code 3.
+A job that still runs although Slurm no longer lists it can be ended only on its own machine; elsewhere the command
+prints its host and process. A driver that waits for the run ends with exit code 3.
 
-Exit code 0: the run has ended. 1: nothing of it is running here. 3: it could not be ended.
+Exit code 0: the run has ended. 1: no process of it runs here. 3: it could not be ended.
 """
 
 import argparse

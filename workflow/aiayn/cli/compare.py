@@ -20,8 +20,10 @@ METRIC = "bleu_sacre_13a"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn compare`."""
-    parser.add_argument("--baseline", required=True, metavar="FILE|RUN", help="the system to compare with")
-    parser.add_argument("--system", required=True, metavar="FILE|RUN", help="the system in question")
+    parser.add_argument(
+        "--baseline", required=True, metavar="FILE|RUN", help="the system that the other is compared with"
+    )
+    parser.add_argument("--system", required=True, metavar="FILE|RUN", help="the system that is compared")
     parser.add_argument(
         "--references", type=Path, metavar="FILE", help="references (default: for runs, those of their corpus)"
     )
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compare, and print the answer."""
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # its news are of each step
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it reports each step
     baseline, system, references = read_sides(
         (args.baseline, args.system), references_path=args.references, testset=args.testset, average=args.average,
         language_pair=args.language_pair, results_folder=args.results,

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Decode and write lines and record."""
+    """Decode; write the lines and the record."""
     import torch
 
     from aiayn.decode.decode import Translator, decode_split, decoding_signature

@@ -1,10 +1,10 @@
 """Find out why a BLEU is too low: compare a run's log, data-bin and translations with what its system should have.
 
-WHAT is RUN, a run's name or any unique beginning of it (default: the newest finished run), or FOLDER, a folder of
-anybody's training: fairseq's log, a data-bin, the output of fairseq-generate, or plain hypotheses and references.
-Each finding has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix. Costs
-are those published of the run's own corpus, for a difference of that size; their sum is never more than what is missing
-beside the printed number. Findings are ranked by how likely they are behind it.
+WHAT is RUN, a run's name or any unique beginning of it (default: the newest finished run), or FOLDER, the files of any
+fairseq training: its log, a data-bin, the output of fairseq-generate, or plain hypotheses and references. Each finding
+has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix. Costs are published
+ones, of the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to the printed
+number. The likeliest cause comes first.
 
 Before a training: --command FILE compares a fairseq-train line or script (fairseq-generate and averaging too) with the
 paper's configuration of the nearest system, the costliest difference first. Give the GPUs of the training with
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         return
     for flag in ("num_gpus", "bleu", "metric"):
         if getattr(args, flag) is not None:
-            raise UsageError(f"--{flag.replace('_', '-')}: is of --command FILE; leave it out, or name that file")
+            raise UsageError(f"--{flag.replace('_', '-')}: belongs to --command FILE; omit it, or name that file")
     is_folder = args.what is not None and Path(args.what).is_dir()
     diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
     if args.json:
@@ -89,11 +89,11 @@ def _diagnose_command(args: argparse.Namespace) -> None:
     for flag in ("what", "scale", "hypotheses", "references", "configfile"):
         if getattr(args, flag) is not None:
             name = "WHAT" if flag == "what" else f"--{flag}"
-            raise UsageError(f"{name}: is of a run or folder; --command FILE looks at the command alone: leave it out")
+            raise UsageError(f"{name}: belongs to a run or folder; --command FILE reads the command alone: omit it")
     if args.num_gpus is not None and args.num_gpus < 1:
-        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more, those of all nodes together")
+        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more, counted over all nodes")
     if args.bleu is not None and not 1 <= args.bleu <= 100:
-        raise UsageError(f"--bleu {args.bleu:g}: BLEU is taken in percent, between 1 and 100")
+        raise UsageError(f"--bleu {args.bleu:g}: expected percent, from 1 to 100")
     if args.metric is not None and args.metric not in SCORE_METRICS:
         raise UsageError(f"--metric {args.metric}: unknown; expected one of {', '.join(SCORE_METRICS)}")
     diagnoses = diagnose_commands(
@@ -111,8 +111,8 @@ def _diagnose_command(args: argparse.Namespace) -> None:
 def _diagnose_run(args: argparse.Namespace) -> Diagnosis:
     for flag in ("scale", "system", "corpus", "hypotheses", "references"):
         if getattr(args, flag) is not None:
-            why = f"{args.what or 'the newest run'} is no folder, and a run's records say what it claims to be"
-            raise UsageError(f"--{flag}: is of a FOLDER; {why}; leave it out")
+            why = f"{args.what or 'the newest run'} is a run, whose records name its system"
+            raise UsageError(f"--{flag}: belongs to a FOLDER; {why}; omit it")
     names = list_run_names(args.results)
     name = names[-1]
     if args.what is not None:
@@ -123,7 +123,7 @@ def _diagnose_run(args: argparse.Namespace) -> Diagnosis:
 def _diagnose_folder(args: argparse.Namespace) -> Diagnosis:
     for flag in ("system", "corpus"):
         if getattr(args, flag) is None:
-            raise UsageError(f"--{flag}: is needed for a folder: what does {args.what} claim to be? See --help")
+            raise UsageError(f"--{flag}: is missing; the folder {args.what} does not say what it is; see --help")
     claim = make_claim(args.what, args.scale or "paper", args.system, args.corpus, _overrides(args))
     return diagnose_folder(
         Path(args.what), claim, _make_scorer, hypotheses_path=args.hypotheses, references_path=args.references
@@ -138,7 +138,7 @@ def _overrides(args: argparse.Namespace) -> Overrides:
     """
     if args.configfile is None:
         if args.config:
-            raise UsageError(f"--config {args.config[0]}: of which file? Add --configfile FILE")
+            raise UsageError(f"--config {args.config[0]}: no file to change; add --configfile FILE")
         return Overrides()
     return read_changed_scale(args.configfile, args.config).overrides
 
@@ -147,7 +147,7 @@ def _make_scorer(corpus: CorpusSpec) -> Scorer:
     """Return what scores lines under every definition that applies to a corpus."""
     metrics = list(
         dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])
-    )  # as given: what fairseq-generate prints
+    )  # bleu_as_given is what fairseq-generate prints
 
     def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         scores = score_hypotheses(

@@ -1,10 +1,10 @@
-"""Score anybody's fairseq model on a test set: translate a split of its data-bin, and print every definition of BLEU.
+"""Score any fairseq model on a test set: translate a split of its data-bin, and print every definition of BLEU.
 
-The checkpoint is of any translation model that fairseq-train has saved, such as `--arch transformer`; it is unpickled,
-which may run code, so take it from people you trust. The data-bin is what fairseq-preprocess has made for the model:
-its dictionaries, and the split to translate. The search is the paper's (section 6.1), unless flags say otherwise.
-Subword pieces (`@@ `, U+2581) are joined; --detokenise turns tokens into plain text, which the definitions begin with,
-and --as-given leaves tokens on both sides as they are.
+The checkpoint is of any translation model that fairseq-train has saved, such as `--arch transformer`. It is unpickled,
+which may run code: use one only from people you trust. The data-bin is the one that fairseq-preprocess made for the
+model: its dictionaries, and the split to translate. The search is the paper's (section 6.1), unless flags change it.
+Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain text, which the definitions need;
+--as-given keeps tokens on both sides.
 """
 
 import argparse
@@ -36,13 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--testset", help="its public name: newstest2014, any of sacreBLEU's, ...")
     parser.add_argument("--references", type=Path, metavar="FILE", help="references instead of the public ones")
     parser.add_argument(
-        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU knows (default: en-de)"
+        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU has (default: en-de)"
     )
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens")
     ways.add_argument("--as-given", action="store_true", help="both sides are tokens: do not tokenise them")
     parser.add_argument(
-        "--force", action="store_true", help="score even if the sides are unlike; the signature says so"
+        "--force", action="store_true", help="score even if the sides differ in kind; the signature says so"
     )
     parser.add_argument("--beam-size", type=positive, metavar="N", help="default: the paper's 4")
     parser.add_argument("--length-penalty-alpha", type=float, metavar="A", help="default: the paper's 0.6")
@@ -58,13 +58,13 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         UsageError: if neither a public test set nor references are named.
         CheckpointError: if the checkpoint is torn, or not of this data-bin.
-        ScoreError: if translations and references are not alike.
+        ScoreError: if translations and references differ in number or kind.
     """
     from aiayn.decode.decode import Translator, decode_split, decoding_signature
     from aiayn.train.device import resolve_device
 
     if args.references is None and args.testset is None:
-        raise UsageError("which references? --testset NAME of a public test set, or --references FILE")
+        raise UsageError("no references; give --testset NAME of a public test set, or --references FILE")
     target_language = target_language_of(args.language_pair)
     if args.references is not None:
         references = read_output(args.references).lines
@@ -86,15 +86,15 @@ def run(args: argparse.Namespace) -> None:
             partial_path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     if len(lines) != len(references):
         raise ScoreError(
-            f"{args.data}, split {args.split}: {len(lines)} lines, the references have {len(references)}; another "
-            "--split, --testset or --references belongs to it"
+            f"{args.data}, split {args.split}: {len(lines)} lines, the references have {len(references)}; "
+            "name the --split, --testset or --references that belong together"
         )
     sides, treatment = {"hyp": lines, "ref": references}, Treatment(args.as_given, False, args.detokenise)
     unlike = unlike_sides(sides, treatment)
     if unlike is not None and not args.force:
         words, advice = unlike.words_by_side, " or ".join(" ".join(flags) for flags in unlike.flags)
         raise ScoreError(
-            f"not scored: translations are {words['hyp']}, references {words['ref']}; right would be {advice} (write "
+            f"not scored: translations are {words['hyp']}, references {words['ref']}; add {advice} (or write "
             "translations with --output FILE for `aiayn score --hypotheses FILE`, which has all of these); --force "
             "scores them as they are"
         )

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
         from aiayn.decode.export import export_model
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"the package {error.name} is not installed; `pip install 'aiayn[train,export]'` has all that this needs"
+            f"the package {error.name} is not installed; run `pip install 'aiayn[train,export]'`"
         ) from error
 
     finished = find_finished(args.results, args.run, args.average)

@@ -1,4 +1,4 @@
-"""Print the end of a run's log, or follow it. Updates and validations are put into words; other lines are unchanged.
+"""Print the end of a run's log, or follow it. Updates and validations become sentences; other lines are unchanged.
 
 What a Slurm job printed before the training began is shown too, with the name of its file: a job that failed in its
 prologue or at an import leaves nothing else. --follow continues through stops and new attempts, and ends when the run
@@ -56,5 +56,5 @@ def run(args: argparse.Namespace) -> None:
         for line in lines:
             print(line if args.raw else in_words(line), flush=args.follow)
         sys.stdout.flush()
-    except BrokenPipeError:  # `| head` has seen enough
+    except BrokenPipeError:  # the reader, such as head, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,7 @@
 Into <output>/<scale>/ go the records, logs, attempts and translations of every finished run that the config asks for,
 the tables, and a README.md with the tables, when, on which hardware and at which commit. `aiayn tables --from-logs`
 makes the tables again from that folder alone. The same runs give the same bytes. References are not packed: their
-digest and public place are named. What is not finished is named, and left out.
+digest and public place are named. What is not finished is named and omitted.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Pack, and print what was packed and what is not there."""
+    """Pack, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
     packed = pack_scale(scale, args.results, args.output, max_bytes=round(args.max_mb * 1e6))
     print(
@@ -39,4 +39,4 @@ def run(args: argparse.Namespace) -> None:
         f"{packed.num_bytes / 1e6:.2f} MB"
     )
     for name in packed.missing:
-        print(f"not there: {name}")
+        print(f"missing: {name}")

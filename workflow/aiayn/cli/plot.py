@@ -1,8 +1,8 @@
 """Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
 
-Each RUN is a run's name, any unique beginning of it, or the path of a log of fairseq's, ours or anybody's. Runs that
-differ in their seeds alone are drawn as a mean and a band. Written are curves_by_update and curves_by_hours, and beside
-each its numbers as TSV.
+Each RUN is a run's name, any unique beginning of it, or the path of any fairseq log. Runs that differ only in
+their seed are drawn as a mean and a band. The command writes curves_by_update and curves_by_hours, and the numbers of
+each as TSV.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     from paper_tables.figures import INSTALL_COMMAND, has_figures
 
     if not has_figures():
-        raise StateError(f"aiayn plot draws with the extra `figures`, which is not installed; {INSTALL_COMMAND}")
+        raise StateError(f"the extra `figures`, which draws, is not installed; {INSTALL_COMMAND}")
     from paper_tables.figures.curves import CURVES_BY_HOURS, CURVES_BY_UPDATE, curve_frame
     from paper_tables.figures.figure import FigureError, write_figure
     from paper_tables.figures.sources import curves_of_files

@@ -1,10 +1,10 @@
 """Check what a config needs before it is started: config, mirrors, disk space, GPUs or Slurm, versions, code.
 
 Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster, --config cluster=NAME),
-and otherwise this machine. Slurm is asked by `sbatch --test-only` whether it would take a training, as the cluster file
-asks for it, and CPU rules, as the profile does; the partitions' time limits, account and QoS are compared beside that.
+and otherwise this machine. `sbatch --test-only` asks Slurm whether it accepts a training, as in the cluster file, and
+CPU rules, as in the profile. The partitions' time limits, account and QoS are compared too.
 
-Each check is OK, WARN or FAIL, with what was seen and what to do next. Nothing is downloaded, written or submitted.
+Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded, written or submitted.
 Exit code 1 if any check fails.
 """
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     """
     args.launcher = _launcher(args)
     if args.profile is not None and args.launcher != "slurm":
-        raise UsageError(f"--profile {args.profile}: nothing looks at it on this machine; add `--launcher slurm`")
+        raise UsageError(f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher slurm`")
     checks = _gather_checks(args)
     if args.json:
         print(json_text(checks), end="")
@@ -93,7 +93,7 @@ def _gather_checks(args: argparse.Namespace) -> list[Check]:
     try:
         experiment, cluster, plan, mirror, doubts = _read_config(args)
     except AiaynError as error:
-        return [preflight.failed("config", str(error), "correct that first: nothing else of it was checked"), *own]
+        return [preflight.failed("config", str(error), "correct it first: the rest of the config was not checked"), *own]
     scale = experiment.scale
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
     read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
@@ -156,5 +156,5 @@ def _choose_machine(
         num_gpus = 1 if launcher == "local" else None
         stand_in = default_gpu(hardware, precisions)
         machine = choose_machine(cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus)
-        advice = f"only hours and money need it there; here a {stand_in} stands for it"
+        advice = f"a run needs no such entry; hours and money of the plan are those of a {stand_in}"
         return machine, [doubtful("GPU", str(error), advice)]

@@ -1,11 +1,11 @@
 """Score translations under every definition of BLEU that applies, and chrF; each number has its signature.
 
-For any translations: --hypotheses (one line a segment; an .sgm file, gzip and the log of fairseq-generate are read as
-what they are), --testset and --language-pair; --references replaces the public references of the test set, and needs
-no network. The pipeline uses --decoded, --raw and --record instead.
+Any translations: give --hypotheses (one line a segment; .sgm, gzip and the log of fairseq-generate are recognised),
+--testset and --language-pair. --references replaces the public references and needs no network. The pipeline uses
+--decoded, --raw and --record instead.
 
-The definitions begin with plain text. If one side is tokens, subword pieces or lower case, nothing is scored: the
-message says what each side is, and the right command.
+The definitions need plain text. If either file is tokens, subword pieces or lower case, nothing is scored: the message
+says what each file is, and the right command.
 """
 
 import argparse
@@ -40,33 +40,33 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn score`."""
-    anybody = parser.add_argument_group("any translations")
-    anybody.add_argument("--hypotheses", type=Path, metavar="FILE", help="translations, one a line")
-    anybody.add_argument(
+    files = parser.add_argument_group("any translations")
+    files.add_argument("--hypotheses", type=Path, metavar="FILE", help="translations, one a line")
+    files.add_argument(
         "--testset",
         help="newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...), "
         "or, beside --references, a name of your own",
     )
-    anybody.add_argument("--references", type=Path, metavar="FILE", help="references to use instead of the public ones")
-    anybody.add_argument(
-        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU knows (default: en-de)"
+    files.add_argument("--references", type=Path, metavar="FILE", help="references to use instead of the public ones")
+    files.add_argument(
+        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU has (default: en-de)"
     )
-    anybody.add_argument(
+    files.add_argument(
         "--join-pieces", action="store_true", help="join subword pieces (`@@ `, U+2581) on the side that has them"
     )
-    anybody.add_argument(
-        "--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens: plain text comes out"
+    files.add_argument(
+        "--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens, to plain text"
     )
-    anybody.add_argument(
+    files.add_argument(
         "--as-given", action="store_true", help="translations and references are tokens already: do not tokenise them"
     )
-    anybody.add_argument(
+    files.add_argument(
         "--lowercase", action="store_true", help="lower-case both sides; print the definitions without case (_lc) alone"
     )
-    anybody.add_argument(
-        "--force", action="store_true", help="score even if the two sides are unlike; the signature says so"
+    files.add_argument(
+        "--force", action="store_true", help="score even if the two sides differ in kind; the signature says so"
     )
-    anybody.add_argument("--json", action="store_true", help="print a JSON list of objects: metric, value, signature")
+    files.add_argument("--json", action="store_true", help="print a JSON list of objects: metric, value, signature")
     pipeline = parser.add_argument_group("in the pipeline")
     pipeline.add_argument("--decoded", type=Path, metavar="RECORD", help="record of decode")
     pipeline.add_argument("--raw", type=Path, metavar="RECORD", help="record of fetch, which has the references")
@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> None:
     if args.decoded is not None and args.raw is not None and args.record is not None:
         _score_run(args)
     elif args.as_given and args.detokenise:
-        raise UsageError("--as-given takes tokens as they stand, --detokenise turns them into plain text; choose one")
+        raise UsageError("--as-given keeps tokens, --detokenise turns them into plain text; choose one")
     elif args.hypotheses is not None:
-        _print_scores(_score_anybody(args), as_json=args.json)
+        _print_scores(_score_files(args), as_json=args.json)
     else:
         raise UsageError("give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw and "
                          "--record; see --help")  # fmt: skip
@@ -95,8 +95,10 @@ def _score_run(args: argparse.Namespace) -> None:
     if corpus.is_segmented:
         references = [detokenise(line, corpus) for line in references]
     unlike = unlike_sides({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=corpus.is_segmented))
-    if unlike is not None:  # a model may write anything: it is scored as it is
-        logging.getLogger(__name__).warning("%s: hypotheses and references are not alike: %s", decoded.path, unlike)
+    if unlike is not None:  # a model's output is scored whatever it is
+        logging.getLogger(__name__).warning(
+            "%s: hypotheses and references differ in kind: %s; scored as they are", decoded.path, unlike
+        )
     scores = score_hypotheses(
         hypotheses,
         references,
@@ -112,7 +114,7 @@ def _score_run(args: argparse.Namespace) -> None:
     )
 
 
-def _score_anybody(args: argparse.Namespace) -> list[ScoreRecord]:
+def _score_files(args: argparse.Namespace) -> list[ScoreRecord]:
     target_language = target_language_of(args.language_pair)
     output = read_output(args.hypotheses)
     references, place = _references(args, output)
@@ -149,7 +151,9 @@ def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[st
         if found.kind != "generate log":
             return found.lines, str(args.references)
         if found.references is None:
-            raise ScoreError(f"{args.references}: a fairseq-generate log without T- lines; name a file of references")
+            raise ScoreError(
+                f"{args.references}: fairseq-generate's log has no T- lines (references); name a file of references"
+            )
         return found.references, str(args.references)
     if args.testset is not None:
         return public_references(args.testset, args.language_pair), args.testset
@@ -168,9 +172,9 @@ def _refusal(args: argparse.Namespace, unlike: Unlike, place: str) -> str:
     commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in unlike.flags)
     expected = "takes tokens of one kind" if args.as_given else "needs plain text"
     return (
-        f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; given are\n"
+        f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; found\n"
         f"  hypotheses {args.hypotheses}: {words['hyp']}\n  references {place}: {words['ref']}\n"
-        f"The right command is\n{commands}\n(--force scores them as they are, and the signature says so)"
+        f"Run\n{commands}\n(--force scores them as they are; the signature says so)"
     )
 
 

@@ -1,7 +1,7 @@
 """List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything known about one run.
 
 States: queued (with the reason), running, stopped (saved; the same command resumes it), failed, lost (it ended without
-a message), cancelled, done, unknown (squeue does not answer, or no longer knows a job that may still be running),
+a message), cancelled, done, unknown (squeue does not answer, or has no more of a job that may still run),
 damaged (its files cannot be read).
 """
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print how runs stand."""
+    """Print the state of runs."""
     answer: RunStatus | list[RunStatus]
     if args.run is None:
         answer = statuses = read_statuses(list_run_folders(args.runs_folder), slurm_queue)

@@ -1,12 +1,12 @@
 """Render the paper's tables with our numbers beside the printed ones, from records or from logs alone.
 
-With --configfile, the records below results/<scale>/ are read, and all must be there. With --so-far, what is there is
-rendered into results/<scale>/so-far/, and missing, running and failed runs are named. --so-far may be used while
-snakemake is running, and changes none of its files.
+With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, those that exist are
+rendered into results/<scale>/so-far/, and missing, running and failed runs are named. --so-far changes no file of
+snakemake and may run beside it.
 
-With --from-logs, the tables are rendered from what lies in folders and their subfolders: no config, checkpoints, torch
-or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the tables of their scale, in
-<output>/<scale>/, as those of the pipeline; scores are taken if the translations that they are of are there. Any other
+With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints, torch or fairseq
+are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the tables of their scale, in
+<output>/<scale>/, as those of the pipeline; a score counts only if its translations are there. Any other
 log of fairseq 0.9 to 0.12 (training logs in the formats simple, tqdm and json, the output of fairseq-generate; plain,
 .gz or .xz) finds its row by its hyper-parameters; a log that fills no cell is listed with the reason:
   aiayn tables --from-logs paper_tables/measured/multi30k
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_changes_argument(parser)
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--so-far", action="store_true", help="render what is there; name what is missing")
+    parser.add_argument("--so-far", action="store_true", help="render what exists; name what is missing")
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="for --from-logs: where to write (default: results/from-logs)"
     )
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     """Render everything and print where the page is."""
     if args.from_logs is not None:
         if args.so_far:
-            raise UsageError("--so-far: is of --configfile; --from-logs takes whatever is there, leave it out")
+            raise UsageError("--so-far: belongs to --configfile; --from-logs always takes what there is; omit it")
 
         output_folder = args.output or args.results / "from-logs"
         made = make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder())
@@ -70,10 +70,12 @@ def run(args: argparse.Namespace) -> None:
         print(*made.pages, sep="\n")
         return
     if args.config and args.configfile is None:
-        raise UsageError(f"--config {args.config[0]}: is of --configfile; --config-json holds the whole config")
+        raise UsageError(
+            f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole config; omit it"
+        )
     for flag, value in (("--output", args.output), ("--log-cache", args.log_cache)):
         if value is not None:
-            raise UsageError(f"{flag}: is of --from-logs; a scale's tables lie below --results, leave it out")
+            raise UsageError(f"{flag}: belongs to --from-logs; a scale's tables are written below --results; omit it")
     _run_scale(args)
 
 

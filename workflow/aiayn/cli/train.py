@@ -1,4 +1,4 @@
-"""Train one system on one corpus with one seed (section 5), or resume it, or wait if it is being trained already.
+"""Train one system on one corpus with one seed (section 5); resume it, or wait for it if it is running already.
 
 The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl. Ctrl-C
 saves and ends; the same command resumes. On Slurm the job continues without this command, and the same command attaches
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-ranks", type=positive, default=1, help="processes that share each update (default: 1; not for slurm)"
     )
-    parser.add_argument("--fresh", action="store_true", help="start anew; the earlier run is set aside")
+    parser.add_argument("--fresh", action="store_true", help="start from update 0; the earlier run is set aside")
     parser.add_argument(
         "--allow-long-runs",
         action=argparse.BooleanOptionalAction,
@@ -78,10 +78,10 @@ def _chosen_cluster(args: argparse.Namespace) -> ClusterSpec | None:
     """
     if args.launcher != "slurm":
         if args.dry_run:
-            raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; take --launcher slurm")
+            raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher slurm")
         return None
     if args.cluster is None:
-        raise UsageError("--launcher slurm: which cluster? `--cluster NAME`, a file of workflow/config/clusters")
+        raise UsageError("--launcher slurm needs a cluster; add `--cluster NAME`, a file of workflow/config/clusters")
     return read_cluster(args.cluster)
 
 
@@ -93,22 +93,22 @@ def run(args: argparse.Namespace) -> None:
         return
     for flag, path in (("--binarized", args.binarized), ("--record", args.record)):
         if path is None:
-            raise UsageError(f"{flag} is missing; only --dry-run goes without it, see `aiayn train --help`")
+            raise UsageError(f"{flag} is missing; only --dry-run needs none; see `aiayn train --help`")
     data = _read_data(args)
     request = _request(args, data, cluster)
-    if args.fresh or not is_done(request.folder):  # the record of a run that is done is copied on any machine
+    if args.fresh or not is_done(request.folder):  # a finished run needs no machine: its record is copied
         check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 
 def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
-    """Print what sbatch would get; what only files decide that are not made yet is DIGEST, and said to be."""
+    """Print the file that sbatch would get. DIGEST replaces what depends on a record that does not exist yet."""
     args.binarized = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
     is_missing = not args.binarized.exists()
     if is_missing:
         print(
-            f"aiayn train: not there yet: {args.binarized}; DIGEST stands for the 8 digits that the content will "
-            "decide, all else is as it will be",
+            f"aiayn train: {args.binarized} does not exist yet; DIGEST replaces the 8 digits that its content "
+            "decides, and the rest is final",
             file=sys.stderr,
         )
     request = _request(args, None if is_missing else _read_data(args), cluster)
@@ -118,7 +118,7 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
 
 
 def _read_data(args: argparse.Namespace) -> BinarizedCorpus:
-    """Return the record of the data-bin, which is as it says."""
+    """Return the record of the data-bin, after comparing the data-bin with it."""
     data = read_record(args.binarized, BinarizedCorpus)
     require_recorded_data_bin(data)
     return data

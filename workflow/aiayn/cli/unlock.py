@@ -1,9 +1,9 @@
 """After snakemake was killed: show what it left in this directory and in Slurm, and clean up.
 
 Its locks are removed, and the Slurm jobs of its CPU rules cancelled, only if it is certainly dead: it ran on this
-machine, and its process is gone. Trainings are left alone; the next snakemake attaches to them.
+machine, and its process is gone. Trainings continue; the next snakemake attaches to them.
 
-Exit code 1: something was not cleaned up, and the message says why and what to do.
+Exit code 1: something was not cleaned up; the message says what, why and what to do.
 """
 
 import argparse
@@ -37,4 +37,4 @@ def run(args: argparse.Namespace) -> None:
         print(line)
     reasons = reasons_against_unlocking(found if args.dry_run else find_leftovers(args.directory, slurm_queue))
     if reasons:
-        raise StateError("\n  ".join(["left as it is:", *reasons]))
+        raise StateError("\n  ".join(["not cleaned up:", *reasons]))

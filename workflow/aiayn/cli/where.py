@@ -1,4 +1,4 @@
-"""Show where a cell of a table is from: its runs, attempts, log line, digests, commit, versions, commands to repeat it.
+"""Show where a cell of a table comes from: runs, attempts, log line, digests, commit, versions, commands to repeat it.
 
 CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
 """
@@ -35,7 +35,9 @@ def run(args: argparse.Namespace) -> None:
         answer: object = list(cell_by_name.values())
         text = render_list(cell_by_name)
     elif args.cell is None:
-        raise UsageError("give a CELL as table:row:column, such as table2:base:bleu_en_de, or --list; see --help")
+        raise UsageError(
+            "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see --help"
+        )
     elif args.configfile is None and args.scale not in SCALES:
         raise UsageError(f"scale {args.scale!r}: expected one of {', '.join(SCALES)}, or --configfile FILE")
     else:

@@ -1,4 +1,4 @@
-"""From a checkpoint to translations, perplexity, attention weights and exports.
+"""Turns a checkpoint into translations, perplexity, attention weights and exports.
 
-May import `aiayn.train`, `aiayn.model` and below.
+May import `aiayn.train`, `aiayn.model` and below, and fairseq; `aiayn.measure` and `aiayn.decode` are independent.
 """

@@ -1,1 +1,4 @@
-"""How a training is brought to its end: its driver, the launchers, its job; submitit is imported here alone."""
+"""Drives a training to its end: the driver, the launchers, the job, and `preflight`, the checks before it.
+
+May import `aiayn.plan` and below, and submitit, which no other package imports.
+"""

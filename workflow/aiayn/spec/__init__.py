@@ -1,4 +1,4 @@
-"""What is asked for: systems, corpora, clusters and hardware, read strictly from workflow/config/.
+"""Reads what is asked for, strictly, from workflow/config/: systems, corpora, scales, clusters and hardware.
 
 May import `aiayn.errors` alone.
 """

@@ -1,8 +1,8 @@
-"""Everything that touches torch and fairseq. Importing this package imports neither; its modules do.
+"""Trains with fairseq: flags, task, optimiser, loop, ranks, checkpoints, average. May import `aiayn.model` and below.
 
-fairseq imports all of its tasks, models and criterions when it is imported, and with them scikit-learn and scipy, in
-every process: half of the time of a short command. `_LeanFairseq` leaves out what no system here and no translation
-model needs. Whoever has imported fairseq before (`fairseq-train --user-dir`) has all of it.
+This package imports torch and fairseq only in its modules. fairseq imports all its tasks and models, with scikit-learn
+and scipy: half the time of a short command. `_LeanFairseq` omits what no translation model here needs, unless fairseq
+was imported before (`fairseq-train --user-dir`).
 """
 
 import importlib

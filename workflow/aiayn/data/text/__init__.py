@@ -1,1 +1,4 @@
-"""From raw text to ids: cleaned, tokenised, split in pieces and binarized, in shards, in memory that does not grow."""
+"""Turns raw text into ids: cleans, tokenises, splits in pieces and binarizes, in shards and bounded memory.
+
+May import `aiayn.records`, `aiayn.spec` and below.
+"""

@@ -1,1 +1,4 @@
-"""What would go wrong, before anything is started."""
+"""Checks what a config needs before anything is started: mirrors, disk, GPUs, Slurm, versions.
+
+May import `aiayn.plan` and below.
+"""
