@@ -182,23 +182,22 @@ def test_quirk_9_no_break_spaces_and_soft_hyphens_stay(tmp_path: Path) -> None:
 
 def test_a_truncated_archive_is_named(tmp_path: Path) -> None:
     long = {EN: os.urandom(3000).hex().encode() + b"\n", DE: os.urandom(3000).hex().encode() + b"\n"}
-    assert message(tmp_path, tar_bytes(long)[:3000]) == (
-        "PATH: torn, or no such archive: Compressed file ended before the end-of-stream marker was reached; delete it "
-        "and fetch it again"
+    assert message(tmp_path, tar_bytes(long)[:3000]).startswith("PATH: torn, or not an archive of its format")
+    assert "torn, or not an archive of its format" in message(tmp_path, tar_bytes(long, "w")[:9000], "tar")
+    assert "torn, or not an archive of its format: File is not a zip file" in message(
+        tmp_path, zip_bytes(TEXT)[:-30], "zip"
     )
-    assert "torn, or no such archive" in message(tmp_path, tar_bytes(long, "w")[:9000], "tar")
-    assert "torn, or no such archive: File is not a zip file" in message(tmp_path, zip_bytes(TEXT)[:-30], "zip")
-    assert "torn, or no such archive: Not a gzipped file" in message(tmp_path, zip_bytes(TEXT))
+    assert "torn, or not an archive of its format: Not a gzipped file" in message(tmp_path, zip_bytes(TEXT))
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     packed = bytearray(tar_bytes(TEXT))
     packed[-8] ^= 1  # gzip's own checksum of what it unpacks to
-    assert "torn, or no such archive: CRC check failed" in message(tmp_path, bytes(packed))
+    assert "torn, or not an archive of its format: CRC check failed" in message(tmp_path, bytes(packed))
     packed = bytearray(zip_bytes({EN: b"one\n" * 50, DE: b"eins\n" * 50}))
     packed[14] ^= 1  # the same of the first member, in its header and in the table at the end
     packed[packed.index(b"PK\x01\x02") + 16] ^= 1
-    assert "torn, or no such archive: Bad CRC-32 for file 'training/europarl-v7.de-en.en'" in message(
+    assert "torn, or not an archive of its format: Bad CRC-32 for file 'training/europarl-v7.de-en.en'" in message(
         tmp_path, bytes(packed), "zip"
     )
 
@@ -235,10 +234,8 @@ def test_a_path_that_climbs_out_is_refused_though_nobody_wants_it(
     tmp_path: Path, name: str, archive_format: str
 ) -> None:
     pack = tar_bytes if archive_format == "tgz" else zip_bytes
-    assert message(tmp_path, pack({**TEXT, name: b"root\n"}), archive_format) == (
-        f"PATH: member {name!r} points out of the archive; no published archive holds such a thing; delete it, and "
-        "fetch it from its public place"
-    )
+    seen = message(tmp_path, pack({**TEXT, name: b"root\n"}), archive_format)
+    assert seen.startswith(f"PATH: member {name!r} points out of the archive")
 
 
 def test_a_link_in_the_place_of_a_side_is_refused(tmp_path: Path) -> None:
@@ -250,7 +247,7 @@ def test_a_link_in_the_place_of_a_side_is_refused(tmp_path: Path) -> None:
             EN: special(EN, kind, DE if kind == tarfile.LNKTYPE else "europarl-v7.de-en.de"),
         }
         assert message(tmp_path, tar_bytes(linked)) == (
-            f"PATH: member {EN!r} is a link or folder, expected a plain file; delete the archive"
+            f"PATH: member {EN!r} is a link or folder, expected a plain file; delete the archive and fetch it again"
         )
     out: Members = {DE: TEXT[DE], EN: special(EN, tarfile.SYMTYPE, str(secret))}
     assert f"link {EN!r} to '{secret}' points out of the archive" in message(tmp_path, tar_bytes(out))
@@ -274,9 +271,8 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
 def test_a_device_is_refused(tmp_path: Path, kind: bytes) -> None:
-    assert message(tmp_path, tar_bytes({**TEXT, "dev": special("training/dev", kind)})) == (
-        "PATH: member 'training/dev' is a device; no published archive holds one; delete the archive"
-    )
+    seen = message(tmp_path, tar_bytes({**TEXT, "dev": special("training/dev", kind)}))
+    assert seen.startswith("PATH: member 'training/dev' is a device")
 
 
 def test_an_archive_without_a_checksum_that_unpacks_to_too_much_is_refused_before_it_fills_the_disk(
@@ -337,7 +333,7 @@ def test_a_missing_member_is_named_with_what_is_there(tmp_path: Path) -> None:
 
 def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     both = tar_bytes({EN: TEXT[EN], DE: TEXT[DE], f"./{EN}": b"other\n"})
-    assert f"member {EN!r} is there twice" in message(tmp_path, both)
+    assert f"member {EN!r} occurs twice" in message(tmp_path, both)
 
 
 def test_unequal_sides_are_named_with_their_counts(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_a_corpus_without_such_limits_drops_nothing(record: BinarizedCorpus) -> 
 
 def test_limits_that_leave_nothing_are_refused(tmp_path: Path, record_path: Path) -> None:
     raw = write_text(tmp_path / "text", LINES_BY_NAME | {"train.en": ["a b c d"], "train.de": ["a b c d"]})
-    expected = r"train\.de: no pair is left of 1, dropped: .*'too_long': 1.*clean\.max_words"
+    expected = r"train\.de: all 1 pairs were dropped: .*'too_long': 1.*clean\.max_words"
     with pytest.raises(CorpusError, match=expected):
         binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
 

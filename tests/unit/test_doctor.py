@@ -93,7 +93,7 @@ def test_lines_are_no_wider_than_a_terminal(
 
 def test_a_folder_must_say_what_it_claims_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(tmp_path)]) == 2
-    assert "--system: is needed for a folder" in capsys.readouterr().err
+    assert "--system: is missing" in capsys.readouterr().err
 
 
 def test_an_empty_folder_is_no_clean_bill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,7 @@ def test_a_wrong_sum_is_set_aside_and_the_next_place_asked(
     expected = hashlib.sha256(CONTENT).hexdigest()
     assert (
         f"{first}: sha256 {seen}, expected {expected}: not the published file, or torn on its way; set aside as "
-        f"{tmp_path / 'file.tgz.wrong'}; asking the next place"
+        f"{tmp_path / 'file.tgz.wrong'}; trying the next address"
     ) in caplog.text
 
 
@@ -195,7 +195,7 @@ def test_every_place_is_named_when_none_has_it(server: LoopbackServer, tmp_path:
     with pytest.raises(FetchError) as caught:
         download_file([published(*urls)], tmp_path)
     first, *reasons, last = str(caught.value).split("\n")
-    assert first == "file.tgz: no place gives the published file:"
+    assert first == "file.tgz: no address gives the published file:"
     assert reasons[0] == f"  {urls[0]}: 404 Not Found"
     assert reasons[1].startswith(f"  {urls[1]}: sha256 ")
     assert last.startswith("try later, or name a copy with --mirror or AIAYN_MIRROR, laid out as")
@@ -294,7 +294,7 @@ def test_an_unknown_sum_is_told_with_what_was_seen_and_never_continued(
     url = server.serve("/file.tgz", CONTENT, "drop", "drop")
     found = download_file([PublishedFile("file.tgz", [url])], tmp_path)
     assert (found.checked_by, found.path.read_bytes()) == ("unknown", CONTENT)
-    assert f"NOT checked, for nobody published a sum of it; seen: 10240 bytes, sha256 {found.sha256}" in caplog.text
+    assert f"NOT checked: no checksum of it is published; seen: 10240 bytes, sha256 {found.sha256}" in caplog.text
     assert [asked_range for asked_range, _ in server.asked("/file.tgz")] == ["", "", ""]
 
 

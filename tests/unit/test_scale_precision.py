@@ -279,7 +279,7 @@ def test_the_doctor_expects_what_the_config_says() -> None:
             ["tables", "--config-json", "{}", "--config", "precision=bf16"],
             "--config precision=bf16: ",
         ),
-        (["doctor", "--config", "precision=bf16"], "--config precision=bf16: of which file? Add --configfile"),
+        (["doctor", "--config", "precision=bf16"], "--config precision=bf16: no file to change; add --configfile"),
     ],
 )
 def test_keys_without_a_config_file_are_a_wrong_use(

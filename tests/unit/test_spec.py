@@ -357,7 +357,7 @@ def test_a_wrong_scale_is_refused_with_its_line(tmp_path: Path, old: str, new: s
     ("name", "advice"),
     [
         ("dmeo.yaml", "did you mean {}/demo.yaml?"),
-        ("nope.yaml", "configs that there are: {0}/demo.yaml, {0}/tiny.yaml"),
+        ("nope.yaml", "existing configs: {0}/demo.yaml, {0}/tiny.yaml"),
     ],
 )
 def test_an_absent_scale_is_answered_with_the_scales_that_there_are(tmp_path: Path, name: str, advice: str) -> None:

@@ -117,7 +117,9 @@ def test_a_wrong_hash(server: LoopbackServer, tmp_path: Path) -> None:
         content = server.content_by_path[path]
         server.content_by_path[path] = content[:-1] + bytes([content[-1] ^ 1])
     message = told_of(recipe, tmp_path)
-    assert message.startswith(f"{NAME}: no place gives the published file:\n  http://SERVER/mirror/statmt/wmt13/{NAME}")
+    assert message.startswith(
+        f"{NAME}: no address gives the published file:\n  http://SERVER/mirror/statmt/wmt13/{NAME}"
+    )
     for path in (*PLACES, ZIP_PLACE):
         name = path.rpartition("/")[2]
         assert re.search(
@@ -139,26 +141,20 @@ def test_a_truncated_file_is_refused_by_its_size_before_it_is_received(server: L
 
 
 def test_a_truncated_archive(server: LoopbackServer, tmp_path: Path) -> None:
-    assert bad(server, tmp_path, packed(sides())[:1000]) == (
-        f"results/archives/{NAME}: torn, or no such archive: Compressed file ended before the end-of-stream marker was "
-        "reached; delete it and fetch it again"
-    )
+    seen = bad(server, tmp_path, packed(sides())[:1000])
+    assert seen.startswith(f"results/archives/{NAME}: torn, or not an archive of its format: Compressed file ended")
 
 
 def test_a_path_that_climbs_out(server: LoopbackServer, tmp_path: Path) -> None:
-    assert bad(server, tmp_path, packed({**sides(), "../../.bashrc": b"evil\n"})) == (
-        f"results/archives/{NAME}: member '../../.bashrc' points out of the archive; no published archive holds such a "
-        "thing; delete it, and fetch it from its public place"
-    )
+    seen = bad(server, tmp_path, packed({**sides(), "../../.bashrc": b"evil\n"}))
+    assert seen.startswith(f"results/archives/{NAME}: member '../../.bashrc' points out of the archive")
     assert not list(tmp_path.rglob(".bashrc"))
 
 
 def test_a_symbolic_link(server: LoopbackServer, tmp_path: Path) -> None:
     content = packed({EN: link(EN, "/etc/passwd"), DE: sides()[DE]})
-    assert bad(server, tmp_path, content) == (
-        f"results/archives/{NAME}: link '{EN}' to '/etc/passwd' points out of the archive; no published archive holds "
-        "such a thing; delete it, and fetch it from its public place"
-    )
+    seen = bad(server, tmp_path, content)
+    assert seen.startswith(f"results/archives/{NAME}: link '{EN}' to '/etc/passwd' points out of the archive")
 
 
 def test_more_lines_than_were_published(server: LoopbackServer, tmp_path: Path) -> None:

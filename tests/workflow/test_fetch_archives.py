@@ -185,12 +185,12 @@ def test_the_command_ends_with_the_right_data_and_tells_what_happened(server: Lo
     }
     statmt, mirror = re.escape(f"{server.url}/statmt/"), re.escape(f"{server.url}/mirror/")
     for told in (
-        rf"{mirror}statmt/wmt13/training-parallel-europarl-v7\.tgz: 404 .*; asking the next place",
+        rf"{mirror}statmt/wmt13/training-parallel-europarl-v7\.tgz: 404 .*; trying the next address",
         rf"{statmt}wmt13/training-parallel-europarl-v7\.tgz: 503 Service Unavailable; 0 bytes are there; trying again",
         rf"{statmt}wmt13/training-parallel-europarl-v7\.tgz: continuing after \d+ bytes",
         rf"{statmt}wmt13/training-parallel-commoncrawl\.tgz: the server ignores where to continue; starting over",
         rf"{statmt}wmt14/training-parallel-nc-v9\.tgz: sha256 \w+, expected \w+: not the published file, or torn on "
-        r"its way; set aside as results/archives/training-parallel-nc-v9\.tgz\.wrong; asking the next place",
+        r"its way; set aside as results/archives/training-parallel-nc-v9\.tgz\.wrong; trying the next address",
         r"results/archives/training-parallel-nc-v9\.tgz: 40 pairs read in",
         r"newstest2013' \(wmt13\): plain text of .*/mirror put into sacreBLEU's cache",
     ):
@@ -218,7 +218,7 @@ def test_english_french_comes_from_its_five_archives_and_from_a_zip_where_a_tar_
     assert giga.url == f"{server.url}/huggingface/wmt10/resolve/main-zip/training-giga-fren.zip"
     assert (giga.checked_by, giga.num_lines, giga.published_num_lines) == ("sha256", 150, 150)
     assert raw.provenance.input_sha256_by_path[giga.path] == giga.sha256
-    assert "training-giga-fren.tar: 404 Not Found; asking the next place" in caplog.text
+    assert "training-giga-fren.tar: 404 Not Found; trying the next address" in caplog.text
 
 
 def test_a_second_fetch_works_offline_from_archives_and_sacrebleus_cache(
@@ -249,7 +249,7 @@ def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
     seen = raw.archive_by_name["news_commentary_v11"]
     assert (seen.checked_by, seen.num_lines, seen.published_num_lines) == ("sha1", 45, None)
     assert "training-parallel-nc-v11.tgz: checked by sha1 alone; seen:" in caplog.text
-    assert "news_commentary_v11: nobody published the number of its pairs; 45 are recorded" in caplog.text
+    assert "news_commentary_v11: the number of its pairs is not published; 45 are recorded" in caplog.text
     text = (tmp_path / "fetch" / "train.en").read_bytes()
     assert text == expected_text(corpus)["en"]
 
@@ -290,7 +290,7 @@ def test_every_archive_that_cannot_be_had_is_named_at_once(server: LoopbackServe
     with pytest.raises(FetchError) as caught:
         fetch_fails(corpus, server, tmp_path)
     told = str(caught.value)
-    assert "training-parallel-europarl-v7.tgz: no place gives the published file:" in told
+    assert "training-parallel-europarl-v7.tgz: no address gives the published file:" in told
     assert f"\n  {server.url}/huggingface/wmt14/resolve/main-zip/training-parallel-nc-v9.zip: 404 Not Found" in told
     assert (tmp_path / "archives" / "training-parallel-commoncrawl.tgz").exists()  # kept for the next start
 

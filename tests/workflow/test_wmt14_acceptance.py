@@ -303,7 +303,7 @@ def test_a_corrupt_file_is_refused_with_both_sums_and_had_from_the_next_mirror(p
     assert [one == other for one, other in zip(wrong, served, strict=True)].count(False) == 1
     assert (
         f"{paper.server.url}{NEWS}: sha256 {sha256(wrong)}, expected {sha256(served)}: not the published file, or torn "
-        "on its way; set aside as results/archives/training-parallel-nc-v9.tgz.wrong; asking the next place"
+        "on its way; set aside as results/archives/training-parallel-nc-v9.tgz.wrong; trying the next address"
     ) in paper.log()
     for recipe in ("wmt14_en_de", "wmt14_en_fr"):
         assert paper.record("fetch", recipe)["archive_by_name"]["news_commentary_v9"]["sha256"] == sha256(served)

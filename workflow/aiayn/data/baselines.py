@@ -1,4 +1,4 @@
-"""Translations made without training: what a trained system must beat.
+"""Makes translations without training, which a trained system must beat.
 
 Copying the source, replacing word by word, and the target side of the nearest training sentence. The second needs a
 dictionary, which only the demo's corpora have.

@@ -1,4 +1,4 @@
-"""What the heads of a trained model attend to: the weights of equation (1), as the model itself works them out.
+"""Reads what the heads of a trained model attend to: the weights of equation (1), as the model computes them.
 
 Shapes are in the names: H heads, Q queries, K keys, D = d_k, B = 1 sentence.
 """
@@ -68,7 +68,7 @@ def attention_weights(
         target_T = _translation(translator, source_S) if target is None else _number(translator, target)
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
-            raise UsageError(f"a sentence of {len(ids)} tokens; the model has {MAX_POSITIONS} positions: shorten it")
+            raise UsageError(f"the sentence has {len(ids)} tokens, the model {MAX_POSITIONS} positions; shorten it")
     weights_HQK = _observe(translator, layers[layer - 1], name, source_S, target_T)
     sources = [translator.task.source_dictionary[int(number)] for number in source_S]
     targets = [] if target_T is None else [translator.task.target_dictionary[int(number)] for number in target_T]
@@ -154,7 +154,7 @@ def _check(attention: Any, args: Sequence[Tensor], weights_HQK: np.ndarray, *, i
     if not farthest <= TOLERANCE:  # also where it is no number
         raise CheckpointError(
             f"the model's attention weights differ from equation (1) by {farthest:.3g}, more than {TOLERANCE:g}: its "
-            "tensors are damaged, or its attention is another than its spec says"
+            "tensors are damaged, or its attention is not its spec's; train or average the run again"
         )
 
 

@@ -1,7 +1,7 @@
 """Beam search of a batch (section 6.1): both penalties of length, and both ways of stopping.
 
 It finds the best hypothesis that the generators of `train/generator.py` find, whose table says in what the two stops
-differ. Each sentence has its own maximal length and its own end, so that what a batch is made of changes nothing. The
+differ. Each sentence has its own maximal length and its own end, so a translation does not depend on its batch. The
 loop waits for nothing that the device computes: which sentences are done is asked every few steps on a GPU, and each
 step on a CPU, where asking is free; a sentence that is done and still there finds nothing better.
 

@@ -1,13 +1,14 @@
-"""A model asked for its next symbol, step by step, for all unfinished hypotheses of a batch at once.
+"""Computes a model's next symbol, step by step, for all unfinished hypotheses of a batch at once.
 
-`steps_of` returns what a beam search drives: for our transformer its decoder written out over plain tensors, as section
-3 has it, and for every other architecture fairseq's own incremental decoding. Both keep what earlier steps left behind
-for one row a hypothesis, and are told after each step which rows go on.
+`steps_of` returns the steps of a beam search: for our transformer its decoder over plain tensors, as in section 3, and
+for every other architecture fairseq's own incremental decoding. Both cache the earlier steps, one row a hypothesis;
+`keep` selects the rows that continue.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M = d_model, F = d_ff,
 H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
 """
 
+from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aiayn.model.attention import MultiHeadAttention
-from aiayn.model.layers import DecoderLayer
+from aiayn.model.layers import DecoderLayer, join_sublayer
 from aiayn.model.transformer import Transformer
 
 FIRST_CAPACITY = 32  # steps that the caches have room for at first; it doubles when a sentence needs more
@@ -145,7 +146,7 @@ class TransformerSteps:
             )
             for layer in layers
         ]
-        self.is_pre_norm, self.last_norm = layers[0].is_pre_norm, decoder.layer_norm
+        self.norm_order, self.last_norm = layers[0].norm_order, decoder.layer_norm
         attention = layers[0].self_attn
         self.num_heads, self.d_k, self.d_v = attention.num_heads, attention.d_k, attention.d_v
         num_filling = -self.num_symbols % COLUMN_MULTIPLE
@@ -189,10 +190,7 @@ class TransformerSteps:
         for index, layer in enumerate(self.layers):
             for sublayer, norm in zip((self._attend_to_target, self._attend_to_source, _feed_forward), layer.norms,
                                       strict=True):  # fmt: skip
-                if self.is_pre_norm:
-                    x_NM = x_NM + sublayer(norm(x_NM), layer, index)
-                else:
-                    x_NM = norm(x_NM + sublayer(x_NM, layer, index))
+                x_NM = join_sublayer(self.norm_order, x_NM, norm, partial(sublayer, layer=layer, index=index))
         if self.last_norm is not None:
             x_NM = self.last_norm(x_NM)
         if len(self.logits_NV) < self.num_rows:
@@ -257,7 +255,7 @@ def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor
     return (torch.tanh(q_NHD + k_TNHD) * additive_HD).sum(dim=-1)
 
 
-def _feed_forward(x_NM: Tensor, layer: _Layer, _: int) -> Tensor:
+def _feed_forward(x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
     """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2))."""
     inner_NF = functional.linear(x_NM, layer.fc1.weight, layer.fc1.bias).relu_()
     return functional.linear(inner_NF, layer.fc2.weight, layer.fc2.bias)

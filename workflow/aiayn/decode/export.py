@@ -1,4 +1,4 @@
-"""An averaged checkpoint for programs that know nothing of fairseq: as safetensors and JSON, or as CTranslate2's.
+"""Exports an averaged checkpoint for programs without fairseq: as safetensors and JSON, or for CTranslate2.
 
 An export is a folder of its own, whole or absent: the tensors, the vocabularies as JSON lists in order of id, the
 subword models with which text is split in pieces, and an `ExportRecord` (`config.json`; `aiayn.json` beside
@@ -36,7 +36,7 @@ TENSORS_NAME = "model.safetensors"
 
 
 class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
-    """What stands in an exported folder, and how its tensors are to be read.
+    """The content of an exported folder, and how to read its tensors.
 
     `tied` names the tensors that are not stored, each with the stored one that it shares. A source line is its pieces'
     ids with `source_ends_with`; the decoder begins with `target_begins_with`. `first_position` is the place of a
@@ -196,7 +196,7 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     try:
         safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})  # "pt" is what its readers ask for
     except safetensors.SafetensorError as error:  # what it says of a full disk
-        raise SpaceError(f"{path}: {error}; nothing half-written is left; make room, and export again") from error
+        raise SpaceError(f"{path}: {error}; no output is half-written; make room, and export again") from error
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
@@ -206,7 +206,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
 
     Raises:
         RecordError: if `config.json` is absent or no ExportRecord of safetensors.
-        CheckpointError: if the tensors are absent, torn, or not those that `config.json` tells of.
+        CheckpointError: if the tensors are absent, torn, or not those of `config.json`.
     """
     record = read_record(folder / RECORD_NAME_BY_FORMAT["safetensors"], ExportRecord)
     tensors = read_tensors(folder, record)
@@ -240,7 +240,7 @@ def read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
         raise CheckpointError(f"{path}: absent or torn ({error}); export the run again") from error
     missing = sorted(set(record.tied.values()) - set(tensors))
     if missing:
-        raise CheckpointError(f"{path}: lacks {missing[0]}, which config.json tells of; export the run again")
+        raise CheckpointError(f"{path}: lacks {missing[0]}, which config.json names; export the run again")
     tensors |= {name: tensors[stored_name] for name, stored_name in record.tied.items()}
     found = tensors_sha256(tensors)
     if found != record.tensors_sha256:

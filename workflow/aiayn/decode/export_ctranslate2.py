@@ -1,4 +1,4 @@
-"""A model as CTranslate2 reads it, built from our tensors directly: fairseq's converter there reads stock models alone.
+"""Builds a model for CTranslate2 from our tensors; CTranslate2's own converter reads fairseq's stock models alone.
 
 CTranslate2 has post- and pre-norm, any epsilon beside the variance, biases or none, any factor before the softmax
 (`queries_scale`), and positions as a table, so that either form of sinusoids and learned positions are alike to it. It
@@ -29,7 +29,7 @@ Tensors = dict[str, torch.Tensor]
 def reasons_against(training: TrainingSpec, decoding: DecodingSpec) -> list[str]:
     """Return, a sentence each, why CTranslate2 cannot express a system or its search; nothing if it can."""
     if training.architecture in ("lstm", "fconv"):
-        return [f"architecture: {training.architecture}; of encoders and decoders it knows the transformer's alone"]
+        return [f"architecture: {training.architecture}; it has the transformer's encoder and decoder alone"]
     reasons = []
     for key in ("d_k", "d_v"):
         width = getattr(training, key) * training.num_heads

@@ -1,4 +1,4 @@
-"""Perplexity a subword on a test set, teacher-forced (Table 3's PPL column)."""
+"""Measures perplexity per subword on a test set, teacher-forced (Table 3's PPL column)."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Table 1 by measurement: seconds and operations of four types of layer against n, d, k and r, on the device at hand.
+"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r, on the device at hand.
 
 Every size is timed in turn, in several rounds, so that what slows the machine for a while slows all of them; the least
 of the rounds counts, as other work only ever adds time. Operations are counted by torch in the call that is timed.

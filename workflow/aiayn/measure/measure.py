@@ -1,6 +1,6 @@
-"""Measures what readers of the paper claim and nobody need train a model for: seconds on one core, no corpus.
+"""Measures what readers of the paper claim and no training is needed for: seconds on one core, no corpus.
 
-What is expected of each number stands beforehand in paper_tables/published/claims.csv, which names it.
+paper_tables/published/claims.csv names each number and what is expected of it.
 """
 
 import torch

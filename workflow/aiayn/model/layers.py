@@ -44,7 +44,7 @@ class _Layer(nn.Module):
 
     def __init__(self, shape: LayerShape) -> None:
         super().__init__()
-        self.is_pre_norm = shape.norm_order == "pre"
+        self.norm_order = shape.norm_order
         self.self_attn = make_attention(shape)
         self.self_attn_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
         self.fc1 = nn.Linear(shape.d_model, shape.d_ff)
@@ -56,19 +56,23 @@ class _Layer(nn.Module):
     def _join(
         self, x_BTM: Tensor, padding_mask_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Return LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1, 5.4), or x + Dropout(Sublayer(LayerNorm(x)))."""
-        joined_BTM: Tensor
-        if self.is_pre_norm:
-            joined_BTM = x_BTM + self.dropout(sublayer(norm(x_BTM, padding_mask_BT)))
-        else:
-            joined_BTM = norm(x_BTM + self.dropout(sublayer(x_BTM)), padding_mask_BT)
-        return joined_BTM
+        """Join a sub-layer by `join_sublayer`, with dropout on its output (section 5.4)."""
+        return join_sublayer(
+            self.norm_order, x_BTM, lambda y_BTM: norm(y_BTM, padding_mask_BT), lambda y: self.dropout(sublayer(y))
+        )
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
         """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside for those who put it there."""
         inner_BTF = functional.dropout(functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training)
         outer_BTM: Tensor = self.fc2(inner_BTF)
         return outer_BTM
+
+
+def join_sublayer(
+    norm_order: str, x: Tensor, norm: Callable[[Tensor], Tensor], sublayer: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return LayerNorm(x + Sublayer(x)) (section 3.1); for `pre` x + Sublayer(LayerNorm(x))."""
+    return x + sublayer(norm(x)) if norm_order == "pre" else norm(x + sublayer(x))
 
 
 def make_attention(shape: LayerShape) -> MultiHeadAttention:

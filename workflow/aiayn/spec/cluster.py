@@ -1,4 +1,4 @@
-"""What a Slurm cluster wants to be asked for: one file of workflow/config/clusters/, chosen by the scale's `cluster`.
+"""Reads what a Slurm cluster is asked for: a file of workflow/config/clusters/, chosen by the scale's `cluster`.
 
 Nothing here decides a tensor: an update is the same sentences on any number of ranks (`aiayn.train.task`).
 """
@@ -26,7 +26,7 @@ _NO_SBATCH_LINES = frozenset({
     "ntasks", "ntasks-per-node", "partition", "qos", "time",
     "chdir", "clusters", "parsable", "quiet", "test-only", "wait",
 })  # fmt: skip
-# srun may be quiet, or wait; what the launcher gives it, it has.
+# srun may be quiet, or wait; the launcher sets two options itself.
 _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _SHELL_OPERATORS = "();<>|&#"
@@ -36,9 +36,9 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     """How a training asks Slurm for nodes; null leaves a choice to Slurm's own default.
 
     A training runs `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by gloo on CPUs, else
-    each rank has a GPU of its own. `signal_seconds` before the time limit the job is told to save, and goes on in the
-    next one, `max_num_jobs` in all. `prologue` are lines of bash before Python (modules, a container's variables), of
-    which one that fails ends the job (`aiayn.launch.prologue`); `sbatch_lines` are further options of sbatch by their
+    each rank has a GPU of its own. `signal_seconds` before the time limit Slurm signals the job to save; the next job
+    continues, `max_num_jobs` in all. `prologue` are lines of bash before Python (modules, a container's variables); a
+    line that fails ends the job (`aiayn.launch.prologue`); `sbatch_lines` are further options of sbatch by their
     long names, without dashes in front, '' for one without a value, and `srun_options` likewise of the srun that starts
     the ranks, such as pyxis's `container-image`. `python` is the command that starts Python in each rank, such as
     `apptainer exec --nv IMAGE python3`; null is the driver's own interpreter. `poll_seconds` is how often a waiting
@@ -81,7 +81,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     """Read a cluster's file.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong; without the file, naming those that there are.
+        ConfigError: with file and line, if a key or value is wrong; if the file is absent, naming the existing ones.
     """
     path = cluster_path(name, config_folder)
     if not path.is_file():
@@ -102,7 +102,11 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     check("gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0")
     for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
         for option in getattr(spec, key):
-            check(key, _is_further_option(option, ours), f"no {option!r}, which is not to be set here")
+            check(
+                key,
+                _is_further_option(option, ours),
+                f"no {option!r}: the launcher, or another key, sets it",
+            )
     is_command = spec.python is None or _is_one_command(spec.python)
     check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
     check("poll_seconds", spec.poll_seconds > 0, "a number of seconds above 0")

@@ -1,6 +1,6 @@
-"""What a corpus file says: language pair, where the text comes from, its test sets, and how it is split in pieces.
+"""Types and checks of a corpus file: language pair, source of the text, test sets, and how it is split in pieces.
 
-`spec.read_corpus` reads it; the checks that its values must keep stand here.
+`aiayn.spec.system.read_corpus` reads it.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class SegmentedSource(Spec, frozen=True, kw_only=True, tag="segmented", tag_fiel
 
 
 class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kind"):
-    """A handful of pairs that stand in the corpus file, a side by language; each word is a piece."""
+    """A few pairs, written in the corpus file, a side by language; each word is a piece."""
 
     pairs_by_split: dict[str, list[dict[str, str]]]
 
@@ -88,7 +88,7 @@ class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kin
 class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: language pair, where its text comes from, its test set of each role, and how it is split in pieces.
 
-    `inherits` names the corpus whose keys stand under its own. `normalise` and `tokenise` are Moses' scripts of before
+    `inherits` names the corpus whose keys it takes and overrides. `normalise` and `tokenise` are Moses' scripts before
     November 2018, run on training text and test sets; `moses_aggressive` is `tokenizer.perl -a`.
     """
 
@@ -117,7 +117,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def is_segmented(self) -> bool:
-        """True if the text comes ready in pieces."""
+        """True if the text is segmented already."""
         return isinstance(self.source, SegmentedSource | ListedSource)
 
     @property
@@ -136,7 +136,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     names_by_key = {"dev_testset": [corpus.dev_testset], "test_testset": [corpus.test_testset]}
     for key, names in {**names_by_key, "further_testsets": corpus.further_testsets}.items():
         for name in names:
-            check(key, name not in splits, name, "a test set that is no other split of the corpus")
+            check(key, name not in splits, name, "a name that no other split of the corpus has")
             splits.add(name)
     needs_subword = not corpus.is_segmented
     expected = "given, as the text comes in words" if needs_subword else "absent: the text comes in pieces"

@@ -37,7 +37,7 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
     """One kind of GPU; per single GPU, though a K80 board carries two.
 
     The first two rates are of single precision; `tf32_` and `bf16_flops_per_second` are of its tensor cores, null where
-    it has none for them. `dollars_per_hour` is null where nobody rents it out.
+    it has none for them. `dollars_per_hour` is null where none is rented out.
     """
 
     sustained_flops_per_second: SourcedValue
@@ -70,7 +70,7 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
     utilisations: list[UtilisationSpec]
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
-        """Return the GPU whose name is a word of `product_name`, or None if no one's is."""
+        """Return the GPU whose name is a word of `product_name`, or None."""
         name = self.find_name(product_name)
         return None if name is None else self.gpu_by_name[name]
 

@@ -1,6 +1,6 @@
-"""What a corpus file of kind `archives` says: published archives, with sizes, sums, members, counts and places.
+"""Types and checks of a corpus file of kind `archives`: sizes, checksums, members, counts and addresses of archives.
 
-A size or count that nobody published is `unknown`: then what is seen is recorded and told, never taken for right.
+An unpublished size or count is `unknown`: the observed one is recorded and logged, but verifies nothing.
 """
 
 import re
@@ -24,8 +24,8 @@ ArchiveFormat = Literal["tgz", "tar", "zip", "parquet"]
 class PackedFile(Spec, frozen=True, kw_only=True):
     """One file that holds an archive's text.
 
-    `checksum` is `sha256:<hex>`, a weaker `sha1:` or `md5:` where nobody published a SHA-256, or `unknown`.
-    `path_by_place` has its path below the base URL of each public place, in the order in which these are asked.
+    `checksum` is `sha256:<hex>`, a weaker `sha1:` or `md5:` where no SHA-256 is published, or `unknown`.
+    `path_by_place` has its path below the base URL of each public place, in the order in which they are tried.
     """
 
     num_bytes: Published
@@ -42,7 +42,7 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: its text's members and pairs, and the files that hold them, any of which will do.
 
     Members named `.gz` are unpacked, members named `.sgm` read by their markup; a parquet file's member is the dotted
-    name of a column. `num_lines` is what a source published of each side.
+    name of a column. `num_lines` is the published number of each side.
     """
 
     num_lines: Published
@@ -67,7 +67,7 @@ class PublicTestset(Spec, frozen=True, kw_only=True):
 
 
 class DeadDownload(Spec, frozen=True, kw_only=True):
-    """Ready-made data that a recipe was published with and that can no longer be had; `rebuild` says what stands in."""
+    """Ready-made data of a recipe that can no longer be downloaded; `rebuild` says what replaces it."""
 
     name: str
     url: str
@@ -78,7 +78,7 @@ class DeadDownload(Spec, frozen=True, kw_only=True):
 
 
 class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
-    """Published archives (WMT): `archives` names those that are joined, in order; any other is described for a choice.
+    """Published archives (WMT): `archives` names those that are joined, in order; others are only described.
 
     A public place is a name and a base URL; a mirror has a folder of each place's name, with the same paths below.
     """
@@ -110,7 +110,7 @@ def is_checksum(checksum: str) -> bool:
 
 
 def place_urls(source: ArchiveSource, packed: PackedFile, mirror: str | None) -> tuple[list[str], list[str]]:
-    """Return where a file is to be had, in order: below the mirror (nowhere if that is null), and at public places."""
+    """Return a file's URLs, in order: those below the mirror (none if that is null), and the public ones."""
     paths = packed.path_by_place.items()
     below_mirror = [] if mirror is None else [f"{mirror.rstrip('/')}/{place}/{path}" for place, path in paths]
     return below_mirror, [f"{source.base_url_by_place[place].rstrip('/')}/{path}" for place, path in paths]
@@ -142,7 +142,7 @@ def check_archives(
     for name, testset in source.testset_by_name.items():
         key = f"source.testset_by_name.{name}"
         check(key, testset.mirror_folder is not None or not testset.plain_by_language, testset.mirror_folder,
-              "a mirror_folder, as plain_by_language says what lies in it")  # fmt: skip
+              "a mirror_folder, which plain_by_language needs")  # fmt: skip
         for language, plain in testset.plain_by_language.items():
             _check_checksum(plain.checksum, f"{key}.plain_by_language.{language}", check)
     if source.dead_download is not None:

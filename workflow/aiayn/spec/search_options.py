@@ -1,4 +1,4 @@
-"""What a beam search is asked for (section 6.1): beam, stop, penalty of length; and what none can do."""
+"""Options of a beam search (section 6.1): beam, stop, length penalty; and the check of their values."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def gnmt_penalty(alpha: float) -> Callable[[int], float]:
 
 
 def check_search(form: str, stop: str, beam_size: int, alpha: float, *, num_symbols: int) -> None:
-    """Refuse what no search here can do.
+    """Refuse values that no search here supports.
 
     Raises:
         ConfigError: for a form or stop that does not exist, a beam too large for the vocabulary, and a reward for

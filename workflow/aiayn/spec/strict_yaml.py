@@ -1,4 +1,4 @@
-"""YAML to typed, frozen specs; what is misspelt, mistyped or missing is refused with file, line and the next step."""
+"""Converts YAML to typed, frozen specs; refuses what is misspelt, mistyped or missing, with file, line and advice."""
 
 import difflib
 import re
@@ -44,7 +44,7 @@ def read_document(path: Path) -> Document:
     """Parse one YAML file that must hold a mapping without repeated keys.
 
     Raises:
-        ConfigError: if the file is absent, unreadable, not YAML, no mapping, says one key twice, or has a key that
+        ConfigError: if the file is absent, unreadable, not YAML, no mapping, repeats a key, or has a key that
             YAML does not read as text.
     """
     try:
@@ -78,9 +78,9 @@ def _neighbours(path: Path) -> str:
 
 
 def _note_places(node: yaml.Node | None, prefix: str, path: Path, place_by_path: dict[str, str]) -> None:
-    """Enter the places of all keys below a node, and refuse what PyYAML would silently take for something else.
+    """Record the places of all keys below a node, and refuse what PyYAML would silently misread.
 
-    Of a repeated key that is the last one; of 2:00:00, which is meant for a time, 7200.
+    PyYAML keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
     """
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and ":" in node.value:
         raise ConfigError(
@@ -148,7 +148,7 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) 
     if missing := _MISSING_FIELD.search(message):
         where = f" under {dotted_path!r}" if dotted_path else ""
         return f"{place}: missing key {missing['key']!r}{where}; add it"
-    if _ANY_KEY in dotted_path:  # which of the keys it was, msgspec does not say
+    if _ANY_KEY in dotted_path:  # msgspec does not say which key it was
         return f"{place}: {dotted_path}: {reason}; correct it"
     value, choices = _value_at(document.values, dotted_path), _choices_at(spec_type, dotted_path)
     if choices and isinstance(value, str):
@@ -193,7 +193,7 @@ def _value_at(values: object, dotted_path: str) -> object:
 
 
 def _type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> msgspec.inspect.Type:
-    """Return the type that stands at a dotted path below `spec_type`, as far as it can be followed."""
+    """Return the type at a dotted path below `spec_type`, as far as it can be followed."""
     current = msgspec.inspect.type_info(spec_type)
     for step in _steps(dotted_path):
         if isinstance(current, msgspec.inspect.UnionType):

@@ -1,4 +1,4 @@
-"""What is asked for: systems (rows of the paper's tables), corpora and scales, read strictly from workflow/config/.
+"""Reads systems (rows of the paper's tables), corpora and scales, strictly, from workflow/config/.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 """
@@ -75,7 +75,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
     `seeds` are those of Table 2's systems and of replications; `ablation_seeds` those of Table 3's rows;
     `variant_seeds` those of `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence
-    and convolution against attention), all on the En-De corpus. `updates` and `precision`, if not null, stand for every
+    and convolution against attention), all on the En-De corpus. `updates` and `precision`, if not null, replace every
     system's own (`overrides`): a shorter look at the same systems, or one at the speed of a GPU's tensor cores.
     With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
     """
@@ -204,7 +204,7 @@ def read_scale(path: Path) -> ScaleSpec:
     """Read a scale's config file (workflow/config/<scale>.yaml).
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong or a name or seed stands twice in a list.
+        ConfigError: with file and line, if a key or value is wrong or a list names one twice.
     """
     return _checked_scale(read_scale_document(path))
 
@@ -213,7 +213,7 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     """Read a scale's config file as it is, unchecked.
 
     Raises:
-        ConfigError: if it is no mapping; if it is absent, naming the scales' config files that there are.
+        ConfigError: if it is no mapping; if it is absent, naming the existing config files.
     """
     if path.exists():
         return read_document(path)
@@ -224,21 +224,19 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     }
     close = difflib.get_close_matches(path.stem, path_by_name, n=1)
     advice = f"did you mean {path_by_name[close[0]]}?" if close else ""
-    raise ConfigError(
-        f"{path}: no such file; {advice or 'configs that there are: ' + ', '.join(path_by_name.values())}"
-    )
+    raise ConfigError(f"{path}: no such file; {advice or 'existing configs: ' + ', '.join(path_by_name.values())}")
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
     """Turn Snakemake's merged config into a ScaleSpec; `origin` names where it came from in errors."""
-    # Snakemake hands over the items of `--config 'seeds=[1]'` as text.
+    # Snakemake passes the items of `--config 'seeds=[1]'` as text.
     return _checked_scale(Document(Path(origin), dict(config), {}), strict=False)
 
 
 def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
     for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
-        values = getattr(scale, key)  # a seed said twice would count as two runs in a mean and its interval
+        values = getattr(scale, key)  # a repeated seed would count as two runs in a mean and its interval
         _check(document, key, len(set(values)) == len(values), values, "each value once")
     for key in _LISTS_OF_SEEDS:
         _check(document, key, all(seed >= 1 for seed in getattr(scale, key)), getattr(scale, key), "seeds of 1 or more")

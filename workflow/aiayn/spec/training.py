@@ -1,4 +1,4 @@
-"""A system's two parts: all that decides a model's tensors, and how translations are searched for; with their checks.
+"""Types and checks of a system's two parts: all that decides a model's tensors, and the search for translations.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 """
@@ -24,8 +24,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class TrainingSpec(Spec, frozen=True, kw_only=True):
     """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
 
-    `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer` as it
-    stands (`fairseq_transformer`), `lstm` or `fconv`. The last two do not read `UNREAD_KEYS_BY_ARCHITECTURE`; their
+    `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer`
+    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two do not read `UNREAD_KEYS_BY_ARCHITECTURE`; their
     `d_model` is the width of embeddings, `d_ff` that of hidden states.
 
     `norm_order: pre` normalises before each sub-layer and once more at the end of either stack. `norm` is layer
@@ -101,7 +101,7 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     max_extra_tokens: int
 
 
-# Keys that an architecture does not read: whatever they say changes nothing, and `aiayn describe` says so.
+# Keys that an architecture ignores; `aiayn describe` names them.
 _NOT_RECURRENT = (
     "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention", "attention_biases", "positions",
     "embeddings", "initialisation", "p_drop_attention", "p_drop_ffn",
@@ -112,7 +112,7 @@ UNREAD_KEYS_BY_ARCHITECTURE: dict[str, tuple[str, ...]] = {
     "lstm": _NOT_RECURRENT,
     "fconv": _NOT_RECURRENT,
 }
-# What fairseq's own transformer has in one form only; a system file says so, and nothing else.
+# Keys of which fairseq's own transformer has one value only; a system file must have it.
 _FAIRSEQ_TRANSFORMER = {
     "norm": "layer", "norm_epsilon": 1e-5, "attention": "scaled", "attention_biases": True, "embeddings": "d_model",
     "initialisation": "fairseq",
@@ -129,7 +129,7 @@ def check_training(training: TrainingSpec, check: Check) -> None:
     check("adam_epsilon", 0.0 < training.adam_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-9")
     check("norm_epsilon", 0.0 < training.norm_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-6")
     check("clip_norm", 0.0 <= training.clip_norm < math.inf, "0.0 (no clipping) or more")
-    expected = "d_model or standard_normal: embeddings no longer start from a file of vectors"
+    expected = "d_model or standard_normal: a file of vectors is no longer supported"
     check("embeddings", training.embeddings != "vectors", expected)
     _check_schedule(training, check)
     _check_architecture(training, check)
@@ -150,10 +150,10 @@ def _check_schedule(training: TrainingSpec, check: Check) -> None:
 
 
 def _check_architecture(training: TrainingSpec, check: Check) -> None:
-    """Refuse what an architecture cannot be, rather than approximate it."""
+    """Refuse values that an architecture does not have."""
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
-            check(key, getattr(training, key) == value, f"{value!r}: fairseq's own transformer knows nothing else")
+            check(key, getattr(training, key) == value, f"{value!r}: fairseq's own transformer has no other form")
         check("norm_order", training.norm_order in ("post", "pre"), "post or pre, as fairseq has them")
         check("positions", training.positions != "sinusoidal", "sinusoidal_halves or learned, as fairseq has them")
         for key in ("d_k", "d_v"):

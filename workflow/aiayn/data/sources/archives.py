@@ -1,13 +1,12 @@
-"""Read the wanted members of an archive, streaming, and trust nothing else in it.
+"""Reads the wanted members of an archive as streams; it trusts nothing else in it.
 
-Nothing is ever written under a name that an archive gives: members are read as streams, so a path that climbs out or a
-link reaches nothing. No published archive holds such things; so it is refused whole, wanted or not, for
-- a member whose name is absolute or climbs out with `..`, by slashes or backslashes;
+No file is written under a name from an archive, so a path outside it or a link has no effect. No published archive
+holds such things; so the whole archive is refused, whether the member is wanted or not, for
+- a member whose name is absolute or leaves the archive by `..`, with slashes or backslashes;
 - in a tar, a link, symbolic or hard, whose target does so (a zip's links are members like others: never followed);
 - a device or a named pipe;
-and for a wanted member that is absent, there twice, a link or folder, sparse, encrypted, or packed by what cannot be
-unpacked, or whose bytes are torn. How much one without a published checksum may unpack to is limited (`SizeLimit`); how
-many lines a member may have is its reader's matter (`joining`).
+and for a wanted member that is absent, repeated, a link or folder, sparse, encrypted, of an unknown compression, or
+torn. `SizeLimit` bounds what an archive without a published checksum may unpack to; `joining` bounds a member's lines.
 """
 
 import contextlib
@@ -26,8 +25,8 @@ from typing import Any, BinaryIO, cast
 
 from aiayn.errors import CorpusError
 
-MAX_UNPACKED_PER_PACKED = 20  # text packs to a third or a quarter; gzip can do 1,000, which only a bomb needs
-MIN_UNPACKED_BYTES = 16 << 20  # small archives of even text may exceed the ratio, and harm nobody
+MAX_UNPACKED_PER_PACKED = 20  # text packs to a third or a quarter; gzip reaches 1,000, as in a decompression bomb
+MIN_UNPACKED_BYTES = 16 << 20  # a small archive of repetitive text may exceed the ratio and is harmless
 _MAX_NAMES_SHOWN = 6
 
 
@@ -60,7 +59,7 @@ def open_members(
 ) -> Iterator[tuple[str, BinaryIO]]:
     """Yield (name, stream) of each wanted member, in the archive's order; a member named `.gz` is unpacked.
 
-    A stream is to be read before the next one is asked for.
+    Read a stream before you take the next one.
 
     Raises:
         CorpusError: naming the archive and the member, if a wanted one is missing, there twice, or no plain file;
@@ -105,7 +104,9 @@ def _torn_archives_named(path: Path) -> Iterator[None]:
         # bz2's and gzip's own have no number, a seek before a file's begin has EINVAL; any other is the disk's fault
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise CorpusError(f"{path}: torn, or no such archive: {error}; delete it and fetch it again") from error
+        raise CorpusError(
+            f"{path}: torn, or not an archive of its format: {error}; delete it and fetch it again"
+        ) from error
 
 
 def _tar_members(
@@ -126,7 +127,7 @@ def _tar_members(
                 is_plain = member.isreg() and not member.issparse()
                 if choice.takes(member.name, is_device, is_plain):
                     yield posixpath.normpath(member.name), cast(BinaryIO, tar.extractfile(member))
-                cast(Any, tar).members.clear()  # it remembers every header, of which an archive may have millions
+                cast(Any, tar).members.clear()  # tarfile keeps every header, and an archive may have millions
         while reader.read(tarfile.RECORDSIZE):  # so that a gzip stream's own checksum is looked at
             pass
     choice.check_all_there()
@@ -150,7 +151,7 @@ def _zip_members(
 
 
 class _MemberChoice:
-    """Looks at one member of an archive after the other: takes the wanted ones, refuses what no archive should hold."""
+    """Checks the members of an archive in turn: takes the wanted ones, refuses what no archive should hold."""
 
     def __init__(self, path: Path, wanted: Collection[str]) -> None:
         self._path = path
@@ -167,14 +168,16 @@ class _MemberChoice:
         self._names_shown += [name] if self._num_names <= _MAX_NAMES_SHOWN else []
         place = f"{self._path}: member {name!r}"
         if is_device:
-            raise CorpusError(f"{place} is a device; no published archive holds one; delete the archive")
+            raise CorpusError(f"{place} is a device, expected a plain file; delete the archive and fetch it again")
         if name not in self._wanted:
             return False
         if name in self._taken:
-            raise CorpusError(f"{place} is there twice; no published archive has that; delete it")
+            raise CorpusError(f"{place} occurs twice, in no published archive; delete the archive and fetch it again")
         self._taken.add(name)
         if not is_plain:
-            raise CorpusError(f"{place} is a link or folder, expected a plain file; delete the archive")
+            raise CorpusError(
+                f"{place} is a link or folder, expected a plain file; delete the archive and fetch it again"
+            )
         return True
 
     def check_all_there(self) -> None:
@@ -194,6 +197,6 @@ def _refuse_outside(path: Path, name: str, subject: str) -> None:
     normal = posixpath.normpath(name.replace("\\", "/"))
     if normal.startswith(("/", "../")) or normal == "..":
         raise CorpusError(
-            f"{path}: {subject}{name!r} points out of the archive; no published archive holds such a thing; delete it, "
-            "and fetch it from its public place"
+            f"{path}: {subject}{name!r} points out of the archive, as in no published archive; delete it, and fetch it "
+            "from its public place"
         )

@@ -1,8 +1,8 @@
-"""Get published files into a folder: from one place after the other, each verified by its checksum.
+"""Downloads published files into a folder, from one address after the other, and verifies each by its checksum.
 
-A file has its name only once it is verified. Until then it lies there as `.<name>.<key>.partial`, from which this or a
+A file gets its name only when it is verified. Until then it is `.<name>.<key>.partial`, from which this or a
 later start continues; `key` is of the checksum, so bytes of two editions are never joined. A file without a published
-checksum is never continued, as nothing would tell. What fails is set aside as `<name>.wrong`.
+checksum is never continued: a wrong continuation would go unnoticed. What fails is renamed to `<name>.wrong`.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
 PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})  # statmt.org answers 503 when it is busy
-MAX_UNSTATED_BYTES = 16 << 30  # where neither recipe nor server says how long a file is; WMT14's longest has 2.6 GB
+MAX_UNSTATED_BYTES = 16 << 30  # if neither recipe nor server gives a size; WMT14's largest file has 2.6 GB
 _BLOCK_BYTES = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 
@@ -41,9 +41,9 @@ Sleep = Callable[[float], object]
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """A file and where it is to be had, in order; the mirrors of all editions are asked before any public place.
+    """A file and its URLs, in order; the mirrors of all editions are tried before any public place.
 
-    `num_bytes` is None and `checksum` is `unknown` where nobody published one. `edition` is the caller's word for it.
+    `num_bytes` is None and `checksum` is `unknown` where none is published. `edition` is the caller's name for it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class PublishedFile(msgspec.Struct, frozen=True):
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A verified file; `url` is where it is from, '' if it was there; `checked_by` is an algorithm, or `unknown`."""
+    """A verified file; `url` is its source, '' if the file existed; `checked_by` is an algorithm, or `unknown`."""
 
     path: Path
     url: str
@@ -70,11 +70,11 @@ class WrongFileError(FetchError):
 
 
 class PlaceError(FetchError):
-    """One place does not give the file; another one may."""
+    """One address does not give the file; another one may."""
 
 
 def named_mirror(mirror: str | None) -> str | None:
-    """Return the mirror that is asked for, else the environment's, else None; '' is None.
+    """Return the requested mirror, else the environment's, else None; '' is None.
 
     Raises:
         ConfigError: if it is not a `file://`, `http://` or `https://` URL.
@@ -91,8 +91,8 @@ def named_mirror(mirror: str | None) -> str | None:
 def download_file(editions: Sequence[PublishedFile], folder: Path, *, sleep: Sleep = time.sleep) -> FoundFile:
     """Return one of several editions of a file: one that lies in `folder`, else the first that a place gives whole.
 
-    A place that gives nothing new is asked again after waits that double, each shortened by up to a half (many clients
-    must not come back at once); what a server asks for itself (Retry-After) is kept, up to `MAX_WAIT_SECONDS`.
+    An address that gives nothing new is tried again with exponential backoff: waits double, each with jitter of up to a
+    half. A server's own Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
 
     Raises:
         FetchError: naming every place, what it gave and what to do.
@@ -111,11 +111,11 @@ def download_file(editions: Sequence[PublishedFile], folder: Path, *, sleep: Sle
             return _from_place(edition, url, folder, sleep)
         except (PlaceError, WrongFileError) as error:
             reasons.append(str(error))
-            _LOG.warning("%s%s", error, "; asking the next place" if url != places[-1][1] else "")
+            _LOG.warning("%s%s", error, "; trying the next address" if url != places[-1][1] else "")
     if len(reasons) == 1:
         raise FetchError(f"{reasons[0]}; {_next_step()}")
     listed = "".join(f"\n  {reason}" for reason in reasons)
-    raise FetchError(f"{editions[0].name}: no place gives the published file:{listed}\n{_next_step()}")
+    raise FetchError(f"{editions[0].name}: no address gives the published file:{listed}\n{_next_step()}")
 
 
 def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
@@ -147,7 +147,7 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
             "torn on its way"
         )
     if algorithm != "sha256":
-        checked = f"checked by {algorithm} alone" if expected else "NOT checked, for nobody published a sum of it"
+        checked = f"checked by {algorithm} alone" if expected else "NOT checked: no checksum of it is published"
         _LOG.warning("%s: %s; seen: %d bytes, sha256 %s", place, checked, num_bytes, sha256)
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
@@ -261,7 +261,7 @@ def _check_status(url: str, response: requests.Response, partial_path: Path) -> 
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
         raise requests.HTTPError(status, response=response)
-    if response.status_code == 416:  # it has no bytes there: what we hold is too long, or of another file
+    if response.status_code == 416:  # no bytes from there on: the partial file is too long, or of another file
         partial_path.unlink(missing_ok=True)
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
@@ -293,12 +293,12 @@ def _num_bytes_of(path: Path) -> int:
 
 
 def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> str:
-    """Rename a wrong file, so that it is neither taken for the right one nor in its way, and return what to say."""
+    """Rename a wrong file, so that it is neither used nor in the way; return the message."""
     aside_path = (named or path).with_name(f"{(named or path).name}.wrong")
     try:
         path.replace(aside_path)
     except OSError as reason:
-        return f"{error}; it cannot be set aside ({reason.strerror}): remove it"
+        return f"{error}; renaming it failed ({reason.strerror}): remove it"
     _LOG.warning("%s; set aside as %s", error, aside_path)
     return f"{error}; set aside as {aside_path}"
 
@@ -328,7 +328,7 @@ def _locked(path: Path, name: str) -> Iterator[None]:
             _LOG.info("%s: being downloaded by another process; waiting for it", name)
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:  # a file system without locks
-            _LOG.warning("%s: cannot be locked (%s): let no other process download it", name, error.strerror)
+            _LOG.warning("%s: cannot be locked (%s): do not let another process download it", name, error.strerror)
         yield
 
 

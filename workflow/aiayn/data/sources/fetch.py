@@ -1,4 +1,4 @@
-"""Get a corpus's text: shipped with its file, listed in it, or downloaded from its public places or a mirror.
+"""Fetches a corpus's text: shipped with its file, listed in it, or downloaded from its public places or a mirror.
 
 What is downloaded is verified by its published checksum. A *mirror* is a base, `file://` or `http(s)://`, under which
 each source has a folder of its name and below it the relative path of its public place.
@@ -37,7 +37,7 @@ _BLOCK_BYTES = 1 << 20
 _LOG = logging.getLogger(__name__)
 # Of one side, with LF: newstest's sides have 111 to 148 bytes a line; what is written is checked by the disk itself.
 ESTIMATED_BYTES_PER_LINE = 200
-ESTIMATED_UNPACKED_PER_PACKED = 4  # where nobody counted lines
+ESTIMATED_UNPACKED_PER_PACKED = 4  # where no number of lines is published
 
 
 def fetch_corpus(
@@ -137,7 +137,7 @@ def _download(
 
 
 def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, mirror: str | None) -> str:
-    """Return where a published file is to be had: below the mirror, or at its public place if that is null."""
+    """Return a published file's URL: below the mirror, or its public one if that is null."""
     if mirror is None:
         return f"{source.public_url.rstrip('/')}/{public_file.path}"
     return f"{mirror.rstrip('/')}/{source.mirror_folder}/{public_file.path}"
@@ -150,8 +150,8 @@ def _copy_text(url: str, packed_path: Path, into: Path) -> None:
             shutil.copyfileobj(unpacked, text, _BLOCK_BYTES)
     except CorpusError as error:
         raise CorpusError(
-            f"{url}: no whole gzip file ({error.__cause__}), though its sha256 is the corpus file's; put that "
-            "of a whole one there"
+            f"{url}: not a whole gzip file ({error.__cause__}), though its sha256 is the corpus file's; correct "
+            "the sha256 there"
         ) from error
 
 
@@ -161,7 +161,7 @@ def fetch_archives(
 ) -> dict[str, FetchedArchive]:  # fmt: skip
     """Write `train.<language>` into `folder` and return what was seen of each archive, in the order of joining.
 
-    Archives that lie in `archives_folder` under their public names are used; what is missing is downloaded into it.
+    Archives in `archives_folder` under their public names are used; missing ones are downloaded into it.
 
     Raises:
         FetchError: if an archive cannot be had, or is not the published one.
@@ -173,7 +173,7 @@ def fetch_archives(
     _warn_of_dead_download(source)
     _require_space(archive_by_name, editions_by_name, folder, archives_folder)
     found_by_name, failures = {}, []
-    for name, editions in editions_by_name.items():  # one that fails stops no other: what they bring is kept
+    for name, editions in editions_by_name.items():  # one failure stops no other download: the rest is kept
         try:
             found_by_name[name] = download_file(editions, archives_folder, sleep=sleep)
         except FetchError as error:
@@ -220,11 +220,11 @@ def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -
 def _checked_count(name: str, archive: ArchiveSpec, found: FoundFile, num_lines: int) -> FetchedArchive:
     published = None if archive.num_lines == UNKNOWN else archive.num_lines
     if published is None:
-        _LOG.warning("%s: nobody published the number of its pairs; %d are recorded", name, num_lines)
+        _LOG.warning("%s: the number of its pairs is not published; %d are recorded", name, num_lines)
     elif num_lines != published:
         raise CorpusError(
-            f"{found.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): another text than the "
-            "recipe means; compare its checksum, and correct what is wrong"
+            f"{found.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): not the recipe's "
+            "text; compare its checksum, and correct the file or num_lines"
         )
     return FetchedArchive(
         path=found.path,

@@ -1,12 +1,12 @@
-"""Append the sides of one archive to the files of a corpus: lines end at LF alone, are UTF-8, and are equally many.
+"""Appends the sides of one archive to the files of a corpus: lines end at LF alone, are UTF-8, and equal in number.
 
-Text passes in blocks: memory does not grow with the corpus. No character is changed; only a last line that lacks its LF
-gets one, for else it would run into the next archive's first. Sides are members of text or of markup (.sgm), or columns
+Text passes in blocks: memory does not grow with the corpus. No character is changed; only a last line without LF gets
+one, lest it join the next archive's first. Sides are members of text or of markup (.sgm), or columns
 of a parquet file, as Hugging Face keeps WMT14.
 
 An .sgm file looks like XML and is none: a bare `&` or `<` is text ("S&P"), so an XML reader refuses it, and as `&amp;`
 may be what a sentence says, nothing is unescaped (sacreBLEU's fake_sgml.py and tensorflow/datasets do
-neither). Unlike these, a segment may stand anywhere on a line, share one, or go on over several.
+neither). Unlike there, a segment may begin anywhere on a line, share one, or span several.
 """
 
 import codecs
@@ -39,7 +39,7 @@ def append_archive(
 ) -> int:
     """Write each language's member after what its file holds, and return the number of lines of each side.
 
-    `max_lines`: as many as were published of a side, None where nobody counted; reading ends at the first line more.
+    `max_lines`: the published number of a side, None if there is none; reading ends at the first line more.
     `limit`: of an archive without a published checksum.
 
     Raises:
@@ -104,8 +104,8 @@ def check_published(num_lines: int, max_lines: int | None, place: str) -> None:
     """
     if max_lines is not None and num_lines > max_lines:
         raise CorpusError(
-            f"{place}:{max_lines + 1}: goes on after the {max_lines:,} lines that were published (num_lines in the "
-            "corpus file): another text than the recipe means; compare its checksum, and correct what is wrong"
+            f"{place}:{max_lines + 1}: goes on after the {max_lines:,} published lines (num_lines in the "
+            "corpus file): not the recipe's text; compare its checksum, and correct the file or num_lines"
         )
 
 

@@ -1,4 +1,4 @@
-"""How the recipes of a language pair's training text differ: a row for each thing that they say, a column for each."""
+"""Lays out the recipes of a language pair's training text side by side: a row a property, a column a recipe."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,9 @@ def recipe_rows(corpora: Sequence[CorpusSpec]) -> list[Row]:
     """
     for corpus in corpora:
         if not isinstance(corpus.source, ArchiveSource):
-            raise ConfigError(f"corpus {corpus.name}: its text comes from no archives; name recipes alone")
+            raise ConfigError(
+                f"corpus {corpus.name}: its text comes from no archives; name corpora of kind `archives` alone"
+            )
     sources = [corpus.source for corpus in corpora if isinstance(corpus.source, ArchiveSource)]
     archives = list(dict.fromkeys(name for source in sources for name in source.archives))
     rows: list[Row] = [("language pair", [corpus.language_pair for corpus in corpora])]

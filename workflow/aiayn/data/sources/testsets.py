@@ -1,4 +1,4 @@
-"""Public test sets by name, exactly as published: from sacreBLEU's archive of them, or a mirror's plain text.
+"""Reads public test sets by name, exactly as published: from sacreBLEU's archive, or a mirror's plain text.
 
 sacreBLEU's dataset module says where an archive is, its MD5 and its members, and keeps it in its cache
 (variable SACREBLEU, by default ~/.sacrebleu): that folder works offline. Its own text of it is not taken, for it makes
@@ -29,7 +29,7 @@ from aiayn.spec.recipe import UNKNOWN, ArchiveSource, PublicTestset, split_check
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 
 _LOG = logging.getLogger(__name__)
-# Our names to sacreBLEU's. newstest2014 is the full set of 3,003 lines, on which the paper's numbers stand; sacreBLEU's
+# Our names to sacreBLEU's. newstest2014 is the full set of 3,003 lines, as in the paper; sacreBLEU's
 # `wmt14` is the filtered one of 2,737.
 SACREBLEU_NAME_BY_TESTSET = {
     "newstest2013": "wmt13",
@@ -43,7 +43,7 @@ def public_references(testset: str, language_pair: str) -> list[str]:
     """Return the reference lines of a public test set, downloading it if it is not in sacreBLEU's cache.
 
     Raises:
-        ScoreError: if sacreBLEU knows no such test set or not in this language pair, or with several references a line.
+        ScoreError: if sacreBLEU has no such test set or not in this language pair, or with several references a line.
         FetchError: if it cannot be had.
     """
     target_language = target_language_of(language_pair)
@@ -238,7 +238,7 @@ class CachedTestset:
         return [Path(self._dataset._get_txt_file_path(self._language_pair, field)) for field in fields]
 
     def _is_published(self, language: str, content: bytes, *, if_unknown: bool) -> bool:
-        """Return whether bytes are a side's published plain text; `if_unknown` where nobody published a checksum."""
+        """Return whether bytes are a side's published plain text; `if_unknown` where no checksum is published."""
         plain = self._published.plain_by_language.get(language)
         if plain is None or plain.checksum == UNKNOWN:
             return if_unknown

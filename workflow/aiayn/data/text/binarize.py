@@ -1,4 +1,4 @@
-"""Turn text into fairseq's mmap data-bin, with the bytes that `fairseq-preprocess --padding-factor 1` would write.
+"""Turns text into fairseq's mmap data-bin, with the bytes that `fairseq-preprocess --padding-factor 1` would write.
 
 The format (fairseq 0.12.3, data/indexed_dataset.py and data/dictionary.py; little-endian):
 `dict.<language>.txt`: `symbol count` a line, by falling count in training, then by code points; the four special
@@ -69,7 +69,9 @@ def binarize_corpus(
         CorpusError: if the text is another corpus's, or has changed since its record was written, or no pair is left.
     """
     if text.corpus != spec.name:
-        raise CorpusError(f"the text record is of corpus {text.corpus}, expected {spec.name}; name its own record")
+        raise CorpusError(
+            f"the text record is of corpus {text.corpus}, expected {spec.name}; name that corpus's record"
+        )
     fairseq_split_by_testset = {name: _fairseq_split(index) for index, name in enumerate(spec.testsets)}
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
     num_bytes = sum(path.stat().st_size for pair in pair_by_split.values() for path in unchanged_paths(pair).values())
@@ -132,7 +134,7 @@ class SideOfChunk(NamedTuple):
 
 
 class EncodedChunk(NamedTuple):
-    """A chunk's kept pairs as numbers, and why others were dropped."""
+    """A chunk's kept pairs as numbers, and how many others were dropped, by reason."""
 
     side_by_language: dict[str, SideOfChunk]
     num_dropped_by_reason: dict[str, int]
@@ -259,8 +261,8 @@ class EncodedSplit:
             self.num_dropped_by_reason.update(chunk.num_dropped_by_reason)
         if self.num_pairs == 0:
             raise CorpusError(
-                f"{' and '.join(map(str, pair.path_by_language.values()))}: no pair is left of {pair.num_lines}, "
-                f"dropped: {dict(self.num_dropped_by_reason)}; look at the corpus file's clean.max_words and "
+                f"{' and '.join(map(str, pair.path_by_language.values()))}: all {pair.num_lines} pairs were "
+                f"dropped: {dict(self.num_dropped_by_reason)}; raise the corpus file's clean.max_words or "
                 "clean.max_length_ratio"
             )
 

@@ -107,7 +107,7 @@ def _work_in_processes(
                 pending.append((chunk.num_lines, executor.submit(_work_on, chunk)))
     except BrokenProcessPool as error:
         raise CorpusError(
-            f"{what}: one of {num_processes} processes ended abruptly (killed by the system, if memory ran out); start "
+            f"{what}: one of {num_processes} processes was killed, perhaps for lack of memory; run the command "
             "again, with a smaller --num-processes if memory is short"
         ) from error
     except BaseException:  # Ctrl-C, an error of the work, or of whoever reads the results
@@ -122,7 +122,7 @@ _work_of_process: list[Callable[[Chunk], Any]] = []
 
 
 def _begin_process(work: Callable[[Chunk], Any]) -> None:
-    """Set up a process that leaves Ctrl-C to its parent and ends when that does, even by SIGKILL."""
+    """Set up a process that ignores Ctrl-C and exits when its parent does, even by SIGKILL."""
     _work_of_process[:] = [work]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

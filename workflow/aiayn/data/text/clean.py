@@ -1,10 +1,10 @@
-"""Prepare text as the recipe says: punctuation and tokens of all splits, and the training pairs that are to be kept.
+"""Prepares text as the recipe says: punctuation and tokens of all splits, and which training pairs are kept.
 
-Training text is gone through in chunks, over processes; the output depends on neither. Test sets are never filtered;
+Training text is processed in chunks, over processes; the output depends on neither. Test sets are never filtered;
 where nothing is normalised or tokenised they are copied. A pair's duplicates are found by digests on disk: memory does
 not grow with the corpus but for one byte a pair, where duplicates are dropped.
 
-The limits are those of Moses' clean-corpus-n.perl, but its other habits are not taken over: it deletes `|` from every
+The limits are those of Moses' clean-corpus-n.perl, but nothing else of it: it deletes `|` from every
 line (unless the first pair has one) and turns a no-break space into a blank. Here a pair is kept as it is or dropped.
 """
 
@@ -56,7 +56,7 @@ def clean_corpus(
     if spec.clean is None:
         raise ConfigError(f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`")
     if raw.corpus != spec.name:
-        raise CorpusError(f"the raw record is of corpus {raw.corpus}, expected {spec.name}; name its own")
+        raise CorpusError(f"the raw record is of corpus {raw.corpus}, expected {spec.name}; name that corpus's record")
     paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
     num_bytes = sum(path.stat().st_size for paths in paths_by_split.values() for path in paths.values())
     growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
@@ -204,9 +204,9 @@ def _write_train(chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, 
 
 
 def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
-    """Return for each digest of a file whether it is the first of its like, whatever lies between.
+    """Return for each digest of a file whether it is its first occurrence.
 
-    The digests are gone through once a bucket: as many as their values' remainder puts together are sorted at once.
+    The file is read once a bucket; a bucket, the digests of one remainder, is sorted in memory.
     """
     digests_file.seek(0, 2)
     num_pairs = digests_file.tell() // _DIGEST_BYTES

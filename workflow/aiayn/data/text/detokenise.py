@@ -1,4 +1,4 @@
-"""Join the pieces of a translation to the line of text that they stand for, as the corpus was split."""
+"""Joins the pieces of a translation to a line of text, by the corpus's segmentation."""
 
 import re
 
@@ -12,7 +12,7 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def detokenise(pieces: str, corpus: CorpusSpec) -> str:
-    """Return the line of the target language that pieces, separated by blanks, stand for; it never holds a line feed.
+    """Return the line of the target language for pieces, separated by blanks; it never holds a line feed.
 
     Of text that others segmented, words stay as they were tokenised (fairseq's `--remove-bpe`). Where this project
     tokenised, tokens are put together as Moses' detokenizer does: the line is plain text, as the references are.

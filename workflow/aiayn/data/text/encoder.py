@@ -1,4 +1,4 @@
-"""What splits text into pieces and numbers them: the words of published pieces here, learnt models in `subword_*`."""
+"""Splits text into pieces and numbers them: published pieces here, learnt models in `subword_*`."""
 
 
 class Encoder:

@@ -1,4 +1,4 @@
-"""Text files as lines, split at LF alone, in UTF-8, unpacked when the name ends in `.gz` or `.xz`.
+"""Reads and writes text as lines, split at LF alone, in UTF-8; unpacks names that end in `.gz` or `.xz`.
 
 A bare CR, NEL, U+2028 and U+2029 are characters like any other: `str.splitlines` and universal newlines end a line at
 them in one language and not in the other, and news-commentary v9, which holds bare CRs, falls out of step.
@@ -132,7 +132,7 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
 
 
 def unchanged_paths(pair: TextPair) -> dict[str, Path]:
-    """Return the path of each language's file, after a look that it is still the one that was recorded.
+    """Return the path of each language's file, after comparing its digest with the record.
 
     Raises:
         CorpusError: if a file is gone, or has other bytes than when its record was written.

@@ -43,7 +43,7 @@ _PSEUDO_SPACES = (
 def normalise_line(line: str, language: str) -> str:
     """Return a line with plain punctuation, and a blank for each character that does not print.
 
-    `language` decides on which side of a closing quote a comma or dot stands, and which mark replaces a no-break space
+    `language` decides on which side of a closing quote a comma or dot is, and which mark replaces a no-break space
     between digits.
     """
     return blank_non_printing(_normalise_punctuation(line, language))

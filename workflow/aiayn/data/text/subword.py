@@ -53,7 +53,9 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     if subword is None:
         raise ConfigError(f"corpus {spec.name}: its text comes in pieces, segmented by others; run `aiayn binarize`")
     if text.corpus != spec.name:
-        raise CorpusError(f"the text record is of corpus {text.corpus}, expected {spec.name}; name its own")
+        raise CorpusError(
+            f"the text record is of corpus {text.corpus}, expected {spec.name}; name that corpus's record"
+        )
     path_by_language = unchanged_paths(pair := text.pair_by_split["train"])
     name_by_language = {language: JOINT_NAME if subword.joint else language for language in path_by_language}
     num_bytes = len(path_by_language) * subword.vocabulary_size * _MODEL_BYTES_PER_PIECE

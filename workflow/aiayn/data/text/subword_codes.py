@@ -100,7 +100,7 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     """Learn codes from lines `word count` and return the lines of their file, the header first.
 
     Raises:
-        ConfigError: if the text of `origin` does not yield so many: a pair must stand there twice to be merged.
+        ConfigError: if the text of `origin` does not yield so many: a pair must occur twice to be merged.
     """
     with progress_bar(f"learning {num_merges:,} merges", num_merges, " merges") as bar:
         codes = _CountedCodes(bar)

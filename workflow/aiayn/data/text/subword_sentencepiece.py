@@ -1,12 +1,13 @@
-"""Byte-pair encoding by sentencepiece: learn pieces from lines of plain text, split and number lines by them.
+"""Byte-pair encoding by sentencepiece: learns pieces from lines of plain text, splits and numbers lines by them.
 
 Text is taken as it is (normalization `identity`; `nmt_nfkc`, sentencepiece's own choice, would change it): only blanks
-at the ends of a line and in a row are lost, and U+2581, sentencepiece's mark, comes back as a blank. What the model has
-never seen is spelt in UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. So are all white space characters but the blank
+at the ends of a line and in a row are lost, and U+2581, sentencepiece's mark, comes back as a blank. Unseen characters
+are spelt in UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. So are all white space characters but the blank
 (NBSP, CR, U+2028, ...): they are kept out of the text that pieces are learnt from, for fairseq's dictionaries and
 readers split at them, and a piece that holds one would fall apart there.
 
-Learning holds all its lines, some 0.7 GB for a million of 24 words. It runs in one thread: the model's bytes tell it.
+Learning holds all its lines, some 0.7 GB for a million of 24 words. It runs in one thread: the model's bytes hold that
+number.
 """
 
 import io

@@ -7,7 +7,7 @@ characters differ (they have no place in these corpora, and tokenizer.perl split
 
 For scoring, text is tokenised as characters, but the two later scripts, `perl -ple` and multi-bleu.perl, read bytes, so
 what follows the tokenizer works on UTF-8 bytes. It matters: of `x-e-y` only the first hyphen is split, for the `e` is
-used up; put an accent on it and both are, for its second byte is still free to stand left of the second hyphen.
+used up; put an accent on it and both are, for its second byte is still free on the left of the second hyphen.
 """
 
 import functools
