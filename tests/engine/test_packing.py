@@ -110,7 +110,7 @@ def test_a_token_that_saw_another_sentence_would_be_noticed(monkeypatch: pytest.
 def test_tokens_are_packed_in_their_order() -> None:
     hidden = torch.tensor([[False, False, True], [True, False, False], [False, True, True]])
     packed_batch = packing_of(hidden, 5)
-    assert packed_batch.place_N.tolist() == [0, 1, 4, 5, 6]
+    assert packed_batch.index_N.tolist() == [0, 1, 4, 5, 6]
     assert packed_batch.start_B1.tolist() == [0, 2, 4, 5]
     assert packed_batch.start_B1.dtype == torch.int32
     assert packed_batch.pack(torch.arange(9).view(3, 3)).tolist() == [[0, 1, 4, 5, 6]]

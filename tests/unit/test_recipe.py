@@ -12,7 +12,7 @@ from aiayn.data.sources.recipe_table import differing, recipe_rows, rendered
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
 from aiayn.errors import ConfigError
-from aiayn.spec.recipe import ArchiveSource, is_checksum, place_urls
+from aiayn.spec.recipe import ArchiveSource, download_urls, is_checksum
 from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 
 RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
@@ -164,7 +164,7 @@ def test_a_checksum_is_an_algorithm_and_all_its_digits(checksum: str, is_whole: 
 def test_a_mirror_has_a_folder_of_each_places_name() -> None:
     source = source_of("wmt14_en_de")
     packed = source.archive_by_name["news_commentary_v9"].file_by_format["tgz"]
-    mirrors, places = place_urls(source, packed, "file:///data/")
+    mirrors, places = download_urls(source, packed, "file:///data/")
     assert mirrors == [
         "file:///data/statmt/wmt14/training-parallel-nc-v9.tgz",
         "file:///data/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz",
@@ -173,7 +173,7 @@ def test_a_mirror_has_a_folder_of_each_places_name() -> None:
         "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
         "https://huggingface.co/datasets/wmt/wmt14/resolve/main/training-parallel-nc-v9.tgz",
     ]
-    assert place_urls(source, packed, None) == ([], places)
+    assert download_urls(source, packed, None) == ([], places)
 
 
 def test_recipes_for_a_dead_download_name_the_rebuild() -> None:

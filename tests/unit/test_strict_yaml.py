@@ -73,7 +73,7 @@ def test_a_whole_number_will_do_for_a_fraction(tmp_path: Path) -> None:
 
 def test_each_key_and_list_item_has_its_line(tmp_path: Path) -> None:
     document = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests:\n  - 30\n  - 60\n"))
-    lines = {path: place.rpartition(":")[2] for path, place in document.place_by_path.items()}
+    lines = {path: place.rpartition(":")[2] for path, place in document.location_by_path.items()}
     assert lines == {"": "1", "name": "1", "dough": "2", "dough.flour_grams": "3", "dough.yeast_fraction": "4",
                      "rests": "5", "rests[0]": "6", "rests[1]": "7"}  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_each_key_and_list_item_has_its_line(tmp_path: Path) -> None:
 )
 def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(tmp_path: Path, absent: str, line: int) -> None:
     path = written(tmp_path, f"name: bread\n{DOUGH}rests: [30]\n")
-    assert read_document(path).place(absent) == f"{path}:{line}"
+    assert read_document(path).location(absent) == f"{path}:{line}"
 
 
 REFUSED = {
@@ -257,5 +257,5 @@ def test_an_overlay_knows_from_which_file_each_key_came(tmp_path: Path) -> None:
     below = read_document(written(tmp_path, f"name: bread\n{DOUGH}", "below.yaml"))
     above = read_document(written(tmp_path, "dough:\n  flour_grams: 400\n", "above.yaml"))
     merged = overlay(below, above)
-    assert merged.place("dough.flour_grams") == f"{tmp_path}/above.yaml:2"
-    assert merged.place("dough.yeast_fraction") == f"{tmp_path}/below.yaml:4"
+    assert merged.location("dough.flour_grams") == f"{tmp_path}/above.yaml:2"
+    assert merged.location("dough.yeast_fraction") == f"{tmp_path}/below.yaml:4"

@@ -1,9 +1,9 @@
-"""The time as code that waits sees it, so that a test can give one in which waiting takes none."""
+"""The clock of code that waits; a test passes one on which waiting takes no time."""
 
 import time
 from collections.abc import Callable
 
-STEP_SECONDS = 0.5  # after which a pause looks whether it is to end
+STEP_SECONDS = 0.5  # between two checks of a pause
 
 
 class Clock:

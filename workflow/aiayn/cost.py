@@ -1,4 +1,4 @@
-"""What a training costs, from its spec alone: parameters, operations, bytes, seconds, and Table 2's estimate.
+"""Computes what a training costs from its spec alone: parameters, operations, bytes, seconds, and Table 2's estimate.
 
 Pure: no model is built.
 """
@@ -60,7 +60,7 @@ def model_flops(
     twice backward. These are projections, feed-forward layers, recurrences, convolutions, the output, and, for
     sentences of these `lengths`, queries by keys and weights by values, whether or not a mask hides them. Additive
     attention has for each d_k of each pair a tanh, counted as one multiplication, and one by its vector. Other
-    element-wise work, normalisation, the optimiser and padding are left out. tests/engine/test_model_flops.py compares
+    element-wise work, normalisation, the optimiser and padding are omitted. tests/engine/test_model_flops.py compares
     with torch's own counter on a step of each architecture.
     """
     count = {"lstm": _lstm_multiplications, "fconv": _fconv_multiplications}.get(

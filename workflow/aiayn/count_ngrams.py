@@ -16,7 +16,7 @@ multi-bleu.perl and fairseq-score agree on this arithmetic and differ in what a 
 sacreBLEU's compute_bleu without smoothing is the arithmetic of both; only where multi-bleu.perl dies (no hypothesis has
 a word) there is 0 instead.
 
-One thing of fairseq-score is left out: libbleu.cpp compares hashes of n-grams, taken over the bytes of the words'
+One thing of fairseq-score is omitted: libbleu.cpp compares hashes of n-grams, taken over the bytes of the words'
 numbers as `char`. Where that type is signed, as on x86, many bigrams share a hash (`il faut` and `faut il`, in one
 text), and up to 0.01 BLEU too much is printed; tests/oracle shows that nothing else differs.
 Here an n-gram is its words.
@@ -89,7 +89,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """95 % percentile interval of BLEU over segments drawn with replacement (Koehn 2004).
 
-    It speaks of the choice of sentences, never of that of the seed.
+    It is of the choice of sentences, not of the seed.
     """
     num_segments = len(statistics)
     draws = rng.multinomial(num_segments, np.full(num_segments, 1 / num_segments), size=num_resamples)

@@ -1,4 +1,4 @@
-"""What can go wrong, named for the victim; each message says place, value, expectation and next step.
+"""The errors of the library, named for what is at fault; a message has place, value, expectation and next step.
 
 The library raises; only `aiayn.__main__` turns an error into an exit code.
 """
@@ -21,11 +21,11 @@ class ConfigError(AiaynError):
 
 
 class CorpusError(AiaynError):
-    """Text is missing, empty, misaligned or not the text that was promised."""
+    """Text is missing, empty, misaligned or not the expected text."""
 
 
 class FetchError(AiaynError):
-    """A public file cannot be had, or is not the published one."""
+    """A public file cannot be downloaded, or is not the published one."""
 
 
 class RecordError(AiaynError):
@@ -49,13 +49,13 @@ class CommandError(AiaynError):
 
 
 class LaunchError(AiaynError):
-    """A job could not be submitted, or died without a word; the message carries the tail of its log."""
+    """A job could not be submitted, or died without a message; the error has the tail of its log."""
 
     exit_code = 3
 
 
 class RunError(AiaynError):
-    """A training ended without its last update; what happened stands in its attempts.jsonl."""
+    """A training ended without its last update; its attempts.jsonl says what happened."""
 
     exit_code = 3
 

@@ -1,7 +1,7 @@
 """Expands a scale's lists of names once, into all that is trained, evaluated and recorded for its tables.
 
-The rules ask here what to make, the plan what it costs, and the tables what to read, so that they cannot disagree. What
-the scale overrides stands in its systems already. Imports no pandas, for the Snakefile's sake.
+The rules ask here what to make, the plan what it costs, and the tables what to read, so that they cannot disagree. Its
+systems include the scale's overrides. Imports no pandas, so that the Snakefile loads fast.
 """
 
 import functools
@@ -44,7 +44,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A scale with all that its lists of names stand for; corpora and systems are those that some training needs.
+    """A scale with its lists of names expanded; corpora and systems are those that some training needs.
 
     The systems are as the scale trains them. `baselines` are (corpus, test set).
     """
@@ -195,7 +195,7 @@ def all_compared() -> ScaleSpec:
 
 
 def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """Return the evaluations whose translations stand in a table, sentence by sentence: those of sentences.csv."""
+    """Return the evaluations whose translations a table shows, sentence by sentence: those of sentences.csv."""
     shown = {(run.corpus, run.system, run.average, run.role) for run, *_ in read_sentences().values()}
     return [one for one in evaluations if (one.corpus, one.system, one.average, one.role) in shown]
 
@@ -248,7 +248,7 @@ def _asked_pairs(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tupl
 def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) -> None:
     """Refuse a training that ends before as many checkpoints are written as its average takes (section 6.1)."""
     interval = system.training.save_interval_updates
-    if interval is None:  # by epochs: how many there will be hangs on the data
+    if interval is None:  # by epochs: the number depends on the data
         return
     updates = system.training.updates
     num_written = (updates - 1) // interval + 1  # the last one at the last update, the others so many before it

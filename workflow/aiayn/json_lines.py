@@ -1,4 +1,4 @@
-"""Files of one JSON value a line that only ever grow; what a crash tore off at the end is left out, then dropped."""
+"""Reads and appends files of one JSON value a line; a last line that a crash tore is ignored, then dropped."""
 
 import os
 from pathlib import Path
@@ -25,12 +25,12 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
         try:
             values.append(msgspec.json.decode(line, type=type_))
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise RecordError(f"{path}:{number}: not {noun}: {error}; move the file aside to begin anew") from error
+            raise RecordError(f"{path}:{number}: not {noun}: {error}; rename the file to start a new one") from error
     return values
 
 
 def append_json_line(path: Path, value: object) -> None:
-    """Append a value and bring it to the disk; a torn line before it is dropped. One writer at a time."""
+    """Append a value and flush it to the disk; a torn line before it is dropped. One writer at a time."""
     with path.open("a+b") as lines:
         lines.seek(0)
         text = lines.read()

@@ -1,4 +1,4 @@
-"""What one layer of Table 1 costs by formula (section 4): operations, operations in sequence, the longest path.
+"""Computes the cost of one layer of Table 1 (section 4): operations, operations in sequence, the longest path.
 
 Pure: nothing is measured here. A layer maps a sequence of n vectors of width d to another one of that shape.
 """

@@ -1,4 +1,4 @@
-"""What this machine can do, found out without torch: its GPUs by name, and what one CPU core sustains."""
+"""Detects, without torch, what this machine has: its GPUs by name, and the FLOP/s that one CPU core sustains."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ _MATRIX_SIZE = 768
 
 
 def gpu_names() -> list[str]:
-    """Return the product names of the GPUs that this process may use, as their driver's own tool tells them."""
+    """Return the product names of the GPUs that this process may use, as nvidia-smi lists them."""
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"]
@@ -29,7 +29,7 @@ def gpu_names() -> list[str]:
 
 
 def cpu_name() -> str:
-    """Return the product name of this machine's CPU, as its kernel tells it."""
+    """Return the product name of this machine's CPU, as its kernel reports it."""
     if sys.platform == "linux":
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""Where everything lies below `results/<scale>/`: the one place that spells these paths, for rules and tables alike."""
+"""Builds the paths below `results/<scale>/`, for rules and tables alike; no other module spells them."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def measure_record(results_folder: Path, scale: str) -> Path:
 
 
 def is_scale_folder(folder: Path) -> bool:
-    """Tell whether a folder is a `results/<scale>/`: it has a scale's name, and a record where a stage writes it."""
+    """Return whether a folder is a `results/<scale>/`: it has a scale's name, and a record where a stage writes it."""
     if folder.resolve().name not in SCALES:
         return False
     return any(folder.glob("train/*/*/seed*.json")) or any(folder.glob(f"*/*/{RECORD_NAME}"))

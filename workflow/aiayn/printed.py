@@ -29,7 +29,7 @@ PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "publi
 PAPER_SCALE = "paper"
 PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
 PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
-# A P100 has nothing else (section 5.2), and the paper counts the cost in single precision (section 6.1, footnote 5).
+# A P100 has no other (section 5.2), and the paper counts the cost in single precision (section 6.1, footnote 5).
 PAPER_PRECISION = "fp32"
 METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
 PERPLEXITY_METRIC = "ppl_per_subword"
@@ -53,7 +53,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class PublishedColumn(NamedTuple):
-    """A column of a printed table: its name here, its printed heading, and what stands in it.
+    """A column of a printed table: its name here, its printed heading, and the kind of its content.
 
     `label` names the row, `symbolic` is a formula (Table 1), `setting` a hyper-parameter, `measured` a result.
     """
@@ -101,7 +101,7 @@ COLUMNS_BY_TABLE: dict[int, tuple[PublishedColumn, ...]] = {
 
 
 class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One printed cell. One that covers several columns or rows stands at the first and names them all in `span`."""
+    """One printed cell. One that covers several columns or rows is listed at the first and names them all in `span`."""
 
     table: int
     row: Text
@@ -153,7 +153,7 @@ class RepeatedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):
-    """A number that others printed at another scale, where it stands, and the conditions that our config repeats."""
+    """A number that others printed at another scale, its source, and the conditions that our config repeats."""
 
     metric: Metric
     value: Text
@@ -210,10 +210,10 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 def printed_number(value: str, place: str = "a printed cell") -> float:
-    """Return the number that a printed string stands for, 100K being 100,000; a heading's unit (10^6) is not applied.
+    """Return the number of a printed string, 100K being 100,000; a heading's unit (10^6) is not applied.
 
     Raises:
-        TableError: the string is not a plain number; `place` says where it stands.
+        TableError: the string is not a plain number; `place` is its file and line.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)(K?)", value)
     if match is None:
@@ -296,7 +296,7 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
     """Return the published numbers at other scales.
 
     Raises:
-        TableError: the file is malformed, a row stands twice, or a value does not occur in its own printed line.
+        TableError: the file is malformed, a row is repeated, or a value does not occur in its own printed line.
     """
     placed_replications = read_rows(folder / "replications.csv", PublishedReplication)
     place_by_row: dict[str, str] = {}
@@ -307,7 +307,7 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
             raise TableError(f"{place}: {replication.value} is not in its printed line {replication.printed_line!r}")
         earlier_place = place_by_row.setdefault(replication.row, place)
         if earlier_place != place:
-            raise TableError(f"{place}: row {replication.row!r} stands already at {earlier_place}; delete one")
+            raise TableError(f"{place}: row {replication.row!r} is also at {earlier_place}; delete one")
     return [replication for _, replication in placed_replications]
 
 
@@ -315,7 +315,7 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
     """Return what others got sentence by sentence, by row, in the order of their test.
 
     Raises:
-        TableError: the file is malformed, a row's lines are of different runs, or a sentence stands twice in a row.
+        TableError: the file is malformed, a row's lines are of different runs, or a row repeats a sentence.
     """
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
     for place, line in read_rows(folder / "sentences.csv", PublishedSentence):
@@ -324,7 +324,7 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
         if run_of(line) != expected_run:
             raise TableError(f"{place}: {run_of(line)}; expected {expected_run}, as further up; name another row")
         if any(other.sentence == line.sentence for other in others):
-            raise TableError(f"{place}: {line.sentence!r} stands twice in row {line.row!r}; delete one")
+            raise TableError(f"{place}: {line.sentence!r} is repeated in row {line.row!r}; delete one")
         others.append(line)
     return sentences_by_row
 
@@ -338,13 +338,13 @@ def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectat
     """Directions of Table 3, fixed before anything is run, that are looked for seed by seed.
 
     Raises:
-        TableError: the file is malformed or a name stands twice.
+        TableError: the file is malformed or a name is repeated.
     """
     placed = read_rows(folder / "expectations.csv", PublishedExpectation)
     names = [expectation.name for _, expectation in placed]
     for place, expectation in placed:
         if names.count(expectation.name) > 1:
-            raise TableError(f"{place}: name {expectation.name!r} stands twice; delete one")
+            raise TableError(f"{place}: name {expectation.name!r} is repeated; delete one")
     return [expectation for _, expectation in placed]
 
 
@@ -352,14 +352,14 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
     """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells, fixed before anything is run.
 
     Raises:
-        TableError: the file is malformed, a name stands twice, or a number is not printed or not joined in cells.csv.
+        TableError: the file is malformed, a name is repeated, or a number is not printed or not joined in cells.csv.
     """
     placed = read_rows(folder / "conclusions.csv", PublishedConclusion)
     joins = read_cells(folder)
     names = [conclusion.name for _, conclusion in placed]
     for place, conclusion in placed:
         if names.count(conclusion.name) > 1:
-            raise TableError(f"{place}: name {conclusion.name!r} stands twice; delete one")
+            raise TableError(f"{place}: name {conclusion.name!r} is repeated; delete one")
         for row in (conclusion.row, conclusion.reference):
             find_join(conclusion, row, joins, place)
     return [conclusion for _, conclusion in placed]
@@ -417,7 +417,7 @@ def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
 
 
 def is_asked_for(language_pair: str, system: str) -> bool:
-    """Tell whether a printed number asks for a system in a language pair."""
+    """Return whether a printed number asks for a system in a language pair."""
     return (language_pair, system) in _evaluations_by_system()
 
 
@@ -475,7 +475,7 @@ def _check_single(place: str, cell: PublishedCell, place_by_position: dict[tuple
                 earlier_place = place_by_position.setdefault((edition, row, column), place)
                 if earlier_place != place:
                     raise TableError(
-                        f"{place}: {row}, {column} of edition {edition} stands already at {earlier_place}; delete one"
+                        f"{place}: {row}, {column} of edition {edition} is also at {earlier_place}; delete one"
                     )
 
 

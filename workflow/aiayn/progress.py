@@ -1,4 +1,4 @@
-"""How far a long step is, on standard error: rewritten on a terminal, added twice a minute where a log is kept."""
+"""Shows the progress of a long step on standard error: rewritten on a terminal, two lines a minute in a log."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ SECONDS_BETWEEN_LOGGED = 30.0
 
 
 def progress_bar(what: str, total: int | None, unit: str, *, initial: int = 0) -> "tqdm[Any]":
-    """Return tqdm's bar of `total` units (None: unknown); of what is there already, `initial`, no rate is told."""
+    """Return tqdm's bar of `total` units (None: unknown); `initial` units were done before, and count for no rate."""
     from tqdm import tqdm  # here, as processes that work on chunks show none
 
     seconds = 0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LOGGED

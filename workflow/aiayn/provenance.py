@@ -1,4 +1,4 @@
-"""How a record was made: commit, versions, host, command and inputs, gathered without importing a heavy package."""
+"""Gathers how a record was made: commit, versions, host, command and inputs without importing a heavy package."""
 
 import contextlib
 import datetime
@@ -39,7 +39,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     host: str
     command: str
     created: str
-    input_sha256_by_path: dict[PurePath, str]  # pure: told, and opened by nobody
+    input_sha256_by_path: dict[PurePath, str]  # pure: recorded, never opened
 
 
 @cache
@@ -52,7 +52,7 @@ def _commit() -> tuple[str, bool]:
             ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    if "AIAYN_COMMIT" in os.environ:  # a job away from the checkout is told by its driver
+    if "AIAYN_COMMIT" in os.environ:  # set by the driver, for a job away from the checkout
         commit, _, dirty = os.environ["AIAYN_COMMIT"].partition("+")
         return commit, bool(dirty)
     try:
@@ -77,7 +77,7 @@ def file_sha256(path: Path) -> str:
 
 
 def gather_provenance(input_paths: Iterable[Path] = (), *, command: str | None = None) -> Provenance:
-    """Describe this process and hash its inputs; a job tells the `command` of the driver that sent it."""
+    """Describe this process and hash its inputs; a job passes the `command` of its driver."""
     versions = {}
     for package in RECORDED_PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -124,7 +124,7 @@ def _partial_prefix(path: Path) -> str:
 
 def _is_alive(process: int) -> bool:
     try:
-        os.kill(process, 0)  # signal 0 only asks
+        os.kill(process, 0)  # signal 0 tests for existence
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
@@ -137,7 +137,7 @@ def replace_on_success(path: Path) -> Iterator[Path]:
     """Yield a path beside `path`; rename it to `path` if the block ends well, remove it if not.
 
     An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a power cut cannot leave
-    a name without its content. What a kill leaves behind goes when that output is next written on the same host.
+    a name without its content. What a killed process left is removed when that output is next written on its host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
@@ -156,7 +156,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
     """Yield an empty folder for a stage's outputs; if the block ends well, move all that it holds to beside the record.
 
     If the block fails, nothing beside the record has changed. The old record goes before the first output moves and the
-    stage writes the new one after the last, so that a record never stands beside outputs of another run of its stage.
+    stage writes the new one after the last, so a record is never beside outputs of another run of its stage.
     """
     folder = record_path.parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
-    """Refuse to begin what the disk cannot hold.
+    """Refuse an output that the disk cannot hold.
 
     Raises:
         SpaceError: naming the folder, what is needed and what is free.

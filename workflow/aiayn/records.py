@@ -1,4 +1,4 @@
-"""What happened: one JSON record a stage, typed and strict, written whole or not at all (workflow/README.md has them).
+"""Reads and writes what happened: one JSON record a stage, typed and strict, written whole or not at all.
 
 A record is read back only by its own type and schema version; anything else is refused, naming the file.
 
@@ -38,10 +38,10 @@ class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An archive as it was read: where it was had ('' if it lay there), how it was checked, what was seen in it.
+    """An archive as it was read: its source ('' if it was there), how it was checked, what was seen in it.
 
-    `checked_by` is the algorithm of the published checksum, or `unknown` where nobody published one. `num_lines` are of
-    each side; `published_num_lines` is None where nobody counted them.
+    `checked_by` is the algorithm of the published checksum, or `unknown` where none is published. `num_lines` are of
+    each side; `published_num_lines` is None where none is published.
     """
 
     path: Path
@@ -70,7 +70,7 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
     num_dropped_by_reason: dict[str, int]
 
 
-class Learning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a subword model was learnt: from so many lines, drawn with a seed, or all there are (None).
 
     `memory_mib` is the most that the process had ever held when it was done.
@@ -95,14 +95,14 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     method: Literal["sentencepiece", "subword_nmt"]
     model_path_by_language: dict[str, Path]
     vocabulary_path_by_language: dict[str, Path]
-    learning_by_model: dict[str, Learning]
+    learning_by_model: dict[str, SubwordTraining]
 
 
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files, in order of name.
 
     `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps `demo_dev` to `valid`, and
-    so on: a data-bin knows only `train`, `valid`, `test`, `test1`, ... `num_dropped_by_reason` is of training pairs
+    so on: a data-bin has only `train`, `valid`, `test`, `test1`, ... `num_dropped_by_reason` is of training pairs
     dropped for their lengths in pieces, where the corpus file asks for it; the other filters are clean's.
     """
 
@@ -421,7 +421,7 @@ def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
 
     Records of version 0.3 and before hold paths from the working directory of their stage, or absolute ones. As a stage
     writes beside its record, an output (Path) that lies there is taken first: these may have moved. An input of the
-    provenance (PurePath) is told and not opened.
+    provenance (PurePath) is not opened.
     """
     if not isinstance(written, str):
         raise TypeError(f"Expected `str`, a path, got `{type(written).__name__}`")
@@ -441,6 +441,6 @@ def read_trained(train: TrainRecord) -> TrainingSpec | None:
 
 
 def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
-    """Tell whether a finished training was of this spec; the device may have been resolved since, and is no matter."""
+    """Return whether a finished training was of this spec; the device, which may be resolved since, is ignored."""
     trained = read_trained(train)
     return trained is not None and msgspec.structs.replace(trained, device=training.device) == training

@@ -1,4 +1,4 @@
-"""Text for a terminal, at most WIDTH columns wide: tables by tabulate, paragraphs by textwrap; JSON for programs."""
+"""Formats text for a terminal, at most WIDTH columns wide: tables (tabulate) and paragraphs (textwrap); JSON."""
 
 import textwrap
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ def table(
     """Return rows as aligned lines; headings and totals among them have a rule below and above.
 
     Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped. Without
-    widths, columns that would not fit otherwise stand closer.
+    widths, columns that would not fit otherwise have narrower gaps.
     """
     alignments = ["right" if index in right else "left" for index in range(len(rows[0]) if rows else 0)]
     lines: list[str] = []
@@ -42,7 +42,7 @@ def table(
 
 
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
-    """Return a paragraph; `first` stands before its first line, `then` (the same, if not given) before the others.
+    """Return a paragraph; `first` precedes its first line, `then` (the same, if not given) the others.
 
     Words and paths are never broken.
     """

@@ -85,7 +85,7 @@ class _Search:
         )  # fmt: skip
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
         self.bound_penalty_B = torch.tensor([options.penalty(n + 1) for n in self.max_lengths], device=device)
-        self.places = list(range(num_sentences))  # of the batch's sentences that are still there
+        self.sentence_indices = list(range(num_sentences))  # of the batch's sentences that are still there
         self.found: list[Found | None] = [None] * num_sentences
         # At first all hypotheses of a sentence are alike, so that there is one.
         self.log_probability_BK = torch.zeros(num_sentences, 1, device=device)
@@ -111,7 +111,7 @@ class _Search:
             finish = self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
             self.is_done_B |= finish(candidates, is_ending_BC, step) | self.max_length_B.le(step)
             sentence_B = self._leave(step)
-            if not self.places:
+            if not self.sentence_indices:
                 return self.found
             self._go_on(candidates, is_ending_BC, sentence_B)
             step += 1
@@ -128,12 +128,12 @@ class _Search:
         highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
         highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
         num_candidates = 2 * self.beam_size
-        place_BC = highest_BQ.topk(min(num_candidates, highest_BQ.shape[1]), sorted=False).indices
-        beam_BC, block_BC = place_BC // num_blocks, place_BC % num_blocks
+        flat_index_BC = highest_BQ.topk(min(num_candidates, highest_BQ.shape[1]), sorted=False).indices
+        beam_BC, block_BC = flat_index_BC // num_blocks, flat_index_BC % num_blocks
         row_BC = beam_BC + torch.arange(num_sentences, device=beam_BC.device)[:, None] * num_beams
         nats_BCI = nats_NIJ[row_BC, :, block_BC] + self.log_probability_BK.gather(1, beam_BC)[..., None]
-        best_BC, place_BC = nats_BCI.flatten(1).topk(num_candidates)
-        chosen_BC, in_block_BC = place_BC // BLOCK_SIZE, place_BC % BLOCK_SIZE
+        best_BC, flat_index_BC = nats_BCI.flatten(1).topk(num_candidates)
+        chosen_BC, in_block_BC = flat_index_BC // BLOCK_SIZE, flat_index_BC % BLOCK_SIZE
         symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
         return _Candidates(
             log_probability_BC=best_BC,
@@ -186,10 +186,10 @@ class _Search:
         What a sentence that is done goes on to say is not: it ends too late to be counted, or below its bound.
         """
         finished = self.finished
-        ended_B, place_B = candidates.log_probability_BC.masked_fill(~is_ending_BC, -torch.inf).max(dim=1)
+        ended_B, candidate_B = candidates.log_probability_BC.masked_fill(~is_ending_BC, -torch.inf).max(dim=1)
         score_B = ended_B / self.options.penalty(step + 1)
         is_better_B = score_B.gt(finished.score_B)
-        beam_B = candidates.beam_BC.gather(1, place_B[:, None])[:, 0]
+        beam_B = candidates.beam_BC.gather(1, candidate_B[:, None])[:, 0]
         token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]
         best_BT = functional.pad(finished.token_BT, (0, token_BT.shape[1] - finished.token_BT.shape[1]))
         self.finished = _Finished(
@@ -210,11 +210,13 @@ class _Search:
             return None
         rows = zip(self.finished.score_B.tolist(), self.finished.log_probability_B.tolist(),
                    self.finished.num_tokens_B.tolist(), self.finished.token_BT.tolist(), strict=True)  # fmt: skip
-        for place, is_one, (score, log_probability, num_tokens, tokens) in zip(self.places, is_done, rows, strict=True):
+        for sentence_index, is_one, (score, log_probability, num_tokens, tokens) in zip(
+            self.sentence_indices, is_done, rows, strict=True
+        ):
             if is_one and score > -torch.inf:
-                self.found[place] = Found(tokens[:num_tokens], log_probability, score)
+                self.found[sentence_index] = Found(tokens[:num_tokens], log_probability, score)
         stays = [index for index, is_one in enumerate(is_done) if not is_one]
-        self.places = [self.places[index] for index in stays]
+        self.sentence_indices = [self.sentence_indices[index] for index in stays]
         self.max_lengths = [self.max_lengths[index] for index in stays]
         sentence_B = torch.tensor(stays, dtype=torch.long, device=self.max_length_B.device)
         self.max_length_B, self.bound_penalty_B = self.max_length_B[sentence_B], self.bound_penalty_B[sentence_B]
@@ -229,10 +231,10 @@ class _Search:
         if sentence_B is not None:
             candidates = _Candidates(*(each[sentence_B] for each in candidates))
             is_ending_BC, first_row_B = is_ending_BC[sentence_B], first_row_B[sentence_B]
-        place_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
-        self.log_probability_BK = candidates.log_probability_BC.gather(1, place_BK)
-        row_N = (candidates.beam_BC.gather(1, place_BK) + first_row_B[:, None]).flatten()
-        symbol_BK = candidates.symbol_BC.gather(1, place_BK)
+        candidate_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
+        self.log_probability_BK = candidates.log_probability_BC.gather(1, candidate_BK)
+        row_N = (candidates.beam_BC.gather(1, candidate_BK) + first_row_B[:, None]).flatten()
+        symbol_BK = candidates.symbol_BC.gather(1, candidate_BK)
         token_BKT = self.token_BKT.flatten(0, 1).index_select(0, row_N).view(*symbol_BK.shape, -1)
         self.token_BKT = torch.cat([token_BKT, symbol_BK[..., None]], dim=2)
         self.steps.keep(row_N, sentence_B)

@@ -69,7 +69,7 @@ class MultiHeadAttention(nn.Module):
         `attention_mask_B11K` is the mask that `padding_mask_BK` comes to, for callers that make it once a batch. With
         `packings`, of queries and keys, both are (1, N, M) without padding, and there are no weights to be had.
 
-        With a `cache`, keys and values of earlier steps stand there: those of a memory that is itself the query (self-
+        A `cache` holds keys and values of earlier steps: those of a memory that is itself the query (self-
         attention) grow by this step's, those of another (the encoder's output) are computed once.
         """
         if packings is not None:

@@ -35,7 +35,7 @@ def label_smoothed_nll(
     """
     if num_tokens is not None:
         packing = packing_of(target_BT.eq(padding_index), num_tokens)
-        features_NM = features_BTM.flatten(0, 1).index_select(0, packing.place_N)
+        features_NM = features_BTM.flatten(0, 1).index_select(0, packing.index_N)
         return smoothed_sums(features_NM, weight_VM, packing.pack(target_BT)[0], eps_ls=eps_ls)
     counts_BT = target_BT.ne(padding_index)
     return smoothed_sums(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls=eps_ls)

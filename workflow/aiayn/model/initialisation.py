@@ -1,4 +1,4 @@
-"""What the weights are before the first update. The paper is silent; each form names whose it is."""
+"""Initialises the weights before the first update. The paper is silent; each form names its source."""
 
 import math
 

@@ -135,7 +135,7 @@ class DecoderLayer(_Layer):
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H, T, S).
 
-        Padding stands at the end of a target, where the mask of later tokens hides it from all that count. With
+        Padding is at the end of a target, where the causal mask hides it from all other tokens. With
         `packings`, of target and source, both are without padding, (1, T, M) and (1, S, M), and there are no masks.
         """
         weights: list[Tensor | None] = []

@@ -1,4 +1,4 @@
-"""What normalises a sub-layer's output (section 3.1): layer normalisation, and what others have taken for it.
+"""Normalises a sub-layer's output (section 3.1): layer normalisation, and what others use in its place.
 
 Each is called with x_BTM and padding_mask_BT, True at padding; only batch normalisation uses the mask.
 """

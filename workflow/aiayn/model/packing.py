@@ -1,4 +1,4 @@
-"""Sentences one after the other instead of padded to the longest, where the device has attention for that.
+"""Packs sentences one after the other instead of padding them, where the device has attention for that.
 
 Only GPUs have it (`torch.nn.attention.varlen`, FlashAttention), in bf16 and without dropout on the weights; elsewhere
 batches are padded and masked. Nothing here waits for a GPU: how many tokens there are is known where batches are made.
@@ -22,13 +22,13 @@ WIDEST_HEAD, WIDTH_MULTIPLE = 256, 8
 class Packing(NamedTuple):
     """Where the tokens of a padded batch are: places in (B * T), and each sentence's first among the N, and N."""
 
-    place_N: Tensor
+    index_N: Tensor
     start_B1: Tensor
     longest: int
 
     def pack(self, x_BT: Tensor) -> Tensor:
         """Return what is not padding, (1, N)."""
-        return x_BT.flatten().index_select(0, self.place_N)[None]
+        return x_BT.flatten().index_select(0, self.index_N)[None]
 
 
 def packing_of(padding_mask_BT: Tensor, num_tokens: int) -> Packing:
@@ -36,9 +36,9 @@ def packing_of(padding_mask_BT: Tensor, num_tokens: int) -> Packing:
 
     `num_tokens` is asked for because counting them would have the host wait for the GPU.
     """
-    place_N = padding_mask_BT.flatten().byte().argsort(stable=True)[:num_tokens]  # in their order, before all padding
+    index_N = padding_mask_BT.flatten().byte().argsort(stable=True)[:num_tokens]  # in their order, before all padding
     length_B = (~padding_mask_BT).sum(dim=1, dtype=torch.int32)
-    return Packing(place_N, functional.pad(length_B.cumsum(0, dtype=torch.int32), (1, 0)), padding_mask_BT.shape[1])
+    return Packing(index_N, functional.pad(length_B.cumsum(0, dtype=torch.int32), (1, 0)), padding_mask_BT.shape[1])
 
 
 def can_pack(model: Any, x: Tensor) -> bool:

@@ -1,10 +1,10 @@
-"""The paper's model (section 3) in plain PyTorch: numbers of tokens in, logits or a loss out.
+"""The paper's model (section 3) in plain PyTorch: token ids in, logits or a loss out.
 
     model = Transformer.build(TransformerConfig(), num_source_symbols=37_000, num_target_symbols=37_000)
     logits_BTV = model(source_BS, target_input_BT)
 
 Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols, N tokens of all
-sentences. Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout stands where
+sentences. Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout is where
 section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings and positions.
 
 Two differences from tensor2tensor (v1.0.4) stay: the decoder starts from the embedding of </s>, where tensor2tensor
@@ -44,7 +44,7 @@ class TransformerConfig:
     num_heads: int = _option(8, "h")
     d_k: int = _option(64, "width of a head's queries and keys")
     d_v: int = _option(64, "width of a head's values")
-    norm_order: str = _option("post", "post or pre")
+    norm_order: str = _option("post", "where layers normalise: post or pre")
     norm: str = _option("layer", "layer, layer_std or batch")
     norm_epsilon: float = _option(1e-6, "epsilon of the normalisation")
     attention: str = _option("scaled", "scaled, unscaled, sqrt_d_model, temperature or additive")

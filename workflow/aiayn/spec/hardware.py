@@ -110,7 +110,7 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
     document = read_document(path)
     hardware = convert(document, HardwareSpec)
     for name, gpu in hardware.gpu_by_name.items():
-        place = document.place(f"gpu_by_name.{name}")
+        place = document.location(f"gpu_by_name.{name}")
         rates = (*gpu.rate_by_precision.values(), gpu.peak_flops_per_second)
         sourced = (*rates, gpu.watts, gpu.dollars_per_hour)
         for value in (entry.value for entry in sourced if entry is not None):
@@ -123,9 +123,9 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
             )
     for index, one in enumerate(hardware.utilisations):
         if not 0 < one.fraction.value <= 1:
-            place = document.place(f"utilisations[{index}]")
+            place = document.location(f"utilisations[{index}]")
             raise ConfigError(f"{place}: fraction is {one.fraction.value}; expected above 0, at most 1")
     for precision in PRECISIONS:
         if not any((one.precision, one.min_d_model) == (precision, 1) for one in hardware.utilisations):
-            raise ConfigError(f"{document.place('utilisations')}: none of {precision} has min_d_model 1; add it")
+            raise ConfigError(f"{document.location('utilisations')}: none of {precision} has min_d_model 1; add it")
     return hardware

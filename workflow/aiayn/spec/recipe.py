@@ -109,7 +109,7 @@ def is_checksum(checksum: str) -> bool:
     return len(found["digest"]) == DIGEST_LENGTH_BY_ALGORITHM.get(found["algorithm"])
 
 
-def place_urls(source: ArchiveSource, packed: PackedFile, mirror: str | None) -> tuple[list[str], list[str]]:
+def download_urls(source: ArchiveSource, packed: PackedFile, mirror: str | None) -> tuple[list[str], list[str]]:
     """Return a file's URLs, in order: those below the mirror (none if that is null), and the public ones."""
     paths = packed.path_by_place.items()
     below_mirror = [] if mirror is None else [f"{mirror.rstrip('/')}/{place}/{path}" for place, path in paths]

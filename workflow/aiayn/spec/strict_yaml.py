@@ -23,21 +23,21 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A parsed mapping, with `place_by_path` from a key's dotted path to its `file:line`.
+    """A parsed mapping, with `location_by_path` from a key's dotted path to its `file:line`.
 
     Paths read `training.p_drop` and `seeds[0]`; the empty one is the document.
     """
 
     path: Path
     values: dict[str, Any]
-    place_by_path: dict[str, str]
+    location_by_path: dict[str, str]
 
-    def place(self, dotted_path: str) -> str:
+    def location(self, dotted_path: str) -> str:
         """Return `file:line` of a key, or of the nearest enclosing one."""
-        while dotted_path and dotted_path not in self.place_by_path:
+        while dotted_path and dotted_path not in self.location_by_path:
             shorter = _LAST_STEP.sub("", dotted_path)
             dotted_path = shorter if shorter != dotted_path else ""
-        return self.place_by_path.get(dotted_path, str(self.path))
+        return self.location_by_path.get(dotted_path, str(self.path))
 
 
 def read_document(path: Path) -> Document:
@@ -53,11 +53,11 @@ def read_document(path: Path) -> Document:
         raise ConfigError(f"{path}: no such file; {_neighbours(path)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}; expected a YAML file") from error
-    place_by_path = {"": f"{path}:1"}
+    location_by_path = {"": f"{path}:1"}
     try:
         loader = _LOADER(text)
         root = loader.get_single_node()
-        _note_places(root, "", path, place_by_path)
+        _record_locations(root, "", path, location_by_path)
         values = None if root is None else loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -67,7 +67,7 @@ def read_document(path: Path) -> Document:
     if not isinstance(values, dict):
         found = "nothing" if values is None else type(values).__name__
         raise ConfigError(f"{path}:1: expected a mapping of keys to values, found {found}; write `key: value` lines")
-    return Document(path, values, place_by_path)
+    return Document(path, values, location_by_path)
 
 
 def _neighbours(path: Path) -> str:
@@ -77,8 +77,8 @@ def _neighbours(path: Path) -> str:
     return _did_you_mean(path.stem, names or ["no YAML file"], f"{path.parent} holds")
 
 
-def _note_places(node: yaml.Node | None, prefix: str, path: Path, place_by_path: dict[str, str]) -> None:
-    """Record the places of all keys below a node, and refuse what PyYAML would silently misread.
+def _record_locations(node: yaml.Node | None, prefix: str, path: Path, location_by_path: dict[str, str]) -> None:
+    """Record the locations of all keys below a node, and refuse what PyYAML would silently misread.
 
     PyYAML keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
     """
@@ -89,23 +89,23 @@ def _note_places(node: yaml.Node | None, prefix: str, path: Path, place_by_path:
         )
     if isinstance(node, yaml.SequenceNode):
         for index, item_node in enumerate(node.value):
-            place_by_path[f"{prefix}[{index}]"] = f"{path}:{item_node.start_mark.line + 1}"
-            _note_places(item_node, f"{prefix}[{index}]", path, place_by_path)
+            location_by_path[f"{prefix}[{index}]"] = f"{path}:{item_node.start_mark.line + 1}"
+            _record_locations(item_node, f"{prefix}[{index}]", path, location_by_path)
     if not isinstance(node, yaml.MappingNode):
         return
-    first_place_by_key: dict[str, str] = {}
+    first_location_by_key: dict[str, str] = {}
     for key_node, value_node in node.value:
-        place = f"{path}:{key_node.start_mark.line + 1}"
+        location = f"{path}:{key_node.start_mark.line + 1}"
         if key_node.tag != _STRING_TAG:  # no, 1, ~ and << are not text to YAML
             kind = key_node.tag.rpartition(":")[2]
-            raise ConfigError(f"{place}: key {key_node.value!r} is a {kind} to YAML; expected text: put it in quotes")
+            raise ConfigError(f"{location}: key {key_node.value!r} is a {kind} to YAML, not text; put it in quotes")
         key = key_node.value
-        if key in first_place_by_key:
-            raise ConfigError(f"{place}: {key!r} is given twice (first at {first_place_by_key[key]}); keep one")
-        first_place_by_key[key] = place
+        if key in first_location_by_key:
+            raise ConfigError(f"{location}: {key!r} is given twice (first at {first_location_by_key[key]}); keep one")
+        first_location_by_key[key] = location
         dotted_path = f"{prefix}.{key}" if prefix else key
-        place_by_path[dotted_path] = place
-        _note_places(value_node, dotted_path, path, place_by_path)
+        location_by_path[dotted_path] = location
+        _record_locations(value_node, dotted_path, path, location_by_path)
 
 
 def overlay(base: Document, top: Document) -> Document:
@@ -118,7 +118,7 @@ def overlay(base: Document, top: Document) -> Document:
             merged[key] = merge(below[key], value) if both_mappings else value
         return merged
 
-    return Document(top.path, merge(base.values, top.values), base.place_by_path | top.place_by_path)
+    return Document(top.path, merge(base.values, top.values), base.location_by_path | top.location_by_path)
 
 
 def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
@@ -136,25 +136,25 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
 
 
 def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) -> str:
-    """Return msgspec's complaint with its place, and what may have been meant."""
+    """Return msgspec's complaint with its location, and what may have been meant."""
     found_path = _PATH.search(message)
     dotted_path = found_path["path"].lstrip(".") if found_path else ""
     reason = _PATH.sub("", message)
     if unknown := _UNKNOWN_FIELD.search(message):
-        place = document.place(_spelt_out(f"{dotted_path}.{unknown['key']}".lstrip("."), document))
+        location = document.location(_spelt_out(f"{dotted_path}.{unknown['key']}".lstrip("."), document))
         known = _fields_of(_type_at(spec_type, dotted_path))
-        return f"{place}: unknown key {unknown['key']!r}; {_did_you_mean(unknown['key'], known, 'known keys')}"
-    place = document.place(_spelt_out(dotted_path, document))
+        return f"{location}: unknown key {unknown['key']!r}; {_did_you_mean(unknown['key'], known, 'known keys')}"
+    location = document.location(_spelt_out(dotted_path, document))
     if missing := _MISSING_FIELD.search(message):
         where = f" under {dotted_path!r}" if dotted_path else ""
-        return f"{place}: missing key {missing['key']!r}{where}; add it"
+        return f"{location}: missing key {missing['key']!r}{where}; add it"
     if _ANY_KEY in dotted_path:  # msgspec does not say which key it was
-        return f"{place}: {dotted_path}: {reason}; correct it"
+        return f"{location}: {dotted_path}: {reason}; correct it"
     value, choices = _value_at(document.values, dotted_path), _choices_at(spec_type, dotted_path)
     if choices and isinstance(value, str):
-        return f"{place}: {dotted_path}: {value!r}; {_did_you_mean(value, choices, 'expected one of')}"
+        return f"{location}: {dotted_path}: {value!r}; {_did_you_mean(value, choices, 'expected one of')}"
     advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if _spells_number(value) else "correct it"
-    return f"{place}: {dotted_path}: {value!r}: {reason}; {advice}"
+    return f"{location}: {dotted_path}: {value!r}: {reason}; {advice}"
 
 
 def _spells_number(value: object) -> bool:
@@ -179,7 +179,7 @@ def _spelt_out(dotted_path: str, document: Document) -> str:
         r"\.[^.\[]+" if step == _ANY_KEY else re.escape(step if step.startswith("[") else f".{step}")
         for step in _steps(dotted_path)
     )
-    fitting = (path for path in document.place_by_path if re.fullmatch(pattern, f".{path}"))
+    fitting = (path for path in document.location_by_path if re.fullmatch(pattern, f".{path}"))
     return next(fitting, dotted_path.partition(_ANY_KEY)[0])
 
 

@@ -117,7 +117,7 @@ def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
     documents = [read_document(folder / f"{name}.yaml")]
     names = [name]
     while (base_name := documents[-1].values.get("inherits")) is not None:
-        place = documents[-1].place("inherits")
+        place = documents[-1].location("inherits")
         if not isinstance(base_name, str):
             raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a {kind}")
         if base_name in names:
@@ -147,7 +147,7 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
         document = overlay(document, own)
         spec = _converted_system(document, own)
         if (base.training, base.decoding) == (spec.training, spec.decoding):
-            raise ConfigError(f"{own.place('inherits')}: {spec.name} equals {base.name}, its base; change a value")
+            raise ConfigError(f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; change a value")
     return spec
 
 
@@ -175,13 +175,13 @@ def _checker(document: Document, part: str, values: Spec) -> Check:
 
 def _check(document: Document, key: str, is_right: bool, value: object, expected: str) -> None:
     if not is_right:
-        raise ConfigError(f"{document.place(key)}: {key} is {value!r}; expected {expected}")
+        raise ConfigError(f"{document.location(key)}: {key} is {value!r}; expected {expected}")
 
 
 def _check_name(name: str, document: Document) -> None:
     path = document.path
     if name != path.stem:
-        raise ConfigError(f"{document.place('name')}: name {name!r}, but the file is {path.name}; make them agree")
+        raise ConfigError(f"{document.location('name')}: name {name!r}, but the file is {path.name}; make them agree")
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:

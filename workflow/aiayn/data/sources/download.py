@@ -69,7 +69,7 @@ class WrongFileError(FetchError):
     """A file is not the published one."""
 
 
-class PlaceError(FetchError):
+class AddressError(FetchError):
     """One address does not give the file; another one may."""
 
 
@@ -108,8 +108,8 @@ def download_file(editions: Sequence[PublishedFile], folder: Path, *, sleep: Sle
     places += [(edition, url) for edition in editions for url in edition.urls]
     for edition, url in places:
         try:
-            return _from_place(edition, url, folder, sleep)
-        except (PlaceError, WrongFileError) as error:
+            return _download_from(edition, url, folder, sleep)
+        except (AddressError, WrongFileError) as error:
             reasons.append(str(error))
             _LOG.warning("%s%s", error, "; trying the next address" if url != places[-1][1] else "")
     if len(reasons) == 1:
@@ -152,14 +152,14 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
 
-def _from_place(published: PublishedFile, url: str, folder: Path, sleep: Sleep) -> FoundFile:
+def _download_from(published: PublishedFile, url: str, folder: Path, sleep: Sleep) -> FoundFile:
     """Return the verified file of one place; that of a `file://` URL stays where it is."""
     path = local_path(url)
     if path is not None:
         try:
             return verify_file(path, published, url)
         except (FileNotFoundError, IsADirectoryError) as error:
-            raise PlaceError(f"{url}: no such file") from error
+            raise AddressError(f"{url}: no such file") from error
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / f".{published.name}.lock", published.name):
         with contextlib.suppress(FileNotFoundError, WrongFileError):  # another process may have brought it
@@ -204,7 +204,7 @@ def _receive(url: str, partial_path: Path, published: PublishedFile, sleep: Slee
             num_failures = 1 if reached > most_bytes else num_failures + 1
             most_bytes = max(most_bytes, reached)
             if num_failures >= MAX_ATTEMPTS:
-                raise PlaceError(f"{url}: {error} (attempt {num_failures})") from error
+                raise AddressError(f"{url}: {error} (attempt {num_failures})") from error
             wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
             wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _asked_seconds(error)))
             _LOG.warning("%s: %s; %d bytes are there; trying again in %.1f s", url, error, reached, wait_seconds)
@@ -238,7 +238,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
         _check_status(url, response, partial_path)
         start, total_bytes = _agreed_range(url, response, start)
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
-            raise PlaceError(f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}")
+            raise AddressError(f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}")
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
         most_bytes = MAX_UNSTATED_BYTES if expected_bytes is None else expected_bytes
         name = url.rpartition("/")[2]
@@ -250,7 +250,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
                 if position > most_bytes:
-                    raise PlaceError(f"{url}: sends more than {most_bytes} bytes")
+                    raise AddressError(f"{url}: sends more than {most_bytes} bytes")
                 partial.write(block)
                 bar.update(len(block))
     if expected_bytes is not None and position < expected_bytes:
@@ -265,7 +265,7 @@ def _check_status(url: str, response: requests.Response, partial_path: Path) -> 
         partial_path.unlink(missing_ok=True)
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
-        raise PlaceError(f"{url}: {status}")
+        raise AddressError(f"{url}: {status}")
 
 
 def _agreed_range(url: str, response: requests.Response, start: int) -> tuple[int, int | None]:
@@ -277,7 +277,7 @@ def _agreed_range(url: str, response: requests.Response, start: int) -> tuple[in
         return 0, int(length) if length.isdecimal() else None
     found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if found is None or int(found["start"]) != start:
-        raise PlaceError(f"{url}: asked for bytes from {start}, answered {response.headers.get('Content-Range')!r}")
+        raise AddressError(f"{url}: asked for bytes from {start}, answered {response.headers.get('Content-Range')!r}")
     return start, int(found["total"]) if found["total"] != "*" else None
 
 

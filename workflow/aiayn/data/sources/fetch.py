@@ -21,7 +21,7 @@ from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import FetchedArchive, RawCorpus, TextPair
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec, place_urls
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec, download_urls
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -203,7 +203,7 @@ def fetch_archives(
 def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -> list[PublishedFile]:
     editions = []
     for archive_format, packed in archive.file_by_format.items():
-        mirror_urls, urls = place_urls(source, packed, mirror)
+        mirror_urls, urls = download_urls(source, packed, mirror)
         editions.append(
             PublishedFile(
                 name=packed.name,

@@ -18,7 +18,7 @@ from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, pi
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
 from aiayn.provenance import replace_outputs_on_success, require_free_space
-from aiayn.records import Learning, ParallelText, SegmentedText
+from aiayn.records import ParallelText, SegmentedText, SubwordTraining
 from aiayn.spec.system import CorpusSpec, SubwordSpec
 
 SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
@@ -75,7 +75,7 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 codes = learn_codes(count_words(paths), subword.vocabulary_size, " and ".join(map(str, paths)))
                 write_lines(codes, folder / f"{name}{suffix}")
                 write_lines(codes_vocabulary(codes), folder / f"{name}.vocab")
-            learning_by_model[name] = Learning(
+            learning_by_model[name] = SubwordTraining(
                 num_lines=num_lines,
                 sample_seed=seed,
                 seconds=time.monotonic() - begun_at,

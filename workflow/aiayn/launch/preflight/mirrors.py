@@ -17,7 +17,7 @@ from aiayn.data.sources.download import local_path
 from aiayn.data.sources.fetch import file_url
 from aiayn.launch.preflight.checks import Check, failed, passed
 from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, place_urls
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, download_urls
 
 TIMEOUT_SECONDS = 10.0
 MAX_REQUESTS_AT_ONCE = 8
@@ -109,7 +109,7 @@ def _archives(source: ArchiveSource, mirror: str | None, archives_folder: Path) 
         public: list[tuple[str, int | None]] = []
         for packed in archive.file_by_format.values():
             num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
-            below_mirror, urls = place_urls(source, packed, mirror)
+            below_mirror, urls = download_urls(source, packed, mirror)
             mirrors += [(url, num_bytes) for url in below_mirror]
             public += [(url, num_bytes) for url in urls]
         paths = [archives_folder / packed.name for packed in archive.file_by_format.values()]
