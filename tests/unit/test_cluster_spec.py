@@ -32,7 +32,7 @@ def test_every_shipped_cluster_is_whole(name: str) -> None:
         ("num_nodes: 1", "num_nodes: 0", "num_nodes is 0; expected a whole number of 1 or more"),
         ("poll_seconds: 15.0", "poll_seconds: 0.0", "poll_seconds is 0.0; expected a number of seconds above 0"),
         ("sbatch_lines: {}  ", "sbatch_lines: {job-name: x}", "expected no 'job-name'"),
-        ("sbatch_lines: {}  ", "sbatch_lines: {--exclusive: ''}", "expected no '--exclusive', which is not to"),
+        ("sbatch_lines: {}  ", "sbatch_lines: {--exclusive: ''}", "expected no '--exclusive'"),
         ("sbatch_lines: {}  ", "sbatch_lines: {exp: NONE}", "expected no 'exp'"),
         *(
             ("sbatch_lines: {}  ", f"sbatch_lines: {{{name}: x}}", f"expected no '{name}'")
@@ -40,13 +40,13 @@ def test_every_shipped_cluster_is_whole(name: str) -> None:
         ),
         ("srun_options: {}  ", "srun_options: {chdir: /}", "expected no 'chdir'"),
         ("srun_options: {}  ", "srun_options: {clusters: gpu}", "expected no 'clusters'"),
-        ("srun_options: {}  ", "srun_options: {kill-on-bad-exit: '0'}", "expected no 'kill-on-bad-exit', which is not"),
-        ("srun_options: {}  ", "srun_options: {cpus_per_task: '1'}", "expected no 'cpus_per_task', which is not to be"),
+        ("srun_options: {}  ", "srun_options: {kill-on-bad-exit: '0'}", "expected no 'kill-on-bad-exit'"),
+        ("srun_options: {}  ", "srun_options: {cpus_per_task: '1'}", "expected no 'cpus_per_task'"),
         ("srun_options: {}  ", "srun_options: {export: NONE}", "expected no 'export'"),
         (
             "srun_options: {}  ",
             "srun_options: {container-image=a: ''}",
-            "expected no 'container-image=a', which is not",
+            "expected no 'container-image=a'",
         ),
         ("srun_options: {}  ", "srun_options: [pty]", "srun_options"),
         ("python: null  ", "python: ''", "python is ''; expected null, or one command on one line, which Python's own"),

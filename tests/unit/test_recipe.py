@@ -216,4 +216,4 @@ def test_the_command_compares_all_recipes_or_those_named(capsys: pytest.CaptureF
     assert said["t2t"]["longest side"] == "-"
     assert "language pair" not in said["t2t"]
     assert main(["recipes", "demo_en_de"]) == 1
-    assert "corpus demo_en_de: its text comes from no archives; name recipes alone" in capsys.readouterr().err
+    assert "corpus demo_en_de: its text comes from no archives" in capsys.readouterr().err

@@ -105,7 +105,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             check(
                 key,
                 _is_further_option(option, ours),
-                f"no {option!r}: the launcher, or another key, sets it",
+                f"no {option!r}, but long names without dashes that no key and no launcher sets",
             )
     is_command = spec.python is None or _is_one_command(spec.python)
     check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
