@@ -7,7 +7,7 @@ trained as, its tokens, and the mean lengths of its corpus's training sentences;
 from aiayn.cost import model_flops, training_flops
 from aiayn.records import TrainRecord, read_trained
 from aiayn.spec.hardware import GpuSpec
-from paper_tables.findings import Findings
+from paper_tables.scale_results import Findings
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 SECONDS_PER_HOUR = 3600.0

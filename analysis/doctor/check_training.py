@@ -10,7 +10,7 @@ from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
 from analysis.doctor.types import Answer, Case, Claim, Trained
 from analysis.findings import Evidence, Finding
-from analysis.logs.judged import dev_subset
+from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 
 NO_LOG = "no log of a training was given"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from analysis.findings import Finding
-from analysis.logs.judged import LoggedEvaluation, LoggedTraining
+from analysis.logs.logged import LoggedEvaluation, LoggedTraining
 from analysis.logs.rows import PaperRow
 from analysis.logs.rules import copies, mixed_versions, repeated_seeds
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.logs.judged import dev_subset
 from analysis.logs.lines import LogText
+from analysis.logs.logged import dev_subset
 from analysis.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
 from analysis.logs.types import LogFile, TrainingLog
 

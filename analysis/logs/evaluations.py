@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.logs.judged import LoggedEvaluation, LoggedGeneration, LoggedTraining, final_validation
+from analysis.logs.logged import LoggedEvaluation, LoggedGeneration, LoggedTraining, final_validation
 from analysis.logs.rules import broken, symbol_findings
 from analysis.logs.symbols import Symbols
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog

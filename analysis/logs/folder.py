@@ -14,7 +14,7 @@ from analysis.logs.evaluations import (
     validation_bleu,
     without_copies,
 )
-from analysis.logs.judged import LoggedEvaluation, LoggedFolder, LoggedGeneration, LoggedTraining, language_pair_of
+from analysis.logs.logged import LoggedEvaluation, LoggedFolder, LoggedGeneration, LoggedTraining, language_pair_of
 from analysis.logs.rows import PaperRow, find_row
 from analysis.logs.rules import generation_findings, training_findings
 from analysis.logs.symbols import is_ours, symbols_of_arguments

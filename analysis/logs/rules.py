@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from analysis.findings import Evidence, Finding, Severity
-from analysis.logs.judged import LoggedGeneration, LoggedTraining, dev_subset, final_validation, whole_number
+from analysis.logs.logged import LoggedGeneration, LoggedTraining, dev_subset, final_validation, whole_number
 from analysis.logs.rows import LANGUAGE_PAIRS, PaperRow
 from analysis.logs.symbols import OURS_ONLY, SYMBOL_RULES, Symbol, Symbols, are_equal, is_ours
 from analysis.logs.types import TrainingLog

@@ -17,6 +17,7 @@ from aiayn.printed import PublishedCell, printed_number, read_sentences, read_ta
 from aiayn.spec.system import ListedSource
 from analysis.scoring.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
 from analysis.scoring.verdict import Outcome
+from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.claims.published import (
     CONTRADICTED,
     NOT_SETTLED,
@@ -29,9 +30,8 @@ from paper_tables.claims.published import (
     judge_number,
     parse_expectation,
 )
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell
 from paper_tables.layout import PLUS_MINUS
+from paper_tables.scale_results import Findings
 
 LANGUAGE_PAIR = "en-de"  # on which systems are compared, as in Table 3
 NUM_DIGITS = 4

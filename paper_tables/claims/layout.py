@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.claims.evidence import judge_claim
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell
 from paper_tables.layout import Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, mark_of
 
 NOTES = (

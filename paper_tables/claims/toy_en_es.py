@@ -10,8 +10,8 @@ from aiayn.errors import TableError
 from aiayn.paths import Evaluation
 from aiayn.printed import PublishedSentence, read_sentences
 from aiayn.spec.system import ListedSource
-from paper_tables.findings import Findings
 from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, CellProvenance, Column, Note, Row, Table, text_cell
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import source_of, state_notes, state_words
 
 TOY_NAME = "toy_en_es"

@@ -13,11 +13,11 @@ import pandas as pd
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.provenance import replace_on_success
 from aiayn.spec.system import TrainingSpec
+from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.figures import INDEX_NAME, attention, curves, paper, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell
 from paper_tables.latex import escape_latex
+from paper_tables.scale_results import Findings
 from paper_tables.tables.table3 import BLEU_METRIC
 
 INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")

@@ -30,6 +30,7 @@ from aiayn.records import TrainRecord
 from aiayn.spec.hardware import find_utilisation
 from analysis.scoring.seeds import paired_differences, summarise_seeds
 from analysis.scoring.verdict import MARGIN_BLEU
+from paper_tables.cell_verdicts import JudgedCell, is_bleu
 from paper_tables.figures.figure import (
     FAINT,
     INK,
@@ -42,10 +43,9 @@ from paper_tables.figures.figure import (
     FigureError,
     round_ticks,
 )
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
 from paper_tables.run_costs import estimate_of, model_flops_of
+from paper_tables.scale_results import Findings
 from paper_tables.tables.table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
 
 ROW_HEIGHT = 17

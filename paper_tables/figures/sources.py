@@ -14,7 +14,7 @@ from analysis.logs.folder import entries_by_name
 from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.figures.curves import Curve
-from paper_tables.findings import Findings
+from paper_tables.scale_results import Findings
 
 MAX_LOGS = 500  # of a folder; reading more takes minutes, and a band of more seeds looks no different
 

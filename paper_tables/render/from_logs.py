@@ -24,15 +24,15 @@ from analysis.findings import Finding
 from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import default_cache_folder, read_folder
 from analysis.logs.folder import judge_folder
-from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import LeftOut, list_folder
+from analysis.logs.logged import LoggedFolder
 from analysis.logs.rows import PaperRow
 from analysis.logs.rules import broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
-from paper_tables.judged import JudgedCell, judge_cells
+from paper_tables.cell_verdicts import JudgedCell, judge_cells
+from paper_tables.from_records import Recorded, RecordFault, gather_recorded
 from paper_tables.layout import Table, compact
-from paper_tables.recorded import Recorded, RecordFault, gather_recorded
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page
 from paper_tables.render.tables import (

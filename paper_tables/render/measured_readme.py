@@ -9,8 +9,8 @@ from aiayn.paths import RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
+from paper_tables.from_records import ASKED_NAME, Recorded
 from paper_tables.layout import MARK_BY_SCALE, Table
-from paper_tables.recorded import ASKED_NAME, Recorded
 from paper_tables.render.render import render_markdown
 
 README_NAME = "README.md"

@@ -39,9 +39,9 @@ from aiayn.records import (
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import training_key
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.recorded import ASKED_NAME, PLACE, gather_recorded, text_fault
+from paper_tables.from_records import ASKED_NAME, PLACE, gather_recorded, text_fault
 from paper_tables.render.tables import make_recorded_tables
+from paper_tables.scale_results import Findings, gather_findings
 
 RUNS_NAME = "runs"
 CHECKOUT = Path(__file__).resolve().parents[2]

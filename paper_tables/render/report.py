@@ -15,12 +15,12 @@ import msgspec
 
 from aiayn.printed import PAPER_SCALE
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
+from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.figures import INDEX_NAME, INSTALL_COMMAND
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
+from paper_tables.scale_results import Findings
 from paper_tables.tables.conclusions import conclude, pair_conclusions
 from paper_tables.tables.ours import provenance_of
 

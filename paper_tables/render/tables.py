@@ -10,15 +10,15 @@ from aiayn.experiment import shown_evaluations
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import summarise_frame
+from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
 from paper_tables.figures import INSTALL_COMMAND, has_figures
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import JudgedCell, judge_cells, verdict_frame
+from paper_tables.from_records import Recorded
 from paper_tables.layout import Table, compact
-from paper_tables.recorded import Recorded
 from paper_tables.render.measured_readme import README_NAME, render_readme
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
+from paper_tables.scale_results import Findings, gather_findings
 from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
 from paper_tables.tables.conclusions import lay_out_conclusions
 from paper_tables.tables.costs import lay_out_costs

@@ -14,7 +14,6 @@ from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import TrainRecord
 from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
 from analysis.scoring.validations import common_target, read_validations, updates_to_reach
-from paper_tables.findings import Findings
 from paper_tables.layout import (
     DASH,
     SACRE_METRIC,
@@ -35,6 +34,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import (
     complete,
     difference_provenance,

@@ -21,8 +21,7 @@ from aiayn.printed import (
 )
 from analysis.scoring.conclusion import Call, Conclusion, draw_conclusion
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU
-from paper_tables.findings import Findings
-from paper_tables.judged import pool_of
+from paper_tables.cell_verdicts import pool_of
 from paper_tables.layout import (
     Aside,
     Cell,
@@ -38,6 +37,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
 
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}

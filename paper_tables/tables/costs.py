@@ -6,7 +6,6 @@ from dataclasses import replace
 from aiayn.printed import find_printed, read_cells, read_table
 from aiayn.records import TrainRecord, read_trained
 from analysis.scoring.seeds import summarise_seeds
-from paper_tables.findings import Findings
 from paper_tables.layout import (
     DASH,
     PLUS_MINUS,
@@ -32,6 +31,7 @@ from paper_tables.run_costs import (
     source_tokens_of,
     utilisation_of,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, mark_of, source_of
 
 LEAST_METERED_FRACTION = 0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from aiayn.paths import Evaluation
 from aiayn.printed import PublishedExpectation, evaluations_of, read_expectations
-from paper_tables.findings import Findings
 from paper_tables.layout import (
     Cell,
     Field,
@@ -18,6 +17,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
 
 LANGUAGE_PAIR = "en-de"  # Table 3's

@@ -9,7 +9,6 @@ from aiayn.paths import Evaluation
 from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, evaluations_of, read_table
 from aiayn.records import BaselineRecords, ScoreRecord, TrainRecord
 from analysis.scoring.runs import RunState
-from paper_tables.findings import Findings
 from paper_tables.layout import (
     DASH,
     NAME_BY_PAIR,
@@ -32,6 +31,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import commit_words, complete, hardware_words, mark_of, metric_cell, provenance_of
 
 BASELINE_SYSTEM = "base"

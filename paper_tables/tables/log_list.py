@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from analysis.findings import Finding
 from analysis.logs.folder import entries_by_name
-from analysis.logs.judged import LoggedFolder, LoggedTraining
 from analysis.logs.listing import LeftOut
+from analysis.logs.logged import LoggedFolder, LoggedTraining
 from analysis.logs.rows import describe_differences
 from analysis.logs.symbols import reasons_unknown
 from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog

@@ -11,7 +11,7 @@ from aiayn.cost import training_flops
 from aiayn.printed import COLUMNS_BY_TABLE, PAPER_SCALE, PERPLEXITY_METRIC, read_cells, read_table
 from aiayn.spec.hardware import HardwareSpec
 from analysis.logs.averages import AveragedLine
-from analysis.logs.judged import LoggedTraining
+from analysis.logs.logged import LoggedTraining
 from analysis.logs.symbols import Symbol
 from paper_tables.layout import (
     DASH,

@@ -8,8 +8,7 @@ from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_PRECISION
 from aiayn.provenance import Provenance
 from aiayn.records import Hardware, TrainRecord
-from paper_tables.findings import Findings
-from paper_tables.judged import is_unlike_paper
+from paper_tables.cell_verdicts import is_unlike_paper
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
@@ -22,6 +21,7 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 
 COMMIT_DIGITS = 12
 

@@ -2,7 +2,6 @@
 
 from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_TESTSET_BY_ROLE, evaluations_of, read_cells
-from paper_tables.findings import Findings
 from paper_tables.layout import (
     Cell,
     Field,
@@ -16,6 +15,7 @@ from paper_tables.layout import (
     rows_of,
 )
 from paper_tables.reference import ReferenceReplication, read_reference_replications
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, metric_cell
 
 OTHER_DEFINITION = "other"

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from aiayn.paths import Evaluation
 from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, CellJoin, read_cells, read_table
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell, is_bleu, is_unlike_paper
+from paper_tables.cell_verdicts import JudgedCell, is_bleu, is_unlike_paper
 from paper_tables.layout import (
     DASH,
     NAME_BY_PAIR,
@@ -24,6 +23,7 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.run_costs import estimate_of, model_flops_of
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, mark_of, metric_cell, provenance_of, training_cell
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}

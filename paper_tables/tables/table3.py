@@ -5,8 +5,7 @@ from typing import Literal
 from aiayn.paths import Evaluation
 from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_table
 from aiayn.spec.system import TrainingSpec
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell
+from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import (
     SACRE_METRIC,
     SEEDS_WORDS,
@@ -20,6 +19,7 @@ from paper_tables.layout import (
     row_by_column,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, mark_of, metric_cell, training_cell
 from paper_tables.tables.table2 import difference_cell
 

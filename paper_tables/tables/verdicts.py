@@ -7,8 +7,7 @@ from typing import Literal
 from aiayn.printed import read_replications
 from analysis.scoring.family import Family
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome
-from paper_tables.findings import Findings
-from paper_tables.judged import JudgedCell, family_of
+from paper_tables.cell_verdicts import JudgedCell, family_of
 from paper_tables.layout import (
     DASH,
     Aside,
@@ -27,6 +26,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.scale_results import Findings
 from paper_tables.tables.ours import complete, metric_cell, provenance_of
 
 P_DECIMALS = 3

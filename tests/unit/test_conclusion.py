@@ -9,9 +9,9 @@ from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_conclusions
 from analysis.scoring.conclusion import Call, Relation, draw_conclusion
 from analysis.scoring.verdict import PooledSd, pool_sd
-from paper_tables.findings import Findings, gather_findings
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import Findings, gather_findings
 from paper_tables.tables.conclusions import lay_out_conclusions, pair_conclusions
 from tests.records_factory import Site, make_site, write_everything, write_scores
 

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import attention, curves, paper, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, write_figure
 from paper_tables.figures.registry import FIGURES, INDEX_NAME, FoundFigure, Material, find_figures, write_figures
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import judge_cells
+from paper_tables.scale_results import Findings, gather_findings
 from tests.records_factory import (
     BASE_TRAINING,
     CPU,

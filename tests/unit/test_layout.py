@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.printed import METRIC_BY_PAIR, read_cells
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import judge_cells
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import (
     Cell,
     Row,
@@ -17,6 +16,7 @@ from paper_tables.layout import (
     format_value,
 )
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import Findings, gather_findings
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.further import lay_out_baselines, lay_out_runs, lay_out_table4
 from paper_tables.tables.table1 import lay_out_table1

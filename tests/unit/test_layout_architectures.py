@@ -7,9 +7,9 @@ import pytest
 
 from aiayn.paths import train_record
 from aiayn.records import write_record
-from paper_tables.findings import gather_findings
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import gather_findings
 from paper_tables.tables.compared import lay_out_architectures
 from tests.records_factory import CPU, Site, make_site, write_everything, write_training
 

@@ -10,13 +10,13 @@ from aiayn.errors import TableError
 from aiayn.paths import Evaluation
 from aiayn.printed import read_sentences
 from aiayn.spec.system import CorpusSpec, ListedSource
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.evidence import command_of, judge_claim
 from paper_tables.claims.layout import lay_out_claims
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
+from paper_tables.scale_results import Findings, gather_findings
 from paper_tables.translations import Translations
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
 

@@ -10,10 +10,10 @@ import pytest
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.paths import corpus_record, train_record
 from aiayn.records import Energy, Hardware, write_record
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import judge_cells
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import Findings, gather_findings
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.table2 import lay_out_table2
 from tests.records_factory import (

@@ -6,9 +6,9 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, printed_number, read_expectations, read_table
-from paper_tables.findings import gather_findings
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import gather_findings
 from paper_tables.tables.expectations import holds, lay_out_expectations
 from tests.records_factory import Site, make_site, write_everything, write_scores
 

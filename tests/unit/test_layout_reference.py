@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.findings import gather_findings
 from paper_tables.layout import Table
 from paper_tables.reference import read_reference_replications
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import gather_findings
 from paper_tables.tables.reference import lay_out_reference
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 

@@ -16,11 +16,11 @@ from aiayn.printed import PUBLISHED_FOLDER, evaluations_of, read_sentences
 from aiayn.records import Hypotheses, write_record
 from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
 from analysis.scoring.scores import read_trainings
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.toy_en_es import lay_out_toy
-from paper_tables.findings import gather_findings
-from paper_tables.judged import judge_cells
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
+from paper_tables.scale_results import gather_findings
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.translations import Translations, read_translations
 from tests import records_factory

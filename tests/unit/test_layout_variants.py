@@ -6,9 +6,9 @@ import pytest
 
 from aiayn.experiment import all_compared
 from aiayn.spec.system import ScaleSpec
-from paper_tables.findings import gather_findings
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import gather_findings
 from paper_tables.tables.compared import lay_out_variants
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_scores
 

@@ -10,10 +10,10 @@ import pytest
 
 from aiayn.printed import read_cells, read_replications
 from analysis.scoring.verdict import judge
-from paper_tables.findings import Findings, gather_findings
-from paper_tables.judged import VERDICT_COLUMNS, JudgedCell, corrected, judge_cells, verdict_frame
+from paper_tables.cell_verdicts import VERDICT_COLUMNS, JudgedCell, corrected, judge_cells, verdict_frame
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
+from paper_tables.scale_results import Findings, gather_findings
 from paper_tables.tables.verdicts import format_p, lay_out_verdicts
 from tests.records_factory import make_site, write_everything
 

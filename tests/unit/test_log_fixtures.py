@@ -7,8 +7,8 @@ import pytest
 from analysis.logs.cache import read_folder
 from analysis.logs.evaluations import metric_of_generation
 from analysis.logs.folder import judge_folder
-from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import list_logs
+from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog, TrainingLog
 from paper_tables.render.from_logs import read_rows

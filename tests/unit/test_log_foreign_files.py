@@ -16,8 +16,8 @@ from aiayn.__main__ import main
 from analysis.findings import Finding
 from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
-from analysis.logs.judged import LoggedFolder
 from analysis.logs.listing import list_folder
+from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 from paper_tables.render.from_logs import make_tables_from_logs, read_rows

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.findings import gather_findings
-from paper_tables.judged import judge_cells
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.latex import escape_latex
 from paper_tables.layout import Column, Note, Row, Table, best_parts, compact, text_cell
 from paper_tables.render.render import (
@@ -21,6 +20,7 @@ from paper_tables.render.render import (
     render_markdown,
 )
 from paper_tables.render.tables import ONLY_ON_THE_PAGE, lay_out_tables
+from paper_tables.scale_results import gather_findings
 from tests.golden_files import GOLDEN_FOLDER, UPDATE_VARIABLE, check_golden, differences
 from tests.records_factory import make_site, write_everything
 

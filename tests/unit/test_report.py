@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import INSTALL_COMMAND
-from paper_tables.findings import gather_findings
-from paper_tables.judged import judge_cells
 from paper_tables.layout import Aside, Table
 from paper_tables.render.page import POLICY, wrap_page
 from paper_tables.render.render import Popovers, render_html_part
@@ -24,6 +23,7 @@ from paper_tables.render.report import (
     render_report,
 )
 from paper_tables.render.tables import lay_out_tables
+from paper_tables.scale_results import gather_findings
 from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, write_everything
 from tests.unit.test_render import SMALL
 

@@ -21,10 +21,10 @@ from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
 from analysis.scoring.runs import find_run_state
 from paper_tables.answers.doctor import make_claim
-from paper_tables.findings import gather_findings
-from paper_tables.judged import judge_cells
+from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Table
 from paper_tables.render.tables import lay_out_tables
+from paper_tables.scale_results import gather_findings
 from tests.planned_scales import CPU, MINE, PLAIN
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 from tests.unit.test_feasibility import DATA

@@ -13,7 +13,7 @@ from aiayn.errors import TableError
 from aiayn.paths import measure_record, train_record
 from aiayn.records import write_record
 from analysis.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
-from paper_tables.judged import VERDICT_COLUMNS
+from paper_tables.cell_verdicts import VERDICT_COLUMNS
 from paper_tables.render.tables import make_tables
 from tests.golden_files import GOLDEN_FOLDER
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training

@@ -9,9 +9,9 @@ import logging
 from pathlib import Path
 
 from aiayn.terminal import json_text
+from analysis.scoring.compared_outputs import read_sides
 from analysis.scoring.score import SACREBLEU_METRIC_BY_LANGUAGE, score_hypotheses
 from analysis.scoring.segment_counts import count_segments, make_scorer
-from analysis.scoring.sides import read_sides
 from paper_tables.answers.comparison import NamedComparison, compare_segments, render_comparison
 
 EXAMPLE = "aiayn compare --baseline base.de --system big.de --references newstest2014.de"

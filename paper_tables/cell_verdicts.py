@@ -23,7 +23,7 @@ from aiayn.printed import (
 )
 from analysis.scoring.family import Corrected, Family, judge_family
 from analysis.scoring.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
-from paper_tables.findings import Findings
+from paper_tables.scale_results import Findings
 
 NOT_RUN = "This system is not run at scale {scale}"
 COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")

@@ -31,7 +31,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import TrainingKey, collect_scores, tidy_frame, training_key
-from paper_tables.findings import Findings, read_baselines, read_binarized, read_measured
+from paper_tables.scale_results import Findings, read_baselines, read_binarized, read_measured
 from paper_tables.translations import Translations, read_translations
 
 ASKED_NAME = "asked.json"
