@@ -23,7 +23,7 @@ from aiayn.printed import (
 )
 from analysis.scoring.family import Corrected, Family, judge_family
 from analysis.scoring.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 
 NOT_RUN = "This system is not run at scale {scale}"
 COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
@@ -63,18 +63,18 @@ def is_bleu(metric: str) -> bool:
     return metric.startswith("bleu_")
 
 
-def is_unlike_paper(findings: Findings, evaluation: Evaluation) -> bool:
+def is_unlike_paper(results: ScaleResults, evaluation: Evaluation) -> bool:
     """Tell whether an evaluation is not of the paper's scale, corpus and test set."""
     printed = _paper_conditions(evaluation.language_pair, evaluation.role, metric="")
-    return find_unlikeness(_our_conditions(findings, evaluation, metric=""), printed) is not None
+    return find_unlikeness(_our_conditions(results, evaluation, metric=""), printed) is not None
 
 
-def judge_cells(findings: Findings) -> list[JudgedCell]:
+def judge_cells(results: ScaleResults) -> list[JudgedCell]:
     """Return every printed BLEU of Tables 2 and 3, each edition apart, then every published replication."""
     cells_by_table = {number: read_table(number) for number in (2, 3)}
     joins = [join for join in read_cells() if is_bleu(join.metric)]
-    judged = [_judge_join(findings, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
-    return corrected(judged + [_judge_replication(findings, replication) for replication in read_replications()])
+    judged = [_judge_join(results, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
+    return corrected(judged + [_judge_replication(results, replication) for replication in read_replications()])
 
 
 def corrected(cells: Sequence[JudgedCell]) -> list[JudgedCell]:
@@ -129,12 +129,12 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
     )
 
 
-def _our_conditions(findings: Findings, evaluation: Evaluation, metric: str) -> Conditions:
-    return Conditions(scale=findings.scale.scale, corpus=evaluation.corpus, testset=evaluation.testset, metric=metric)
+def _our_conditions(results: ScaleResults, evaluation: Evaluation, metric: str) -> Conditions:
+    return Conditions(scale=results.scale.scale, corpus=evaluation.corpus, testset=evaluation.testset, metric=metric)
 
 
-def _judge_join(findings: Findings, join: CellJoin, printed: str) -> JudgedCell:
-    evaluation = findings.evaluation_for(join)
+def _judge_join(results: ScaleResults, join: CellJoin, printed: str) -> JudgedCell:
+    evaluation = results.evaluation_for(join)
     printed_conditions = _paper_conditions(join.language_pair, join.role, join.metric)
     return JudgedCell(
         table=str(join.table),
@@ -142,24 +142,24 @@ def _judge_join(findings: Findings, join: CellJoin, printed: str) -> JudgedCell:
         column=join.column,
         edition=join.edition,
         printed=printed,
-        corpus=findings.corpus_of(join.language_pair),
+        corpus=results.corpus_of(join.language_pair),
         system=join.system,
         average=join.average,
         metric=join.metric,
         evaluation=evaluation,
-        verdict=_verdict(findings, evaluation, printed_conditions, printed),
+        verdict=_verdict(results, evaluation, printed_conditions, printed),
     )
 
 
-def _judge_replication(findings: Findings, replication: PublishedReplication) -> JudgedCell:
-    is_chosen = run_of(replication) in chosen_replications(findings.scale)
+def _judge_replication(results: ScaleResults, replication: PublishedReplication) -> JudgedCell:
+    is_chosen = run_of(replication) in chosen_replications(results.scale)
     evaluation = None
     if is_chosen:
-        evaluation = findings.evaluation_of(
+        evaluation = results.evaluation_of(
             replication.corpus, replication.system, replication.average, replication.role
         )
     conditions = Conditions(  # its scale is ours by being named in our config
-        scale=findings.scale.scale,
+        scale=results.scale.scale,
         corpus=replication.corpus,
         testset=replication.testset,
         metric=replication.metric,
@@ -175,34 +175,34 @@ def _judge_replication(findings: Findings, replication: PublishedReplication) ->
         average=replication.average,
         metric=replication.metric,
         evaluation=evaluation,
-        verdict=_verdict(findings, evaluation, conditions, replication.value),
+        verdict=_verdict(results, evaluation, conditions, replication.value),
     )
 
 
 def _verdict(
-    findings: Findings, evaluation: Evaluation | None, printed_conditions: Conditions, printed: str
+    results: ScaleResults, evaluation: Evaluation | None, printed_conditions: Conditions, printed: str
 ) -> Verdict:
     metric = printed_conditions.metric
     if evaluation is None:
-        return not_comparable(NOT_RUN.format(scale=findings.scale.scale), 0)
-    values = list(findings.values_of(evaluation, metric).values())
-    unlike = find_unlikeness(_our_conditions(findings, evaluation, metric), printed_conditions)
+        return not_comparable(NOT_RUN.format(scale=results.scale.scale), 0)
+    values = list(results.values_of(evaluation, metric).values())
+    unlike = find_unlikeness(_our_conditions(results, evaluation, metric), printed_conditions)
     if unlike is not None:
         return not_comparable(unlike, len(values))
-    return judge(printed_number(printed), values, pool_of(findings, [evaluation], metric))
+    return judge(printed_number(printed), values, pool_of(results, [evaluation], metric))
 
 
-def pool_of(findings: Findings, judged: Sequence[Evaluation], metric: str) -> PooledSd | None:
+def pool_of(results: ScaleResults, judged: Sequence[Evaluation], metric: str) -> PooledSd | None:
     """Return the sd pooled over the scale's systems in this definition, on the one test set of all judged numbers.
 
     Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
     of the same training: a judged system stands by the judged one, any other by the first of its evaluations.
     """
     evaluation_by_system: dict[tuple[str, str], Evaluation] = {}
-    for evaluation in [*judged, *findings.evaluations]:
+    for evaluation in [*judged, *results.evaluations]:
         if evaluation.testset == judged[0].testset:
             evaluation_by_system.setdefault((evaluation.corpus, evaluation.system), evaluation)
     values_by_system = {
-        f"{e.corpus} {e.system}": list(findings.values_of(e, metric).values()) for e in evaluation_by_system.values()
+        f"{e.corpus} {e.system}": list(results.values_of(e, metric).values()) for e in evaluation_by_system.values()
     }
     return pool_sd(values_by_system)

@@ -1,4 +1,4 @@
-"""Gathers findings from records alone: folders laid out as `results/` is, with no config that says what was asked for.
+"""Gathers results from records alone: folders laid out as `results/` is, with no config that says what was asked for.
 
 What was asked for stands in `asked.json` beside the records, as `aiayn pack` writes it; without it, what is there was
 asked for. A system is as its runs were trained, whatever its file says today. Scores enter if the translations that
@@ -31,7 +31,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import TrainingKey, collect_scores, tidy_frame, training_key
-from paper_tables.scale_results import Findings, read_baselines, read_binarized, read_measured
+from paper_tables.scale_results import ScaleResults, read_baselines, read_binarized, read_measured
 from paper_tables.translations import Translations, read_translations
 
 ASKED_NAME = "asked.json"
@@ -51,15 +51,17 @@ class RecordFault(NamedTuple):
         return f"{self.path}: {self.message}; {self.next_step}"
 
 
-class Recorded(NamedTuple):
-    """What was found at one scale: findings, what was left out, and below which folder each training's records lie."""
+class RecordedResults(NamedTuple):
+    """What was found at one scale: results, what was left out, and below which folder each training's records lie."""
 
-    findings: Findings
+    results: ScaleResults
     faults: tuple[RecordFault, ...]
     folder_by_key: dict[TrainingKey, Path]
 
 
-def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER) -> Recorded:
+def gather_from_records(
+    scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
+) -> RecordedResults:
     """Read the records of a scale below one or several results folders; what is missing is missing.
 
     Raises:
@@ -82,7 +84,7 @@ def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: 
     binarized: dict[str, BinarizedCorpus] = {}
     for folder in reversed(results_folders):
         binarized |= read_binarized(experiment, folder)
-    findings = Findings(
+    results = ScaleResults(
         **msgspec.structs.asdict(msgspec.structs.replace(experiment, system_by_name=system_by_name)),
         scores=scores,
         train_by_key=train_by_key,
@@ -93,7 +95,7 @@ def gather_recorded(scale: str, results_folders: Sequence[Path], config_folder: 
         translations=translations,
         measured=next(filter(None, (read_measured(measure_record(folder, scale)) for folder in results_folders)), None),
     )
-    return Recorded(findings, tuple(faults + text_faults), folder_by_key)
+    return RecordedResults(results, tuple(faults + text_faults), folder_by_key)
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:

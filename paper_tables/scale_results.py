@@ -28,7 +28,7 @@ from paper_tables.translations import Translations, read_translations
 TRAIN_SPLIT = "train"  # of a data-bin
 
 
-class Findings(Experiment, frozen=True, kw_only=True, dict=True):
+class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
     """What was asked for at a scale, and what came of it; `train_by_key` holds what was trained as now asked for.
 
     The systems are as the scale trains them, its overrides put in; so a training of another length or precision is
@@ -86,9 +86,9 @@ class Findings(Experiment, frozen=True, kw_only=True, dict=True):
         return {key[2]: train for key, train in sorted(self.train_by_key.items()) if key[:2] == (corpus, system)}
 
 
-def gather_findings(
+def gather_results(
     scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
-) -> Findings:
+) -> ScaleResults:
     """Read everything; `so_far` takes what is there, otherwise every record must be.
 
     Raises:
@@ -114,7 +114,7 @@ def gather_findings(
         _refuse_outdated(state_by_key)
     train_by_key = {key: train for key, train in found.items() if state_by_key[key].status == "finished"}
     place = (train_by_key, results_folder, scale.scale)
-    return Findings(
+    return ScaleResults(
         **msgspec.structs.asdict(experiment),
         scores=collect_scores(experiment.evaluations, *place, so_far=so_far),
         train_by_key=train_by_key,

@@ -31,7 +31,7 @@ from paper_tables.claims.published import (
     parse_expectation,
 )
 from paper_tables.layout import PLUS_MINUS
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 
 LANGUAGE_PAIR = "en-de"  # on which systems are compared, as in Table 3
 NUM_DIGITS = 4
@@ -41,15 +41,15 @@ VERDICT_BY_OUTCOME = {Outcome.REPRODUCED: SETTLED, Outcome.NOT_REPRODUCED: CONTR
 RECORD_METRICS = ("wall_seconds", "num_parameters")  # of a training's record, not of its scores
 
 
-def judge_claim(claim: PublishedClaim, findings: Findings, judged: Sequence[JudgedCell]) -> Judgement:
+def judge_claim(claim: PublishedClaim, results: ScaleResults, judged: Sequence[JudgedCell]) -> Judgement:
     """Return the verdict on a claim, and by what."""
     judges: dict[DecidedBy, Callable[[], Judgement]] = {
         "test": lambda: _judge_test(claim),
-        "measurement": lambda: _judge_measurement(claim, findings),
-        "comparison": lambda: _judge_comparison(claim, findings),
+        "measurement": lambda: _judge_measurement(claim, results),
+        "comparison": lambda: _judge_comparison(claim, results),
         "printed": lambda: _judge_printed(claim),
         "reproduction": lambda: _judge_reproduction(claim, judged),
-        "sentences": lambda: _judge_sentences(claim, findings),
+        "sentences": lambda: _judge_sentences(claim, results),
         "nothing": lambda: Judgement(verdict=NOT_TESTABLE, by=claim.note),
     }
     return judges[claim.decided_by]()
@@ -89,8 +89,8 @@ def _judge_test(claim: PublishedClaim) -> Judgement:
     return Judgement(verdict=VERDICT_BY_FINDING[claim.finding], by=by)
 
 
-def _judge_measurement(claim: PublishedClaim, findings: Findings) -> Judgement:
-    measurements = [] if findings.measured is None else findings.measured.measurements
+def _judge_measurement(claim: PublishedClaim, results: ScaleResults) -> Judgement:
+    measurements = [] if results.measured is None else results.measured.measurements
     one = next((one for one in measurements if one.name == claim.evidence), None)
     if one is None:
         return _not_run(claim)
@@ -98,13 +98,13 @@ def _judge_measurement(claim: PublishedClaim, findings: Findings) -> Judgement:
     return msgspec.structs.replace(judgement, measurement=one)
 
 
-def _judge_comparison(claim: PublishedClaim, findings: Findings) -> Judgement:
+def _judge_comparison(claim: PublishedClaim, results: ScaleResults) -> Judgement:
     """Judge the mean difference a - b over the seeds that both have, by its paired t-interval."""
     system, reference, metric = claim.evidence.split()
-    corpus = findings.corpus_of(LANGUAGE_PAIR)
-    found = (findings.evaluation_of(corpus, name, COMPARED_AVERAGE, COMPARED_ROLE) for name in (system, reference))
+    corpus = results.corpus_of(LANGUAGE_PAIR)
+    found = (results.evaluation_of(corpus, name, COMPARED_AVERAGE, COMPARED_ROLE) for name in (system, reference))
     evaluations = tuple(evaluation for evaluation in found if evaluation is not None)
-    values = [_values_by_seed(findings, evaluation, metric) for evaluation in evaluations]
+    values = [_values_by_seed(results, evaluation, metric) for evaluation in evaluations]
     if len(values) < 2 or not values[0].keys() & values[1].keys():
         return _not_run(claim)
     differences = paired_differences(*values)
@@ -120,12 +120,12 @@ def _judge_comparison(claim: PublishedClaim, findings: Findings) -> Judgement:
     return msgspec.structs.replace(judgement, evaluations=evaluations, metric=metric)
 
 
-def _values_by_seed(findings: Findings, evaluation: Evaluation, metric: str) -> Mapping[int, float]:
+def _values_by_seed(results: ScaleResults, evaluation: Evaluation, metric: str) -> Mapping[int, float]:
     if metric not in RECORD_METRICS:
-        return findings.values_of(evaluation, metric)
+        return results.values_of(evaluation, metric)
     return {
         seed: float(getattr(train, metric))
-        for (corpus, system, seed), train in findings.train_by_key.items()
+        for (corpus, system, seed), train in results.train_by_key.items()
         if (corpus, system) == (evaluation.corpus, evaluation.system)
     }
 
@@ -169,14 +169,14 @@ def _judge_reproduction(claim: PublishedClaim, judged: Sequence[JudgedCell]) -> 
     return Judgement(verdict=verdict, by=f"{printed}: {found.verdict.outcome.value}. {found.verdict.reason}")
 
 
-def _judge_sentences(claim: PublishedClaim, findings: Findings) -> Judgement:
+def _judge_sentences(claim: PublishedClaim, results: ScaleResults) -> Judgement:
     """Judge the fraction of a listed test set's sentences, trained on or not, that read like their reference."""
     row, which = claim.evidence.split()
     run = read_sentences()[row][0]
-    corpus = findings.corpora.get(run.corpus)
+    corpus = results.corpora.get(run.corpus)
     lines_by_seed = {
         evaluation.seed: translations.lines
-        for evaluation, translations in findings.translations.items()
+        for evaluation, translations in results.translations.items()
         if (evaluation.corpus, evaluation.system) == (run.corpus, run.system)
     }
     if corpus is None or not isinstance(corpus.source, ListedSource) or not lines_by_seed:

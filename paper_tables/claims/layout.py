@@ -8,7 +8,7 @@ from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.claims.evidence import judge_claim
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.layout import Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of
 
 NOTES = (
@@ -24,9 +24,9 @@ NOTES = (
 )
 
 
-def lay_out_claims(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
     """Return one row a claim or part of one, sorted by verdict; the counts stand in the caption."""
-    pairs = [(claim, judge_claim(claim, findings, judged)) for claim in read_claims()]
+    pairs = [(claim, judge_claim(claim, results, judged)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
     counts = Counter(judgement.verdict for _, judgement in pairs)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
@@ -36,7 +36,7 @@ def lay_out_claims(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
         label_field("statement", "claim", lambda pair: pair[0].statement),
         label_field("kind", "kind", lambda pair: pair[0].kind),
         label_field("source", "source", lambda pair: pair[0].source),
-        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(findings, pair[1])),
+        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(results, pair[1])),
         label_field("by", "by what", lambda pair: pair[1].by),
     )
     table = Table(
@@ -50,11 +50,11 @@ def lay_out_claims(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
         summary=f"{len(pairs)} statements: {counted}",
         signatures=tuple((one.name, "measured without a training", one.signature) for one in measured),
     )
-    return complete(findings, table, has_precisions=False, has_states=False)
+    return complete(results, table, has_precisions=False, has_states=False)
 
 
-def _verdict_cell(findings: Findings, judgement: Judgement) -> Cell:
+def _verdict_cell(results: ScaleResults, judgement: Judgement) -> Cell:
     evaluations = judgement.evaluations
-    marks = mark_of(findings, evaluations[0]) if evaluations else ()
+    marks = mark_of(results, evaluations[0]) if evaluations else ()
     shows = tuple((evaluation, judgement.metric) for evaluation in evaluations)
     return replace(label(judgement.verdict, *marks), shows=shows)

@@ -11,7 +11,7 @@ from aiayn.paths import Evaluation
 from aiayn.printed import PublishedSentence, read_sentences
 from aiayn.spec.system import ListedSource
 from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, CellProvenance, Column, Note, Row, Table, text_cell
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import source_of, state_notes, state_words
 
 TOY_NAME = "toy_en_es"
@@ -19,29 +19,29 @@ NOT_TO_BE_HAD = "not to be had"
 OWN_REFERENCE_MARK = "*"
 
 
-def lay_out_toy(findings: Findings) -> list[Table]:
+def lay_out_toy(results: ScaleResults) -> list[Table]:
     """Return the table of the eight sentences, in the tutorial's order; none if the scale does not name the row.
 
     Raises:
         TableError: if the corpus file and sentences.csv do not hold the same test sentences.
     """
-    if TOY_NAME not in findings.scale.replications:
+    if TOY_NAME not in results.scale.replications:
         return []
     published = read_sentences()[TOY_NAME]
     run = published[0]
     evaluations = [
         one
-        for one in findings.evaluations
+        for one in results.evaluations
         if (one.corpus, one.system, one.average, one.role) == (run.corpus, run.system, run.average, run.role)
     ]
-    pair_by_sentence, trained = _pairs(findings, run)
+    pair_by_sentence, trained = _pairs(results, run)
     if list(pair_by_sentence) != [one.sentence for one in published]:
         raise TableError(
             f"corpus {run.corpus}, test set {run.testset}: {list(pair_by_sentence)}; expected the sentences of row "
             f"{TOY_NAME} of published/sentences.csv, in their order; make the two agree"
         )
     rows = tuple(
-        _row(findings, evaluations, index, one, pair_by_sentence[one.sentence], one.sentence in trained)
+        _row(results, evaluations, index, one, pair_by_sentence[one.sentence], one.sentence in trained)
         for index, one in enumerate(published)
     )
     return [
@@ -53,8 +53,8 @@ def lay_out_toy(findings: Findings) -> list[Table]:
             "six. Each translation as it left the model.",
             columns=_columns(evaluations),
             rows=rows,
-            notes=(*_notes(findings, run), *state_notes(findings, evaluations)),
-            signatures=_signatures(findings, evaluations),
+            notes=(*_notes(results, run), *state_notes(results, evaluations)),
+            signatures=_signatures(results, evaluations),
         )
     ]
 
@@ -72,9 +72,9 @@ def _columns(evaluations: Sequence[Evaluation]) -> tuple[Column, ...]:
     )
 
 
-def _pairs(findings: Findings, run: PublishedSentence) -> tuple[dict[str, str], set[str]]:
+def _pairs(results: ScaleResults, run: PublishedSentence) -> tuple[dict[str, str], set[str]]:
     """Return the reference by test sentence, and the sentences of training."""
-    corpus = findings.corpora[run.corpus]
+    corpus = results.corpora[run.corpus]
     if not isinstance(corpus.source, ListedSource):
         raise TableError(f"corpus {run.corpus}: its text is not in its file; expected a source of kind listed")
     source_language, target_language = corpus.source_language, corpus.target_language
@@ -84,7 +84,7 @@ def _pairs(findings: Findings, run: PublishedSentence) -> tuple[dict[str, str], 
 
 
 def _row(
-    findings: Findings,
+    results: ScaleResults,
     evaluations: Sequence[Evaluation],
     sentence_index: int,
     published: PublishedSentence,
@@ -92,9 +92,7 @@ def _row(
     is_trained: bool,
 ) -> Row:
     line_by_seed = {
-        one.seed: findings.translations[one].lines[sentence_index]
-        for one in evaluations
-        if one in findings.translations
+        one.seed: results.translations[one].lines[sentence_index] for one in evaluations if one in results.translations
     }
     lines = list(line_by_seed.values())
     return Row(
@@ -104,40 +102,38 @@ def _row(
             text_cell(reference) if is_trained else text_cell(reference, "printed", OWN_REFERENCE_MARK),
             text_cell(published.reported) if published.reported else text_cell(NOT_TO_BE_HAD, "state"),
             text_cell(published.program_output),
-            *(_seed_cell(findings, one, line_by_seed.get(one.seed)) for one in evaluations),
-            _count_cell(findings, lines, published.reported or published.program_output),
-            _count_cell(findings, lines, reference),
+            *(_seed_cell(results, one, line_by_seed.get(one.seed)) for one in evaluations),
+            _count_cell(results, lines, published.reported or published.program_output),
+            _count_cell(results, lines, reference),
         )
     )
 
 
-def _mark(findings: Findings) -> str:
-    return MARK_BY_SCALE[findings.scale.scale]
+def _mark(results: ScaleResults) -> str:
+    return MARK_BY_SCALE[results.scale.scale]
 
 
-def _seed_cell(findings: Findings, evaluation: Evaluation, line: str | None) -> Cell:
+def _seed_cell(results: ScaleResults, evaluation: Evaluation, line: str | None) -> Cell:
     if line is None:
-        return text_cell(
-            state_words(findings, evaluation, [evaluation.seed])[evaluation.seed], "state", _mark(findings)
-        )
-    train = findings.train_by_key[(evaluation.corpus, evaluation.system, evaluation.seed)]
+        return text_cell(state_words(results, evaluation, [evaluation.seed])[evaluation.seed], "state", _mark(results))
+    train = results.train_by_key[(evaluation.corpus, evaluation.system, evaluation.seed)]
     source = source_of(train, line or "(nothing)")
-    signature = findings.translations[evaluation].signature
+    signature = results.translations[evaluation].signature
     of = f"translation by {evaluation.system}, {evaluation.corpus}, {evaluation.testset}, {evaluation.average}"
-    cell = text_cell(line or "(nothing)", "ours", _mark(findings))
+    cell = text_cell(line or "(nothing)", "ours", _mark(results))
     return replace(cell, provenance=CellProvenance(of, (source,), signature))
 
 
-def _count_cell(findings: Findings, lines: Sequence[str], expected: str) -> Cell:
+def _count_cell(results: ScaleResults, lines: Sequence[str], expected: str) -> Cell:
     if not lines:
-        return text_cell(DASH, "state", _mark(findings))
-    return text_cell(f"{lines.count(expected)} of {len(lines)}", "ours", _mark(findings))
+        return text_cell(DASH, "state", _mark(results))
+    return text_cell(f"{lines.count(expected)} of {len(lines)}", "ours", _mark(results))
 
 
-def _notes(findings: Findings, run: PublishedSentence) -> tuple[Note, ...]:
+def _notes(results: ScaleResults, run: PublishedSentence) -> tuple[Note, ...]:
     place = f"{run.source_repository}, {run.source_path} at {run.source_commit[:8]}"
     return (
-        Note(_mark(findings), f"A run of ours at scale {findings.scale.scale}, on the tutorial's pairs: nothing of the "
+        Note(_mark(results), f"A run of ours at scale {results.scale.scale}, on the tutorial's pairs: nothing of the "
                               "paper's is reproduced or compared here."),
         Note(OWN_REFERENCE_MARK, "Reference of this project: the tutorial gives no translation of what it does not "
                                  "train on."),
@@ -152,10 +148,10 @@ def _notes(findings: Findings, run: PublishedSentence) -> tuple[Note, ...]:
     )  # fmt: skip
 
 
-def _signatures(findings: Findings, evaluations: Sequence[Evaluation]) -> tuple[tuple[str, str, str], ...]:
+def _signatures(results: ScaleResults, evaluations: Sequence[Evaluation]) -> tuple[tuple[str, str, str], ...]:
     found = {
-        ("search", f"{one.testset} ({one.corpus})", findings.translations[one].signature)
+        ("search", f"{one.testset} ({one.corpus})", results.translations[one].signature)
         for one in evaluations
-        if one in findings.translations
+        if one in results.translations
     }
     return tuple(sorted(found))

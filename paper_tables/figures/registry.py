@@ -17,7 +17,7 @@ from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.figures import INDEX_NAME, attention, curves, paper, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.latex import escape_latex
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table3 import BLEU_METRIC
 
 INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
@@ -29,7 +29,7 @@ NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes t
 class Material:
     """What the figures of a scale are made of; attention is drawn of what lies in its folder, if there is one."""
 
-    findings: Findings
+    results: ScaleResults
     judged: Sequence[JudgedCell]
     runs: Sequence[curves.Curve]
     attention_folder: Path | None
@@ -42,15 +42,15 @@ class Material:
     @property
     def base_training(self) -> TrainingSpec:
         """The spec that the architecture is drawn of: base as it was trained, else the scale's first system."""
-        systems = self.findings.system_by_name
+        systems = self.results.system_by_name
         return systems["base" if "base" in systems else next(iter(systems))].training
 
     @property
     def vocabulary_size(self) -> int | None:
         """The number of symbols that base chooses from, None before the corpus is binarized."""
-        corpus = self.findings.scale.en_de_corpus
-        language = self.findings.corpora[corpus].target_language if corpus in self.findings.corpora else ""
-        return self.findings.vocabulary_sizes_of(corpus).get(language)
+        corpus = self.results.scale.en_de_corpus
+        language = self.results.corpora[corpus].target_language if corpus in self.results.corpora else ""
+        return self.results.vocabulary_sizes_of(corpus).get(language)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +65,14 @@ class FoundFigure:
 
 # Each figure and how its frame is made; where nothing can be drawn the maker raises FigureError with the reason.
 FIGURES: tuple[tuple[Figure, Callable[[Material], pd.DataFrame]], ...] = (
-    (results.VERDICT_STRIP, lambda of: results.strip_frame(of.judged, of.findings.scale.scale)),
-    (results.BLEU_COST, lambda of: results.cost_frame(of.findings)),
-    (results.FOREST_BLEU, lambda of: results.forest_frame(of.findings, BLEU_METRIC)),
-    (results.FOREST_PERPLEXITY, lambda of: results.forest_frame(of.findings, PERPLEXITY_METRIC)),
-    (results.BLEU_DEFINITIONS, lambda of: results.definition_frame(of.findings)),
+    (results.VERDICT_STRIP, lambda of: results.strip_frame(of.judged, of.results.scale.scale)),
+    (results.BLEU_COST, lambda of: results.cost_frame(of.results)),
+    (results.FOREST_BLEU, lambda of: results.forest_frame(of.results, BLEU_METRIC)),
+    (results.FOREST_PERPLEXITY, lambda of: results.forest_frame(of.results, PERPLEXITY_METRIC)),
+    (results.BLEU_DEFINITIONS, lambda of: results.definition_frame(of.results)),
     (curves.CURVES_BY_UPDATE, lambda of: of.curve_frame),
     (curves.CURVES_BY_HOURS, lambda of: of.curve_frame),
-    (results.PLAN_ACTUAL, lambda of: results.plan_frame(of.findings)),
+    (results.PLAN_ACTUAL, lambda of: results.plan_frame(of.results)),
     (paper.ARCHITECTURE, lambda of: paper.architecture_frame(of.base_training, of.vocabulary_size)),
     (paper.ATTENTION_ARCHITECTURE, lambda of: paper.attention_architecture_frame(of.base_training)),
     (paper.POSITIONS, lambda of: paper.position_frame()),

@@ -1,6 +1,6 @@
 """Results beside the printed ones: Table 3 as a forest plot, BLEU against cost, verdicts, definitions, time planned.
 
-The frames are made of what the tables are made of: `Findings`, judged cells and the printed values.
+The frames are made of what the tables are made of: `ScaleResults`, judged cells and the printed values.
 """
 
 import itertools
@@ -45,7 +45,7 @@ from paper_tables.figures.figure import (
 )
 from paper_tables.layout import NAME_BY_PAIR
 from paper_tables.run_costs import estimate_of, model_flops_of
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
 
 ROW_HEIGHT = 17
@@ -62,7 +62,7 @@ FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_see
                   "spread")  # fmt: skip
 
 
-def forest_frame(findings: Findings, metric: str) -> pd.DataFrame:
+def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
     Ours are over the seeds that a row and base have in common, each seed with itself: mean and 95 % t-interval from
@@ -71,8 +71,8 @@ def forest_frame(findings: Findings, metric: str) -> pd.DataFrame:
     printed = read_table(3)
     joins = {join.row: join for join in read_cells() if (join.table, join.metric) == (3, metric)}
     base = joins["base"]
-    base_evaluation = dev_evaluation(findings, "base")
-    base_values = findings.values_of(base_evaluation, metric) if base_evaluation else {}
+    base_evaluation = dev_evaluation(results, "base")
+    base_values = results.values_of(base_evaluation, metric) if base_evaluation else {}
     base_printed = printed_number(find_printed(base, printed).value)
     lines: list[tuple[object, ...]] = []
     for row, join in joins.items():
@@ -81,11 +81,11 @@ def forest_frame(findings: Findings, metric: str) -> pd.DataFrame:
         said = (_group_of(row), row, _label_of(row, printed))
         difference = printed_number(find_printed(join, printed).value) - base_printed
         lines.append((*said, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
-        evaluation = dev_evaluation(findings, row)
-        values = findings.values_of(evaluation, metric) if evaluation else {}
+        evaluation = dev_evaluation(results, row)
+        values = results.values_of(evaluation, metric) if evaluation else {}
         if values.keys() & base_values.keys():
             ours = spread_of_differences(values, base_values)
-            lines.append((*said, OURS_NAME, findings.scale.scale, metric, *ours))
+            lines.append((*said, OURS_NAME, results.scale.scale, metric, *ours))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
@@ -190,7 +190,7 @@ BY_FORMULA = "model FLOPs: operations a token x tokens"
 SHIFT_BY_ALIGN: dict[Literal["left", "right", "center"], int] = {"left": 7, "right": -7, "center": 0}
 
 
-def cost_frame(findings: Findings) -> pd.DataFrame:
+def cost_frame(results: ScaleResults) -> pd.DataFrame:
     """Return Table 2's systems with BLEU and training cost, a panel for each language pair, and ours.
 
     Ours stand among the printed where they are of the paper's scale and trained on a GPU whose rate is known, so that
@@ -211,25 +211,25 @@ def cost_frame(findings: Findings) -> pd.DataFrame:
                     (f"{title}, printed", label, PRINTED_NAME, float(cell.value), None, None, flops, BY_FOOTNOTE, None)
                 )
     for join in {(join.language_pair, join.system): join for join in joins}.values():
-        lines += _cost_of_ours(findings, join)
+        lines += _cost_of_ours(results, join)
     return pd.DataFrame(lines, columns=list(COST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
-def _cost_of_ours(findings: Findings, join: CellJoin) -> list[tuple[object, ...]]:
-    evaluation = findings.evaluation_for(join)
-    values = findings.values_of(evaluation, METRIC_BY_PAIR[join.language_pair]) if evaluation else {}
+def _cost_of_ours(results: ScaleResults, join: CellJoin) -> list[tuple[object, ...]]:
+    evaluation = results.evaluation_for(join)
+    values = results.values_of(evaluation, METRIC_BY_PAIR[join.language_pair]) if evaluation else {}
     if evaluation is None or not values:
         return []
-    trains = findings.trainings_of(evaluation.corpus, evaluation.system)
-    measured = [cost for train in trains.values() if (cost := estimate_of(findings, train)) is not None]
-    counted = [flops for train in trains.values() if (flops := model_flops_of(findings, train)) is not None]
+    trains = results.trainings_of(evaluation.corpus, evaluation.system)
+    measured = [cost for train in trains.values() if (cost := estimate_of(results, train)) is not None]
+    counted = [flops for train in trains.values() if (flops := model_flops_of(results, train)) is not None]
     title = NAME_BY_PAIR[join.language_pair]
-    is_paper = findings.scale.scale == PAPER_SCALE
+    is_paper = results.scale.scale == PAPER_SCALE
     if measured and is_paper:
         panel, costs, kind = f"{title}, printed", measured, BY_FOOTNOTE
     elif counted:
         costs, kind = counted, BY_FORMULA
-        panel = f"{title}, ours at scale {findings.scale.scale} (another axis)"
+        panel = f"{title}, ours at scale {results.scale.scale} (another axis)"
     else:
         return []
     summary = summarise_seeds(list(values.values()))
@@ -405,7 +405,7 @@ def describe_strip(frame: pd.DataFrame) -> str:
 DEFINITION_COLUMNS = ("output", "metric", "value", "is_printed_definition")
 
 
-def definition_frame(findings: Findings) -> pd.DataFrame:
+def definition_frame(results: ScaleResults) -> pd.DataFrame:
     """Return one and the same output under every definition of BLEU: of each language pair, Table 2's last system.
 
     Raises:
@@ -417,7 +417,7 @@ def definition_frame(findings: Findings) -> pd.DataFrame:
             join for join in read_cells() if (join.table, join.language_pair) == (2, pair) and is_bleu(join.metric)
         ]
         for join in reversed(joins):
-            found = _scores_of_one_output(findings, join)
+            found = _scores_of_one_output(results, join)
             if found:
                 evaluation, value_by_metric = found
                 output = f"{NAME_BY_PAIR[pair]}, {join.system} seed {evaluation.seed}, {evaluation.testset}"
@@ -430,11 +430,11 @@ def definition_frame(findings: Findings) -> pd.DataFrame:
     )
 
 
-def _scores_of_one_output(findings: Findings, join: CellJoin) -> tuple[Evaluation, dict[str, float]] | None:
-    evaluation = findings.evaluation_for(join)
+def _scores_of_one_output(results: ScaleResults, join: CellJoin) -> tuple[Evaluation, dict[str, float]] | None:
+    evaluation = results.evaluation_for(join)
     if evaluation is None:
         return None
-    values = {metric: findings.values_of(evaluation, metric) for metric in findings.scores["metric"].unique()}
+    values = {metric: results.values_of(evaluation, metric) for metric in results.scores["metric"].unique()}
     seeds = {seed for metric, by_seed in values.items() if is_bleu(metric) for seed in by_seed}
     if not seeds:
         return None
@@ -481,7 +481,7 @@ def describe_definitions(frame: pd.DataFrame) -> str:
 PLAN_COLUMNS = ("label", "planned_hours", "actual_hours", "num_finished", "basis")
 
 
-def plan_frame(findings: Findings) -> pd.DataFrame:
+def plan_frame(results: ScaleResults) -> pd.DataFrame:
     """Return for each system the hours that a plan without any training of it predicts, and those that it took.
 
     On a GPU that hardware.yaml knows a plan takes the utilisation that stands there. A CPU's rate stands in no record:
@@ -490,11 +490,11 @@ def plan_frame(findings: Findings) -> pd.DataFrame:
     Raises:
         FigureError: if no training is finished, or one system alone is, on a machine without a known rate.
     """
-    found = [one for key in _systems_trained(findings) if (one := _operations_of(findings, *key)) is not None]
+    found = [one for key in _systems_trained(results) if (one := _operations_of(results, *key)) is not None]
     lines: list[tuple[object, ...]] = []
     for label, flops, trains in found:
         hours = math.fsum(train.wall_seconds for train in trains) / len(trains) / 3600
-        rate, basis = _planned_rate(findings, trains[0])
+        rate, basis = _planned_rate(results, trains[0])
         others = sorted(
             other_flops / train.wall_seconds
             for other_label, other_flops, other_trains in found
@@ -514,29 +514,29 @@ def plan_frame(findings: Findings) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(PLAN_COLUMNS))
 
 
-def _planned_rate(findings: Findings, train: TrainRecord) -> tuple[float | None, str]:
+def _planned_rate(results: ScaleResults, train: TrainRecord) -> tuple[float | None, str]:
     """Return the operations a second that a plan reckons with, and of what; None without a GPU that is known."""
-    gpu = findings.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
-    training = findings.system_by_name[train.system].training
+    gpu = results.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
+    training = results.system_by_name[train.system].training
     rate = gpu.rate_by_precision.get(training.precision) if gpu else None
     if rate is None:
         return None, ""
-    share = find_utilisation(findings.hardware.utilisations, training.precision, training.d_model).fraction.value
+    share = find_utilisation(results.hardware.utilisations, training.precision, training.d_model).fraction.value
     num_gpus = train.hardware.num_gpus
     return rate.value * num_gpus * share, f"{share:.0%} of {num_gpus} {train.hardware.gpu}, {training.precision}"
 
 
-def _systems_trained(findings: Findings) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((corpus, system) for corpus, system, _ in findings.train_by_key))
+def _systems_trained(results: ScaleResults) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key))
 
 
-def _operations_of(findings: Findings, corpus: str, system: str) -> tuple[str, float, list[TrainRecord]] | None:
+def _operations_of(results: ScaleResults, corpus: str, system: str) -> tuple[str, float, list[TrainRecord]] | None:
     """Return a system's label, the operations of one training with every batch full, and its finished trainings."""
-    size = findings.vocabulary_sizes_of(corpus).get(findings.corpora[corpus].target_language)
+    size = results.vocabulary_sizes_of(corpus).get(results.corpora[corpus].target_language)
     if size is None:
         return None
-    trains = [train for key, train in findings.train_by_key.items() if key[:2] == (corpus, system)]
-    training = findings.system_by_name[system].training
+    trains = [train for key, train in results.train_by_key.items() if key[:2] == (corpus, system)]
+    training = results.system_by_name[system].training
     return f"{corpus} {system}", full_batch_flops(training, size), trains
 
 

@@ -14,37 +14,37 @@ from analysis.logs.folder import entries_by_name
 from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.figures.curves import Curve
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 
 MAX_LOGS = 500  # of a folder; reading more takes minutes, and a band of more seeds looks no different
 
 logger = logging.getLogger(__name__)
 
 
-def curves_of_scale(findings: Findings) -> list[Curve]:
+def curves_of_scale(results: ScaleResults) -> list[Curve]:
     """Return the curves of every run of a scale that has begun, finished or not; a run without a log is left out.
 
     Raises:
         RecordError: if a log cannot be read.
     """
-    runs = {state.run for state in findings.state_by_key.values() if state.run}
-    paths = {run: Path(findings.scale.runs_folder) / run / LOG_NAME for run in runs}
-    paths |= {train.run: train.log_path for train in findings.train_by_key.values() if train.log_path.exists()}
-    return curves_of_runs(findings, {run: path for run, path in paths.items() if path.exists()})
+    runs = {state.run for state in results.state_by_key.values() if state.run}
+    paths = {run: Path(results.scale.runs_folder) / run / LOG_NAME for run in runs}
+    paths |= {train.run: train.log_path for train in results.train_by_key.values() if train.log_path.exists()}
+    return curves_of_runs(results, {run: path for run, path in paths.items() if path.exists()})
 
 
-def curves_of_runs(findings: Findings, path_by_run: Mapping[str, Path]) -> list[Curve]:
+def curves_of_runs(results: ScaleResults, path_by_run: Mapping[str, Path]) -> list[Curve]:
     """Return the curves of a scale's runs from their logs; a run without a log is left out.
 
     Raises:
         RecordError: if a log cannot be read.
     """
-    corpora = {corpus for corpus, *_ in findings.state_by_key}
+    corpora = {corpus for corpus, *_ in results.state_by_key}
     curves = []
-    for (corpus, system, seed), state in findings.state_by_key.items():
+    for (corpus, system, seed), state in results.state_by_key.items():
         if state.run not in path_by_run:
             continue
-        series = system if len(corpora) == 1 else f"{system}, {findings.corpora[corpus].language_pair}"
+        series = system if len(corpora) == 1 else f"{system}, {results.corpora[corpus].language_pair}"
         curves += [Curve(state.run, series, seed, points) for _, points in _read(path_by_run[state.run], None)]
     return curves
 

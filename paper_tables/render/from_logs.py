@@ -31,7 +31,7 @@ from analysis.logs.rules import broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.cell_verdicts import JudgedCell, judge_cells
-from paper_tables.from_records import Recorded, RecordFault, gather_recorded
+from paper_tables.from_records import RecordedResults, RecordFault, gather_from_records
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page
@@ -91,18 +91,18 @@ def make_tables_from_logs(
     """
     read = _read_folders(folders, cache_folder)
     recorded_by_scale = {
-        scale: gather_recorded(scale, results_folders, config_folder)
+        scale: gather_from_records(scale, results_folders, config_folder)
         for scale, results_folders in read.results_folders_by_scale.items()
     }
     pages = [_write_logs(folders, read, recorded_by_scale, output_folder, config_folder)]
     for scale, recorded in recorded_by_scale.items():
         page = output_folder / scale / REPORT_NAME
         tables = make_recorded_tables(recorded, output_folder / scale)
-        judged = judge_cells(recorded.findings)
+        judged = judge_cells(recorded.results)
         figures_folder = output_folder / scale / FIGURES_FOLDER
         draw = partial(_write_figures_of_records, recorded, judged, read, figures_folder)
         figures = draw_figures(draw, figures_folder)
-        write_report(recorded.findings, judged, tables, page, so_far=False, figures=figures)
+        write_report(recorded.results, judged, tables, page, so_far=False, figures=figures)
         pages.append(page)
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), read.not_read)
@@ -137,7 +137,7 @@ def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
 def _write_logs(
     folders: Sequence[Path],
     read: _Read,
-    recorded_by_scale: Mapping[str, Recorded],
+    recorded_by_scale: Mapping[str, RecordedResults],
     output_folder: Path,
     config_folder: Path,
 ) -> Path:
@@ -150,7 +150,7 @@ def _write_logs(
     scale_by_run = {
         train.run: scale
         for scale, recorded in recorded_by_scale.items()
-        for train in recorded.findings.train_by_key.values()
+        for train in recorded.results.train_by_key.values()
     }
     scale_by_path = {
         one.path: scale_by_run[run] for one in judged.trainings if (run := run_of_log(one.path)) in scale_by_run
@@ -184,14 +184,14 @@ def _write_figures_of_logs(read: _Read, lines: Sequence[AveragedLine], folder: P
     write_figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines), folder)
 
 
-def _write_figures_of_records(recorded: Recorded, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
+def _write_figures_of_records(recorded: RecordedResults, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
     """Draw the figures of one scale, its curves from the logs of its runs; its records hold no attention."""
     from paper_tables.figures.registry import Material, find_figures, write_figures
     from paper_tables.figures.sources import curves_of_runs
 
     paths = {run_of_log(path): read.root / path for path in read.file_by_path}
-    curves = curves_of_runs(recorded.findings, paths)
-    write_figures(find_figures(Material(recorded.findings, judged, curves, None)), folder)
+    curves = curves_of_runs(recorded.results, paths)
+    write_figures(find_figures(Material(recorded.results, judged, curves, None)), folder)
 
 
 def run_of_log(path: str) -> str:
@@ -199,9 +199,11 @@ def run_of_log(path: str) -> str:
     return posixpath.basename(posixpath.dirname(path))
 
 
-def _contradictions(judged: LoggedFolder, recorded_by_scale: Mapping[str, Recorded]) -> list[tuple[str, Finding]]:
+def _contradictions(
+    judged: LoggedFolder, recorded_by_scale: Mapping[str, RecordedResults]
+) -> list[tuple[str, Finding]]:
     """Return what the records of runs say otherwise than their logs: updates and parameters."""
-    trains = [train for recorded in recorded_by_scale.values() for train in recorded.findings.train_by_key.values()]
+    trains = [train for recorded in recorded_by_scale.values() for train in recorded.results.train_by_key.values()]
     train_by_run = {train.run: train for train in trains}
     found = []
     for training in judged.trainings:
@@ -301,14 +303,14 @@ def _render_page(
     lines: Sequence[AveragedLine],
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
-    recorded_by_scale: Mapping[str, Recorded],
+    recorded_by_scale: Mapping[str, RecordedResults],
     not_read: Sequence[str],
 ) -> str:
     """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
     num_averaged = sum(len(line.trainings) for line in lines)
     faults = [fault.text for recorded in recorded_by_scale.values() for fault in recorded.faults]
     pages = [
-        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.findings.train_by_key):,} runs with records</a>'
+        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.results.train_by_key):,} runs with records</a>'
         for scale, recorded in recorded_by_scale.items()
     ]
     read = [f"{len(judged.trainings):,} trainings", f"{len(judged.generations):,} generations"]

@@ -9,7 +9,7 @@ from aiayn.paths import RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
-from paper_tables.from_records import ASKED_NAME, Recorded
+from paper_tables.from_records import ASKED_NAME, RecordedResults
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.render.render import render_markdown
 
@@ -18,12 +18,12 @@ SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; t
 HOURS = 3600.0
 
 
-def render_readme(recorded: Recorded, tables: Sequence[Table]) -> str:
+def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
     """Return the README of one scale; `tables` lie beside it in tables/."""
-    scale = recorded.findings.scale.scale
+    scale = recorded.results.scale.scale
     shown = [render_markdown(table) for name in SHOWN_TABLES for table in tables if table.name == name]
     parts = [
-        _head(scale, num_runs=len(recorded.findings.train_by_key)),
+        _head(scale, num_runs=len(recorded.results.train_by_key)),
         _runs(recorded),
         _not_there(recorded),
         *shown,
@@ -61,8 +61,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [lines[0], "|" + "---|" * len(header), *lines[1:]]
 
 
-def _runs(recorded: Recorded) -> str:
-    trains = [train for _, train in sorted(recorded.findings.train_by_key.items())]
+def _runs(recorded: RecordedResults) -> str:
+    trains = [train for _, train in sorted(recorded.results.train_by_key.items())]
     rows = [
         (
             train.corpus, train.system, str(train.seed), f"{train.updates:,}", f"{train.wall_seconds / HOURS:.2f}",
@@ -88,11 +88,11 @@ def _commit(train: TrainRecord) -> str:
     return f"`{made.commit[:12]}{'+dirty' if made.is_dirty else ''}`"
 
 
-def _not_there(recorded: Recorded) -> str:
+def _not_there(recorded: RecordedResults) -> str:
     """Return what was asked for and is not there, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
-    for corpus, system, seed in recorded.findings.state_by_key:
-        if (corpus, system, seed) not in recorded.findings.train_by_key:
+    for corpus, system, seed in recorded.results.state_by_key:
+        if (corpus, system, seed) not in recorded.results.train_by_key:
             seeds_by_system.setdefault((corpus, system), []).append(seed)
     if not seeds_by_system:
         return ""
@@ -111,14 +111,14 @@ def _further(tables: Sequence[Table]) -> str:
     return "\n".join(["## Further tables", "", *links]) + "\n"
 
 
-def _testsets(recorded: Recorded) -> str:
+def _testsets(recorded: RecordedResults) -> str:
     """Return the test sets: lines, the digest of the references as scored, and where they are public."""
-    findings = recorded.findings
-    evaluated = {(e.corpus, e.testset) for e in findings.evaluations}
+    results = recorded.results
+    evaluated = {(e.corpus, e.testset) for e in results.evaluations}
     rows = []
-    for name, corpus in findings.corpora.items():
+    for name, corpus in results.corpora.items():
         paths = [
-            corpus_record(folder, findings.scale.scale, "fetch", name)
+            corpus_record(folder, results.scale.scale, "fetch", name)
             for folder in dict.fromkeys(recorded.folder_by_key.values())
         ]
         path = next((path for path in paths if path.exists()), None)

@@ -39,9 +39,9 @@ from aiayn.records import (
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import training_key
-from paper_tables.from_records import ASKED_NAME, PLACE, gather_recorded, text_fault
+from paper_tables.from_records import ASKED_NAME, PLACE, gather_from_records, text_fault
 from paper_tables.render.tables import make_recorded_tables
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 
 RUNS_NAME = "runs"
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -71,9 +71,9 @@ def pack_scale(
     target = output_folder / scale.scale
     if target.exists() and not (target / ASKED_NAME).exists():
         raise StateError(f"{target}: exists and holds no {ASKED_NAME}, so it is no pack; name another --output")
-    findings = gather_findings(scale, results_folder, so_far=True, config_folder=config_folder)
-    if not findings.train_by_key:
-        states = Counter(state.status for state in findings.state_by_key.values())
+    results = gather_results(scale, results_folder, so_far=True, config_folder=config_folder)
+    if not results.train_by_key:
+        states = Counter(state.status for state in results.state_by_key.values())
         counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
         raise RecordError(
             f"{results_folder / scale.scale}: no finished training that the config asks for ({counted}); train first, "
@@ -82,11 +82,11 @@ def pack_scale(
     output_folder.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
     try:
-        packer = _Packer(findings, results_folder, staging)
+        packer = _Packer(results, results_folder, staging)
         packer.pack()
-        recorded = gather_recorded(scale.scale, [staging], config_folder)
+        recorded = gather_from_records(scale.scale, [staging], config_folder)
         make_recorded_tables(recorded, staging / scale.scale)
-        packed = _summary(findings, staging / scale.scale, target, packer.num_translations)
+        packed = _summary(results, staging / scale.scale, target, packer.num_translations)
         _check_size(packed, staging / scale.scale, max_bytes)
         if target.exists():
             target.rename(staging / "before")
@@ -96,16 +96,16 @@ def pack_scale(
     return packed
 
 
-def _summary(findings: Findings, folder: Path, target: Path, num_translations: int) -> Packed:
-    missing = [key for key in findings.state_by_key if key not in findings.train_by_key]
+def _summary(results: ScaleResults, folder: Path, target: Path, num_translations: int) -> Packed:
+    missing = [key for key in results.state_by_key if key not in results.train_by_key]
     return Packed(
         folder=target,
-        num_runs=len(findings.train_by_key),
-        num_asked=len(findings.state_by_key),
+        num_runs=len(results.train_by_key),
+        num_asked=len(results.state_by_key),
         num_translations=num_translations,
         num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         missing=tuple(
-            f"{corpus} {system} seed {seed}: {findings.state_by_key[(corpus, system, seed)].status}"
+            f"{corpus} {system} seed {seed}: {results.state_by_key[(corpus, system, seed)].status}"
             for corpus, system, seed in missing
         ),
     )
@@ -123,34 +123,34 @@ def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
 
 
 class _Packer:
-    """Writes what the findings of a scale were made of below `<folder>/<scale>/`."""
+    """Writes what the results of a scale were made of below `<folder>/<scale>/`."""
 
-    def __init__(self, findings: Findings, results_folder: Path, folder: Path) -> None:
-        self.findings = findings
+    def __init__(self, results: ScaleResults, results_folder: Path, folder: Path) -> None:
+        self.results = results
         self.results_folder = results_folder
         self.folder = folder
-        self.scale = findings.scale.scale
-        self.runs_folder = Path(findings.scale.runs_folder)
+        self.scale = results.scale.scale
+        self.runs_folder = Path(results.scale.runs_folder)
         self.num_translations = 0
         self._replacements = _replacements([results_folder, self.runs_folder])
 
     def pack(self) -> None:
         """Write everything."""
-        asked = msgspec.structs.replace(self.findings.scale, **PLACE)
+        asked = msgspec.structs.replace(self.results.scale, **PLACE)
         path = self.folder / self.scale / ASKED_NAME
         path.parent.mkdir(parents=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(asked), indent=1) + b"\n")
-        for corpus in self.findings.corpora:
+        for corpus in self.results.corpora:
             self._copy(corpus_record(Path(), self.scale, "fetch", corpus), RawCorpus)
             self._copy(corpus_record(Path(), self.scale, "binarize", corpus), BinarizedCorpus)
-        for baselines in self.findings.baseline_records:
+        for baselines in self.results.baseline_records:
             self._copy(baselines_record(Path(), self.scale, baselines.corpus, baselines.testset), BaselineRecords)
         self._copy(measure_record(Path(), self.scale), MeasureRecord)
-        for key, train in self.findings.train_by_key.items():
+        for key, train in self.results.train_by_key.items():
             self._pack_run(train)
             self._copy(train_record(Path(), self.scale, *key), TrainRecord)
-        for evaluation in self.findings.evaluations:
-            if training_key(evaluation) in self.findings.train_by_key:
+        for evaluation in self.results.evaluations:
+            if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
 
     def _copy(self, inside: Path, record_type: type[Record], run: str = "") -> bool:
@@ -183,7 +183,7 @@ class _Packer:
         (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
-        run = self.findings.train_by_key[training_key(evaluation)].run
+        run = self.results.train_by_key[training_key(evaluation)].run
         decoded, scored, perplexity = (
             evaluation_record(Path(), self.scale, verb, evaluation) for verb in ("decode", "score", "perplexity")
         )

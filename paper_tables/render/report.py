@@ -20,7 +20,7 @@ from paper_tables.figures import INDEX_NAME, INSTALL_COMMAND
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.conclusions import conclude, pair_conclusions
 from paper_tables.tables.ours import provenance_of
 
@@ -88,17 +88,17 @@ def read_drawn(folder: Path) -> list[DrawnFigure] | None:
 
 
 def render_report(
-    findings: Findings,
+    results: ScaleResults,
     judged: Sequence[JudgedCell],
     tables: Sequence[Table],
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
 ) -> str:
     """Return the page; without `figures` it has tables alone, and says how to get the pictures."""
-    scale = findings.scale.scale
+    scale = results.scale.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    glance = _glance(findings, judged, popovers)
+    glance = _glance(results, judged, popovers)
     lead = (
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
         "comes from: run, commit, seed, hardware, signature."
@@ -191,13 +191,13 @@ def _figure(figure: DrawnFigure) -> str:
     )
 
 
-def _glance(findings: Findings, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
+def _glance(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
     """Return the first look: asked, came out, verdict, missing."""
     cards = (
-        ("Asked", _asked(findings)),
-        ("Came out", _came_out(findings, judged, popovers)),
-        ("Verdict", _verdict(findings, judged)),
-        ("Missing", _missing(findings, judged)),
+        ("Asked", _asked(results)),
+        ("Came out", _came_out(results, judged, popovers)),
+        ("Verdict", _verdict(results, judged)),
+        ("Missing", _missing(results, judged)),
     )
     return '<dl class="glance">\n' + "".join(map(card, *zip(*cards, strict=True))) + "</dl>\n"
 
@@ -214,16 +214,16 @@ def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
     return f"<strong{attribute}>{html.escape(strong)}</strong>" + (f"<ul>{listed}</ul>" if listed else "")
 
 
-def _asked(findings: Findings) -> str:
+def _asked(results: ScaleResults) -> str:
     systems: dict[str, dict[str, list[int]]] = {}
-    for corpus, system, seed in findings.state_by_key:
+    for corpus, system, seed in results.state_by_key:
         systems.setdefault(corpus, {}).setdefault(system, []).append(seed)
     items = []
     for corpus, seeds_by_system in systems.items():
         num_seeds = sorted({len(seeds) for seeds in seeds_by_system.values()})
         seeds = " or ".join(map(str, num_seeds)) + f" seed{'' if num_seeds == [1] else 's'}"
         items.append(html.escape(f"{corpus}: {_named(list(seeds_by_system))}, {seeds} each"))
-    num_trainings = len(findings.state_by_key)
+    num_trainings = len(results.state_by_key)
     return card_words(f"{num_trainings} training{'' if num_trainings == 1 else 's'}", items)
 
 
@@ -234,34 +234,34 @@ def _named(names: Collection[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _came_out(findings: Findings, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
+def _came_out(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
     items = []
     cells = {(cell.corpus, cell.system, cell.table): cell for cell in judged if cell.table in ("2", "replications")}
     for cell in cells.values():
         evaluation = cell.evaluation
-        values = findings.values_of(evaluation, cell.metric) if evaluation else {}
+        values = results.values_of(evaluation, cell.metric) if evaluation else {}
         if evaluation is None or not values:
             continue
-        asked = len(findings.seeds_of(evaluation.corpus, evaluation.system))
+        asked = len(results.seeds_of(evaluation.corpus, evaluation.system))
         text = html.escape(format_seeds(list(values.values()), cell.metric, asked))
-        provenance = provenance_of(findings, evaluation, cell.metric)
+        provenance = provenance_of(results, evaluation, cell.metric)
         ours = popovers.button(provenance, text) if provenance else text
         place = NAME_BY_PAIR.get(evaluation.language_pair, evaluation.language_pair)
         items.append(f"{html.escape(f'{cell.system} {place}')}: <b>{ours}</b>, printed {html.escape(cell.printed)}")
-    num_finished = sum(state.status == "finished" for state in findings.state_by_key.values())
-    strong = f"{num_finished} of {len(findings.state_by_key)} trainings finished"
+    num_finished = sum(state.status == "finished" for state in results.state_by_key.values())
+    strong = f"{num_finished} of {len(results.state_by_key)} trainings finished"
     return card_words(strong, [*items, *([] if items else ["No BLEU of a test set yet"])])
 
 
-def _verdict(findings: Findings, judged: Sequence[JudgedCell]) -> str:
+def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     comparable = [cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE]
     outcomes: Counter[Outcome] = Counter(comparable)
     items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
     strong = ", ".join(f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome])
     if not outcomes:
-        is_paper = findings.scale.scale == PAPER_SCALE
+        is_paper = results.scale.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    calls = [conclude(findings, pair) for pair in pair_conclusions(findings)]
+    calls = [conclude(results, pair) for pair in pair_conclusions(results)]
     counted = Counter(call.call.value for call in calls if call is not None)
     if counted:
         words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
@@ -272,9 +272,9 @@ def _verdict(findings: Findings, judged: Sequence[JudgedCell]) -> str:
     return card_words(strong, items, kind)
 
 
-def _missing(findings: Findings, judged: Sequence[JudgedCell]) -> str:
+def _missing(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     names_by_status: dict[str, list[str]] = {}
-    for (corpus, system, seed), state in findings.state_by_key.items():
+    for (corpus, system, seed), state in results.state_by_key.items():
         if state.status != "finished":
             place = f"{corpus} {system} seed {seed}"
             if state.update:
@@ -282,8 +282,8 @@ def _missing(findings: Findings, judged: Sequence[JudgedCell]) -> str:
             text = html.escape(place)
             named = f'<a href="#{anchor_of(state.run)}">{text}</a>' if state.run else text
             names_by_status.setdefault(state.status, []).append(named)
-    scored = {tuple(line) for line in findings.scores[["corpus", "system", "seed", "average", "testset"]].to_numpy()}
-    wanted = {(one.corpus, one.system, one.seed, one.average, one.testset) for one in findings.evaluations}
+    scored = {tuple(line) for line in results.scores[["corpus", "system", "seed", "average", "testset"]].to_numpy()}
+    wanted = {(one.corpus, one.system, one.seed, one.average, one.testset) for one in results.evaluations}
     num_missing = len(wanted - scored)
     num_not_asked = sum(cell.evaluation is None for cell in judged)
     items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]

@@ -12,13 +12,13 @@ from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import summarise_frame
 from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
 from paper_tables.figures import INSTALL_COMMAND, has_figures
-from paper_tables.from_records import Recorded
+from paper_tables.from_records import RecordedResults
 from paper_tables.layout import Table, compact
 from paper_tables.render.measured_readme import README_NAME, render_readme
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
 from paper_tables.tables.conclusions import lay_out_conclusions
 from paper_tables.tables.costs import lay_out_costs
@@ -50,51 +50,51 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
     Raises:
         TableError: naming the first missing record, unless `so_far`.
     """
-    findings = gather_findings(scale, results_folder, so_far=so_far, config_folder=config_folder)
-    judged = judge_cells(findings)
-    tables = lay_out_tables(findings, judged)
+    results = gather_results(scale, results_folder, so_far=so_far, config_folder=config_folder)
+    judged = judge_cells(results)
+    tables = lay_out_tables(results, judged)
     folder = results_folder / scale.scale
     folder = folder / SO_FAR_FOLDER if so_far else folder
-    write_frames(findings, judged, folder)
+    write_frames(results, judged, folder)
     for table in tables:
         if table.name not in ONLY_ON_THE_PAGE:
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    figures = draw_figures(lambda: _write_figures(findings, judged, attention_folder, figures_folder), figures_folder)
-    write_report(findings, judged, tables, folder / REPORT_NAME, so_far=so_far, figures=figures)
+    figures = draw_figures(lambda: _write_figures(results, judged, attention_folder, figures_folder), figures_folder)
+    write_report(results, judged, tables, folder / REPORT_NAME, so_far=so_far, figures=figures)
     return folder / REPORT_NAME
 
 
-def make_recorded_tables(recorded: Recorded, folder: Path) -> list[Table]:
+def make_recorded_tables(recorded: RecordedResults, folder: Path) -> list[Table]:
     """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
 
     Nothing of it says when or from which commit it was rendered: the same records give the same bytes. The page that
     says so is `write_report`'s.
     """
-    findings = recorded.findings
-    judged = judge_cells(findings)
+    results = recorded.results
+    judged = judge_cells(results)
     tables = [
         table
-        for table in lay_out_tables(findings, judged)
+        for table in lay_out_tables(results, judged)
         if table.name in ALWAYS_OF_RECORDS or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
     ]
-    write_frames(findings, judged, folder)
+    write_frames(results, judged, folder)
     for table in tables:
         write_table(table, folder / "tables")
     write_text(render_readme(recorded, tables), folder / README_NAME)
     return tables
 
 
-def write_frames(findings: Findings, judged: list[JudgedCell], folder: Path) -> None:
+def write_frames(results: ScaleResults, judged: list[JudgedCell], folder: Path) -> None:
     """Write scores.tsv, summary.tsv and verdicts.tsv."""
-    write_frame(findings.scores, folder / "scores.tsv")
-    write_frame(summarise_frame(findings.scores), folder / "summary.tsv")
+    write_frame(results.scores, folder / "scores.tsv")
+    write_frame(summarise_frame(results.scores), folder / "summary.tsv")
     write_frame(verdict_frame(judged), folder / "verdicts.tsv")
 
 
 def write_report(
-    findings: Findings,
+    results: ScaleResults,
     judged: list[JudgedCell],
     tables: Sequence[Table],
     path: Path,
@@ -104,7 +104,7 @@ def write_report(
 ) -> None:
     """Write the page of these tables and figures, which says when it was made and from which commit."""
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(findings, judged, tables, origin, figures), path)
+    write_text(render_report(results, judged, tables, origin, figures), path)
 
 
 def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | None:
@@ -117,53 +117,53 @@ def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | 
     return read_drawn(folder)
 
 
-def _write_figures(findings: Findings, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
+def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
     from paper_tables.figures.registry import Material, find_figures, write_figures
     from paper_tables.figures.sources import curves_of_scale
 
-    write_figures(find_figures(Material(findings, judged, curves_of_scale(findings), attention_folder)), folder)
+    write_figures(find_figures(Material(results, judged, curves_of_scale(results), attention_folder)), folder)
 
 
-def lay_out_tables(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
+def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
     """Return all tables in the order of the report: ours first, what is only printed last."""
     tables = [
-        lay_out_table2(findings, judged),
-        lay_out_table3(findings, judged),
-        lay_out_costs(findings),
-        lay_out_conclusions(findings),
-        lay_out_variants(findings),
-        lay_out_architectures(findings),
+        lay_out_table2(results, judged),
+        lay_out_table3(results, judged),
+        lay_out_costs(results),
+        lay_out_conclusions(results),
+        lay_out_variants(results),
+        lay_out_architectures(results),
         lay_out_parameters(),
-        lay_out_expectations(findings),
-        lay_out_baselines(findings),
-        lay_out_replications(findings, judged),
-        *_repeated_sentences(findings),
-        lay_out_verdicts(findings, judged),
-        *_claims(findings, judged),
-        lay_out_runs(findings),
-        lay_out_table1(findings.measured.layers if findings.measured else None),
+        lay_out_expectations(results),
+        lay_out_baselines(results),
+        lay_out_replications(results, judged),
+        *_repeated_sentences(results),
+        lay_out_verdicts(results, judged),
+        *_claims(results, judged),
+        lay_out_runs(results),
+        lay_out_table1(results.measured.layers if results.measured else None),
         lay_out_table4(),
-        lay_out_reference(findings),
+        lay_out_reference(results),
     ]
     return [compact(table) for table in tables]
 
 
-def _repeated_sentences(findings: Findings) -> list[Table]:
+def _repeated_sentences(results: ScaleResults) -> list[Table]:
     """Return the table of the tutorial's sentences, if the scale repeats it."""
-    if not shown_evaluations(findings.evaluations):
+    if not shown_evaluations(results.evaluations):
         return []
     from paper_tables.claims.toy_en_es import lay_out_toy
 
-    return lay_out_toy(findings)
+    return lay_out_toy(results)
 
 
-def _claims(findings: Findings, judged: list[JudgedCell]) -> list[Table]:
+def _claims(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
     """Return the table of what others say, if the scale asks for it."""
-    if not findings.scale.has_claims:
+    if not results.scale.has_claims:
         return []
     from paper_tables.claims.layout import lay_out_claims
 
-    return [lay_out_claims(findings, judged)]
+    return [lay_out_claims(results, judged)]
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:

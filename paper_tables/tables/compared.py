@@ -34,7 +34,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import (
     complete,
     difference_provenance,
@@ -55,7 +55,7 @@ DIFFERENCE_WORDS = (
 class Compared:
     """A system's evaluation beside that of base, the reference."""
 
-    findings: Findings
+    results: ScaleResults
     evaluation: Evaluation
     reference: Evaluation
 
@@ -67,19 +67,19 @@ class Compared:
     @property
     def trains(self) -> dict[int, TrainRecord]:
         """Its finished trainings by seed."""
-        return self.findings.trainings_of(self.evaluation.corpus, self.system)
+        return self.results.trainings_of(self.evaluation.corpus, self.system)
 
     def ours(self, text: str) -> Cell:
         """Return a cell of text with the scale's mark."""
-        return text_cell(text, "ours", *mark_of(self.findings, self.evaluation))
+        return text_cell(text, "ours", *mark_of(self.results, self.evaluation))
 
     def metric(self, metric: str) -> Cell:
         """Return the cell of a metric over seeds."""
-        return metric_cell(self.findings, self.evaluation, metric)
+        return metric_cell(self.results, self.evaluation, metric)
 
     def trained(self, name: str, metric: str) -> Cell:
         """Return the cell of a field of the trainings' records, shown as `metric` is."""
-        return training_cell(self.findings, self.evaluation, lambda train: getattr(train, name), metric)
+        return training_cell(self.results, self.evaluation, lambda train: getattr(train, name), metric)
 
     def difference(self, metric: str) -> Cell:
         """Return the difference to base over common seeds: `+0.30 +- 0.12 (n=3)`, or each of two, or of one.
@@ -88,20 +88,20 @@ class Compared:
         """
         if self.system == self.reference.system:
             return blank_cell()
-        marks = mark_of(self.findings, self.evaluation)
+        marks = mark_of(self.results, self.evaluation)
         both = (self.evaluation, self.reference)
-        values, reference_values = (self.findings.values_of(each, metric) for each in both)
+        values, reference_values = (self.results.values_of(each, metric) for each in both)
         common = values.keys() & reference_values.keys()
         if not common:
             return text_cell(DASH, "state", *marks)
         differences = paired_differences(values, reference_values)
         text = over_seeds(differences, metric, lambda difference, _: format_difference(difference))
-        provenance = difference_provenance(self.findings, *both, metric, common)
+        provenance = difference_provenance(self.results, *both, metric, common)
         return replace(self.ours(f"{text} (n={len(differences)})"), provenance=provenance)
 
 
 NAME: Field[Compared] = Field(
-    Column("system", "", side="label"), lambda one: label(one.system, *mark_of(one.findings, one.evaluation))
+    Column("system", "", side="label"), lambda one: label(one.system, *mark_of(one.results, one.evaluation))
 )
 PARAMETERS: Field[Compared] = our_field(
     "params", "params x10^6", lambda one: one.trained("num_parameters", "num_parameters")
@@ -115,11 +115,11 @@ QUALITY: tuple[Field[Compared], ...] = (
 PERPLEXITY: Field[Compared] = our_field("ppl_dev", "PPL (dev)", lambda one: one.metric(PERPLEXITY_METRIC))
 
 
-def lay_out_variants(findings: Findings) -> Table:
+def lay_out_variants(results: ScaleResults) -> Table:
     """Return the table: base, then a row for each variant that the scale names, in its order."""
     fields: tuple[Field[Compared], ...] = (
         NAME,
-        our_field("unlike_base", "unlike base in", lambda one: one.ours(differing_keys(findings, one.system))),
+        our_field("unlike_base", "unlike base in", lambda one: one.ours(differing_keys(results, one.system))),
         STEPS,
         PERPLEXITY,
         our_field("ppl_dev_difference", "PPL difference", lambda one: one.difference(PERPLEXITY_METRIC)),
@@ -133,20 +133,20 @@ def lay_out_variants(findings: Findings) -> Table:
         f"Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC}, and beside it in {SACRE_METRIC}; perplexity per "
         f"subword. {DIFFERENCE_WORDS} Of twenty such intervals one is expected to miss zero by chance alone.",
         columns=columns_of(fields),
-        rows=rows_of(fields, compared_with_base(findings, findings.scale.variants), "ours"),
-        notes=missing_note(findings, "variants", all_compared().variants, findings.scale.variants),
+        rows=rows_of(fields, compared_with_base(results, results.scale.variants), "ours"),
+        notes=missing_note(results, "variants", all_compared().variants, results.scale.variants),
     )
-    return complete(findings, table)
+    return complete(results, table)
 
 
-def lay_out_architectures(findings: Findings) -> Table:
+def lay_out_architectures(results: ScaleResults) -> Table:
     """Return the table: base, then a row for each architecture that the scale names."""
-    compared = compared_with_base(findings, findings.scale.architectures)
+    compared = compared_with_base(results, results.scale.architectures)
     trains_by_system = {one.system: one.trains for one in compared}
     target_by_seed = common_targets(trains_by_system)
     fields: tuple[Field[Compared], ...] = (
         NAME,
-        our_field("architecture", "architecture", lambda one: one.ours(_architecture_words(findings, one.system))),
+        our_field("architecture", "architecture", lambda one: one.ours(_architecture_words(results, one.system))),
         PARAMETERS,
         STEPS,
         our_field("target_tokens", "target tokens", lambda one: one.trained("tokens", "steps")),
@@ -169,33 +169,31 @@ def lay_out_architectures(findings: Findings) -> Table:
         columns=columns_of(fields),
         rows=rows_of(fields, compared, "ours"),
         notes=(
-            *missing_note(findings, "architectures", all_compared().architectures, findings.scale.architectures),
+            *missing_note(results, "architectures", all_compared().architectures, results.scale.architectures),
             *_notes(trains_by_system, target_by_seed),
         ),
     )
-    return complete(findings, table)
+    return complete(results, table)
 
 
-def compared_with_base(findings: Findings, systems: Sequence[str]) -> list[Compared]:
+def compared_with_base(results: ScaleResults, systems: Sequence[str]) -> list[Compared]:
     """Return base, and then each system that the scale runs; none if it names none."""
     names = dict.fromkeys([REFERENCE_SYSTEM, *systems]) if systems else ()
     place = (COMPARED_AVERAGE, COMPARED_ROLE)
-    found = [findings.evaluation_of(findings.scale.en_de_corpus, name, *place) for name in names]
-    return [Compared(findings, one, found[0]) for one in found if one is not None and found[0] is not None]
+    found = [results.evaluation_of(results.scale.en_de_corpus, name, *place) for name in names]
+    return [Compared(results, one, found[0]) for one in found if one is not None and found[0] is not None]
 
 
-def missing_note(findings: Findings, key: str, known: Sequence[str], named: Sequence[str]) -> tuple[Note, ...]:
+def missing_note(results: ScaleResults, key: str, known: Sequence[str], named: Sequence[str]) -> tuple[Note, ...]:
     """Return a note that names the systems that exist, but that the scale does not train under `key`."""
     missing = [name for name in known if name not in named]
-    text = (
-        f"Not run at scale {findings.scale.scale}, as `{key}` of its config does not name them: {', '.join(missing)}."
-    )
+    text = f"Not run at scale {results.scale.scale}, as `{key}` of its config does not name them: {', '.join(missing)}."
     return (Note("", text),) if missing else ()
 
 
-def differing_keys(findings: Findings, system: str) -> str:
+def differing_keys(results: ScaleResults, system: str) -> str:
     """Return the keys of training and decoding in which a system is unlike base, each with its own value."""
-    spec, base = (findings.system_by_name[name] for name in (system, REFERENCE_SYSTEM))
+    spec, base = (results.system_by_name[name] for name in (system, REFERENCE_SYSTEM))
     texts = []
     for part, base_part in ((spec.training, base.training), (spec.decoding, base.decoding)):
         value_by_key, base_value_by_key = msgspec.structs.asdict(part), msgspec.structs.asdict(base_part)
@@ -235,7 +233,7 @@ def _reached_words(one: Compared, target_by_seed: Mapping[int, float]) -> str:
     trains = one.trains
     reached = [seconds_to_reach(trains[seed], target) for seed, target in target_by_seed.items()]
     seconds = [value for value in reached if value is not None]
-    num_asked = len(one.findings.seeds_of(one.evaluation.corpus, one.system))
+    num_asked = len(one.results.seeds_of(one.evaluation.corpus, one.system))
     return format_seeds(seconds, "wall_seconds", num_asked) if seconds else ""
 
 
@@ -247,8 +245,8 @@ def _words_or_dash(one: Compared, words: str) -> Cell:
     return one.ours(words) if words else replace(one.ours(DASH), kind="state")
 
 
-def _architecture_words(findings: Findings, system: str) -> str:
-    training = findings.system_by_name[system].training
+def _architecture_words(results: ScaleResults, system: str) -> str:
+    training = results.system_by_name[system].training
     return f"{training.architecture}, N {training.num_layers}, d_model {training.d_model}, d_ff {training.d_ff}"
 
 

@@ -37,7 +37,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
 
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
@@ -82,10 +82,10 @@ class Pair(NamedTuple):
 _Found = tuple[Pair, Conclusion | None]
 
 
-def lay_out_conclusions(findings: Findings) -> Table:
+def lay_out_conclusions(results: ScaleResults) -> Table:
     """Return one row a conclusion and metric, in the order of conclusions.csv."""
-    pairs = pair_conclusions(findings)
-    found_by_pair = [(pair, conclude(findings, pair)) for pair in pairs]
+    pairs = pair_conclusions(results)
+    found_by_pair = [(pair, conclude(results, pair)) for pair in pairs]
     fields: tuple[Field[_Found], ...] = (
         label_field(
             "sentence", "section: sentence", lambda of: f"{of[0].conclusion.section}: {of[0].conclusion.sentence}"
@@ -95,7 +95,7 @@ def lay_out_conclusions(findings: Findings) -> Table:
         label_field("metric", "metric", lambda of: of[0].metric),
         printed_field("printed", "printed", lambda of: f"{of[0].printed_difference:+}"),
         label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of[0].conclusion.relation]),
-        our_field("ours", "ours", lambda of: _difference_cell(findings, *of)),
+        our_field("ours", "ours", lambda of: _difference_cell(results, *of)),
         our_field("reach", "reach", lambda of: _reach_cell(of[1])),
         our_field("call", "call", lambda of: _call_cell(of[1])),
     )
@@ -109,31 +109,31 @@ def lay_out_conclusions(findings: Findings) -> Table:
         rows=rows_of(fields, found_by_pair, aside=lambda of: of[0].aside),
         notes=(*_sd_notes(found_by_pair), *(Note("", text) for text in RULE_NOTES)),
     )
-    return complete(findings, table, has_states=False)
+    return complete(results, table, has_states=False)
 
 
-def pair_conclusions(findings: Findings) -> list[Pair]:
+def pair_conclusions(results: ScaleResults) -> list[Pair]:
     """Return every conclusion with what was printed, and with our evaluations of its two rows."""
     joins, cells_by_table = read_cells(), {number: read_table(number) for number in (2, 3)}
     pairs = []
     for conclusion in read_conclusions():
         row, reference = (find_join(conclusion, name, joins) for name in (conclusion.row, conclusion.reference))
         difference = _printed(row, cells_by_table) - _printed(reference, cells_by_table)
-        evaluations = (findings.evaluation_for(row), findings.evaluation_for(reference))
+        evaluations = (results.evaluation_for(row), results.evaluation_for(reference))
         pairs.append(Pair(conclusion, row.metric, difference, *evaluations))
     return pairs
 
 
-def conclude(findings: Findings, pair: Pair) -> Conclusion | None:
+def conclude(results: ScaleResults, pair: Pair) -> Conclusion | None:
     """Return the call on a conclusion; None if one of the two rows has no value here."""
     if pair.row is None or pair.reference is None:
         return None
     values, reference_values = (
-        list(findings.values_of(evaluation, pair.metric).values()) for evaluation in (pair.row, pair.reference)
+        list(results.values_of(evaluation, pair.metric).values()) for evaluation in (pair.row, pair.reference)
     )
     if not values or not reference_values:
         return None
-    pooled = pool_of(findings, [pair.row, pair.reference], pair.metric)
+    pooled = pool_of(results, [pair.row, pair.reference], pair.metric)
     return draw_conclusion(pair.conclusion.relation, values, reference_values, pooled)
 
 
@@ -141,13 +141,13 @@ def _printed(join: CellJoin, cells_by_table: dict[int, list[PublishedCell]]) -> 
     return Decimal(find_printed(join, cells_by_table[join.table]).value)
 
 
-def _difference_cell(findings: Findings, pair: Pair, found: Conclusion | None) -> Cell:
-    marks = mark_of(findings, pair.row)
+def _difference_cell(results: ScaleResults, pair: Pair, found: Conclusion | None) -> Cell:
+    marks = mark_of(results, pair.row)
     shows = tuple((evaluation, pair.metric) for evaluation in (pair.row, pair.reference) if evaluation is not None)
     if found is None or pair.row is None or pair.reference is None:
         return replace(text_cell("not measured" if len(shows) == 2 else "not run", "state", *marks), shows=shows)
     text = f"{format_difference(found.difference)} (n={found.num_seeds} and {found.num_reference_seeds})"
-    provenance = difference_provenance(findings, pair.row, pair.reference, pair.metric)
+    provenance = difference_provenance(results, pair.row, pair.reference, pair.metric)
     return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=shows)
 
 

@@ -31,7 +31,7 @@ from paper_tables.run_costs import (
     source_tokens_of,
     utilisation_of,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of, source_of
 
 LEAST_METERED_FRACTION = 0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt
@@ -64,16 +64,16 @@ MEASURES = (
 )
 
 
-def lay_out_costs(findings: Findings) -> Table:
+def lay_out_costs(results: ScaleResults) -> Table:
     """Return one row a system that has a finished training, values over its seeds; what is not known is a dash."""
-    systems = list(dict.fromkeys((corpus, system) for corpus, system, _ in findings.state_by_key))
-    trained = [(key, list(trains.values())) for key in systems if (trains := findings.trainings_of(*key))]
+    systems = list(dict.fromkeys((corpus, system) for corpus, system, _ in results.state_by_key))
+    trained = [(key, list(trains.values())) for key in systems if (trains := results.trainings_of(*key))]
     notes_by_mark: dict[str, str] = {}
-    rows = [_row(findings, corpus, system, trains, notes_by_mark) for (corpus, system), trains in trained]
-    missing = [f"{system} on {corpus}" for corpus, system in systems if not findings.trainings_of(corpus, system)]
+    rows = [_row(results, corpus, system, trains, notes_by_mark) for (corpus, system), trains in trained]
+    missing = [f"{system} on {corpus}" for corpus, system in systems if not results.trainings_of(corpus, system)]
     notes = [Note(mark, text) for mark, text in sorted(notes_by_mark.items())]
     if trained:
-        notes += [Note("", FORMULA), Note("", MEASURES), *(Note("", text) for text in _prices(findings, trained))]
+        notes += [Note("", FORMULA), Note("", MEASURES), *(Note("", text) for text in _prices(results, trained))]
     if missing:
         notes.append(Note("", f"Not finished: {', '.join(missing)}."))
     table = Table(
@@ -99,16 +99,16 @@ def lay_out_costs(findings: Findings) -> Table:
         notes=tuple(notes),
         signatures=(("model FLOPs", "all trainings", SIGNATURE),) if trained else (),
     )
-    return complete(findings, table, has_precisions=False, has_states=False)
+    return complete(results, table, has_precisions=False, has_states=False)
 
 
 def _row(
-    findings: Findings, corpus: str, system: str, trains: Sequence[TrainRecord], notes_by_mark: dict[str, str]
+    results: ScaleResults, corpus: str, system: str, trains: Sequence[TrainRecord], notes_by_mark: dict[str, str]
 ) -> Row:
     """Return the row of a system, and put into `notes_by_mark` what its dashes stand for."""
-    evaluation = next((e for e in findings.evaluations if (e.corpus, e.system) == (corpus, system)), None)
-    marks = mark_of(findings, evaluation)
-    seeds = text_cell(f"{len(trains)} of {len(findings.seeds_of(corpus, system))}", "ours", *marks)
+    evaluation = next((e for e in results.evaluations if (e.corpus, e.system) == (corpus, system)), None)
+    marks = mark_of(results, evaluation)
+    seeds = text_cell(f"{len(trains)} of {len(results.seeds_of(corpus, system))}", "ours", *marks)
     no_rate = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains) else NO_GPU_MARK
 
     def cell(value_of: Callable[[TrainRecord], float | None], show: Callable[[float], str], why: str) -> Cell:
@@ -126,21 +126,21 @@ def _row(
     def hours(value: float) -> str:
         return f"{value:,.2f}"
 
-    no_flops = NO_TEXT_MARK if all(model_flops_of(findings, train) is None for train in trains) else no_rate
-    no_price = NO_PRICE_MARK if any(gpu_of(findings, train) for train in trains) else no_rate
+    no_flops = NO_TEXT_MARK if all(model_flops_of(results, train) is None for train in trains) else no_rate
+    no_price = NO_PRICE_MARK if any(gpu_of(results, train) for train in trains) else no_rate
     return Row((
         label(f"{corpus} {system}"),
         replace(seeds, shows=((evaluation, ""),) if evaluation else ()),
         cell(lambda train: train.tokens, _count, NO_TEXT_MARK),
-        cell(lambda train: source_tokens_of(findings, train), _count, NO_TEXT_MARK),
-        cell(lambda train: model_flops_of(findings, train), flops, NO_TEXT_MARK),
-        cell(lambda train: estimate_of(findings, train), flops, no_rate),
-        _printed_cell(findings, corpus, system),
-        cell(lambda train: _percent(utilisation_of(findings, train)), lambda value: f"{value:.1f}", no_flops),
+        cell(lambda train: source_tokens_of(results, train), _count, NO_TEXT_MARK),
+        cell(lambda train: model_flops_of(results, train), flops, NO_TEXT_MARK),
+        cell(lambda train: estimate_of(results, train), flops, no_rate),
+        _printed_cell(results, corpus, system),
+        cell(lambda train: _percent(utilisation_of(results, train)), lambda value: f"{value:.1f}", no_flops),
         cell(lambda train: train.wall_seconds / SECONDS_PER_HOUR, hours, no_rate),
         cell(lambda train: train.gpu_seconds / SECONDS_PER_HOUR or None, hours, no_rate),
         _energy_cell(trains, marks, notes_by_mark),
-        cell(lambda train: dollars_of(findings, train), hours, no_price),
+        cell(lambda train: dollars_of(results, train), hours, no_price),
     ))  # fmt: skip
 
 
@@ -160,12 +160,10 @@ def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
     return show(summary.mean) if spread == show(0.0) else f"{show(summary.mean)} {PLUS_MINUS} {spread}"
 
 
-def _printed_cell(findings: Findings, corpus: str, system: str) -> Cell:
+def _printed_cell(results: ScaleResults, corpus: str, system: str) -> Cell:
     """Return Table 2's printed estimate of the paper's own system; blank of all others."""
     for join in read_cells():
-        if (join.metric, join.system) == ("training_flops", system) and corpus == findings.corpus_of(
-            join.language_pair
-        ):
+        if (join.metric, join.system) == ("training_flops", system) and corpus == results.corpus_of(join.language_pair):
             return text_cell(find_printed(join, read_table(2)).value)
     return blank_cell()
 
@@ -191,13 +189,13 @@ def _energy_cell(trains: Sequence[TrainRecord], marks: tuple[str, ...], notes_by
     return text_cell(text, "ours", *marks, PART_MARK)
 
 
-def _prices(findings: Findings, trained: Sequence[tuple[tuple[str, str], Sequence[TrainRecord]]]) -> list[str]:
+def _prices(results: ScaleResults, trained: Sequence[tuple[tuple[str, str], Sequence[TrainRecord]]]) -> list[str]:
     """Return for each GPU its rate and price with their sources."""
     trains = [train for _, some in trained for train in some]
     texts = []
-    for product in sorted({train.hardware.gpu for train in trains if gpu_of(findings, train)}):
+    for product in sorted({train.hardware.gpu for train in trains if gpu_of(results, train)}):
         of_product = [train for train in trains if train.hardware.gpu == product]
-        gpu = findings.hardware.find_gpu(product)
+        gpu = results.hardware.find_gpu(product)
         assert gpu is not None, "it was found a line above"
         precisions = sorted({training.precision for one in of_product if (training := read_trained(one)) is not None})
         rates = [f"{gpu.rate_by_precision[one].value:.3g} FLOP/s in {one} ({gpu.rate_by_precision[one].source})"

@@ -17,7 +17,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
 
 LANGUAGE_PAIR = "en-de"  # Table 3's
@@ -32,19 +32,19 @@ class Expected(NamedTuple):
     reference: Evaluation
 
 
-def lay_out_expectations(findings: Findings) -> Table:
+def lay_out_expectations(results: ScaleResults) -> Table:
     """Return one row an expectation; only seeds that both systems were trained with are compared."""
     expected = [
         Expected(one, ours, reference)
         for one in read_expectations()
-        if (ours := _dev_evaluation(findings, one.system)) is not None
-        and (reference := _dev_evaluation(findings, one.reference)) is not None
+        if (ours := _dev_evaluation(results, one.system)) is not None
+        and (reference := _dev_evaluation(results, one.reference)) is not None
     ]
     fields: tuple[Field[Expected], ...] = (
         label_field("statement", "fixed beforehand", lambda one: one.expectation.statement),
         label_field("source", "printed", lambda one: one.expectation.source),
-        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(findings, *one)),
-        our_field("outcome", "outcome", lambda one: _outcome_cell(findings, *one)),
+        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(results, *one)),
+        our_field("outcome", "outcome", lambda one: _outcome_cell(results, *one)),
     )
     note = Note("", "No system that an expectation is about is run at this scale.")
     table = Table(
@@ -57,7 +57,7 @@ def lay_out_expectations(findings: Findings) -> Table:
         rows=rows_of(fields, expected, "ours"),
         notes=() if expected else (note,),
     )
-    return complete(findings, table, has_precisions=False, has_states=False)
+    return complete(results, table, has_precisions=False, has_states=False)
 
 
 def holds(expectation: PublishedExpectation, ours: float, reference: float) -> bool:
@@ -65,21 +65,23 @@ def holds(expectation: PublishedExpectation, ours: float, reference: float) -> b
     return ours > reference if expectation.relation == "above" else ours < reference
 
 
-def _dev_evaluation(findings: Findings, system: str) -> Evaluation | None:
+def _dev_evaluation(results: ScaleResults, system: str) -> Evaluation | None:
     average = next(average for average, role in evaluations_of(LANGUAGE_PAIR, system) if role == "dev")
-    return findings.evaluation_of(findings.corpus_of(LANGUAGE_PAIR), system, average, "dev")
+    return results.evaluation_of(results.corpus_of(LANGUAGE_PAIR), system, average, "dev")
 
 
 def _pairs(
-    findings: Findings, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
+    results: ScaleResults, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
 ) -> dict[int, tuple[float, float]]:
     """Return our value and the reference's by common seed."""
-    values, others = (findings.values_of(one, expectation.metric) for one in (ours, reference))
+    values, others = (results.values_of(one, expectation.metric) for one in (ours, reference))
     return {seed: (value, others[seed]) for seed, value in values.items() if seed in others}
 
 
-def _seeds_cell(findings: Findings, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation) -> Cell:
-    pairs, metric = _pairs(findings, expectation, ours, reference), expectation.metric
+def _seeds_cell(
+    results: ScaleResults, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
+) -> Cell:
+    pairs, metric = _pairs(results, expectation, ours, reference), expectation.metric
     sign = RELATION_SIGN[expectation.relation]
     texts = [
         f"seed {seed}: {format_value(pair[0], metric)} {'' if holds(expectation, *pair) else 'not '}{sign} "
@@ -87,17 +89,17 @@ def _seeds_cell(findings: Findings, expectation: PublishedExpectation, ours: Eva
         for seed, pair in pairs.items()
     ]
     return replace(
-        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(findings, ours)),
-        provenance=difference_provenance(findings, ours, reference, metric, pairs),
+        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(results, ours)),
+        provenance=difference_provenance(results, ours, reference, metric, pairs),
         shows=((ours, metric), (reference, metric)),
     )
 
 
 def _outcome_cell(
-    findings: Findings, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
+    results: ScaleResults, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
 ) -> Cell:
-    held = [holds(expectation, *pair) for pair in _pairs(findings, expectation, ours, reference).values()]
-    marks = mark_of(findings, ours)
+    held = [holds(expectation, *pair) for pair in _pairs(results, expectation, ours, reference).values()]
+    marks = mark_of(results, ours)
     if not held:
         return text_cell("open", "state", *marks)
     if all(held):

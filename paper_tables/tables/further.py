@@ -31,7 +31,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import commit_words, complete, hardware_words, mark_of, metric_cell, provenance_of
 
 BASELINE_SYSTEM = "base"
@@ -63,22 +63,22 @@ def lay_out_table4() -> Table:
     )
 
 
-def lay_out_baselines(findings: Findings) -> Table:
+def lay_out_baselines(results: ScaleResults) -> Table:
     """Return the scores of what needs no training beside those of base, on the test set of each language pair."""
     record_by_pair: dict[str, BaselineRecords] = {
-        findings.corpora[one.corpus].language_pair: one for one in findings.baseline_records
+        results.corpora[one.corpus].language_pair: one for one in results.baseline_records
     }
     shown = [(pair, metric) for pair in NAME_BY_PAIR for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC)]
     names = dict.fromkeys(name for record in record_by_pair.values() for name in record.scores_by_baseline)
     rows = [
-        Row((label(name), *(_baseline_cell(findings, name, *one, record_by_pair.get(one[0])) for one in shown)))
+        Row((label(name), *(_baseline_cell(results, name, *one, record_by_pair.get(one[0])) for one in shown)))
         for name in names
     ]
     if rows:
         trained = label(f"{BASELINE_SYSTEM} (trained)")
         leads = label(f"{BASELINE_SYSTEM} above the best of these")
-        rows.append(Row((trained, *(_base_cell(findings, *one) for one in shown)), "ours"))
-        rows.append(Row((leads, *(_lead_cell(findings, *one, record_by_pair.get(one[0])) for one in shown)), "ours"))
+        rows.append(Row((trained, *(_base_cell(results, *one) for one in shown)), "ours"))
+        rows.append(Row((leads, *(_lead_cell(results, *one, record_by_pair.get(one[0])) for one in shown)), "ours"))
     signatures = {
         (score.metric, f"{record.testset} ({record.corpus})", score.signature)
         for pair, record in record_by_pair.items()
@@ -101,20 +101,20 @@ def lay_out_baselines(findings: Findings) -> Table:
         notes=() if rows else (Note("", "No baselines are recorded at this scale."),),
         signatures=tuple(signatures),
     )
-    return complete(findings, table, has_precisions=False, has_states=False)
+    return complete(results, table, has_precisions=False, has_states=False)
 
 
-def _base_evaluation(findings: Findings, pair: str) -> Evaluation | None:
+def _base_evaluation(results: ScaleResults, pair: str) -> Evaluation | None:
     average = next(average for average, role in evaluations_of(pair, BASELINE_SYSTEM) if role == BASELINE_ROLE)
-    return findings.evaluation_of(findings.corpus_of(pair), BASELINE_SYSTEM, average, BASELINE_ROLE)
+    return results.evaluation_of(results.corpus_of(pair), BASELINE_SYSTEM, average, BASELINE_ROLE)
 
 
 def _score(scores: Iterable[ScoreRecord], metric: str) -> float | None:
     return next((score.value for score in scores if score.metric == metric), None)
 
 
-def _baseline_cell(findings: Findings, name: str, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
-    marks = mark_of(findings, _base_evaluation(findings, pair))
+def _baseline_cell(results: ScaleResults, name: str, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
+    marks = mark_of(results, _base_evaluation(results, pair))
     value = _score(record.scores_by_baseline.get(name, []) if record else [], metric)
     return (
         text_cell("missing", "state", *marks)
@@ -123,22 +123,22 @@ def _baseline_cell(findings: Findings, name: str, pair: str, metric: str, record
     )
 
 
-def _base_cell(findings: Findings, pair: str, metric: str) -> Cell:
-    evaluation = _base_evaluation(findings, pair)
-    return text_cell("not run", "state") if evaluation is None else metric_cell(findings, evaluation, metric)
+def _base_cell(results: ScaleResults, pair: str, metric: str) -> Cell:
+    evaluation = _base_evaluation(results, pair)
+    return text_cell("not run", "state") if evaluation is None else metric_cell(results, evaluation, metric)
 
 
-def _lead_cell(findings: Findings, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
+def _lead_cell(results: ScaleResults, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
     """Return the lowest lead over seeds of base above the best baseline: same test set and definition on both sides."""
-    evaluation = _base_evaluation(findings, pair)
-    values = list(findings.values_of(evaluation, metric).values()) if evaluation else []
+    evaluation = _base_evaluation(results, pair)
+    values = list(results.values_of(evaluation, metric).values()) if evaluation else []
     scores = [_score(scores, metric) for scores in record.scores_by_baseline.values()] if record else []
     best = max((score for score in scores if score is not None), default=None)
-    marks = mark_of(findings, evaluation)
+    marks = mark_of(results, evaluation)
     if evaluation is None or not values or best is None:
         return text_cell(DASH, "state", *marks)
     cell = text_cell(f"{format_difference(min(values) - best)} (lowest seed)", "ours", *marks)
-    return replace(cell, provenance=provenance_of(findings, evaluation, metric))
+    return replace(cell, provenance=provenance_of(results, evaluation, metric))
 
 
 class _Run(NamedTuple):
@@ -154,9 +154,9 @@ class _Run(NamedTuple):
         return "" if self.train is None else format_value(self.train.wall_seconds, "wall_seconds")
 
 
-def lay_out_runs(findings: Findings) -> Table:
+def lay_out_runs(results: ScaleResults) -> Table:
     """Return every training of the scale and how it stands."""
-    runs = [_Run(key, state, findings.train_by_key.get(key)) for key, state in findings.state_by_key.items()]
+    runs = [_Run(key, state, results.train_by_key.get(key)) for key, state in results.state_by_key.items()]
     fields: list[Field[_Run]] = [
         label_field("training", "training", lambda run: "{} {} seed {}".format(*run.key)),
         our_field(
@@ -178,7 +178,7 @@ def lay_out_runs(findings: Findings) -> Table:
     return Table(
         name="runs",
         title="Runs",
-        caption=f"The trainings of scale {findings.scale.scale}, and how each stands.",
+        caption=f"The trainings of scale {results.scale.scale}, and how each stands.",
         columns=columns_of(fields),
         rows=tuple(replace(row, anchor=anchor_of(run.state.run) if run.state.run else "") for run, row in rows),
     )

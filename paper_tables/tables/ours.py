@@ -21,19 +21,19 @@ from paper_tables.layout import (
     format_value,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 
 COMMIT_DIGITS = 12
 
 
-def mark_of(findings: Findings, evaluation: Evaluation | None) -> tuple[str, ...]:
+def mark_of(results: ScaleResults, evaluation: Evaluation | None) -> tuple[str, ...]:
     """Return the mark of the scale if the evaluation is unlike the paper's, else nothing."""
-    is_marked = evaluation is not None and is_unlike_paper(findings, evaluation)
-    return (MARK_BY_SCALE[findings.scale.scale],) if is_marked else ()
+    is_marked = evaluation is not None and is_unlike_paper(results, evaluation)
+    return (MARK_BY_SCALE[results.scale.scale],) if is_marked else ()
 
 
 def complete(
-    findings: Findings,
+    results: ScaleResults,
     table: Table,
     *,
     mark_text: str = "",
@@ -51,28 +51,28 @@ def complete(
     signatures = {
         (metric, f"{evaluation.testset} ({evaluation.corpus})", signature)
         for evaluation, metric in shown
-        for signature in findings.signatures_of(evaluation, metric)
+        for signature in results.signatures_of(evaluation, metric)
         if has_signatures
     }
     return replace(
         table,
         notes=(
-            *_mark_note(findings, evaluations, mark_text),
-            *(_precision_notes(findings, evaluations) if has_precisions else ()),
+            *_mark_note(results, evaluations, mark_text),
+            *(_precision_notes(results, evaluations) if has_precisions else ()),
             *table.notes,
-            *(state_notes(findings, evaluations) if has_states else ()),
+            *(state_notes(results, evaluations) if has_states else ()),
         ),
         signatures=tuple(sorted({*table.signatures, *signatures})),
     )
 
 
-def _mark_note(findings: Findings, evaluations: Sequence[Evaluation], text: str) -> list[Note]:
+def _mark_note(results: ScaleResults, evaluations: Sequence[Evaluation], text: str) -> list[Note]:
     """Return the legend of the scale's mark, if any of the evaluations carries it."""
-    marked = [evaluation for evaluation in evaluations if mark_of(findings, evaluation)]
+    marked = [evaluation for evaluation in evaluations if mark_of(results, evaluation)]
     if not marked:
         return []
     measured = "; ".join(sorted({f"corpus {e.corpus}, test set {e.testset}" for e in marked}))
-    scale = findings.scale.scale
+    scale = results.scale.scale
     text = text or (
         f"Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction of its "
         "number, so no difference is taken. Where this holds of all of ours in a row, the mark stands once."
@@ -80,11 +80,11 @@ def _mark_note(findings: Findings, evaluations: Sequence[Evaluation], text: str)
     return [Note(MARK_BY_SCALE[scale], text)]
 
 
-def _precision_notes(findings: Findings, evaluations: Iterable[Evaluation]) -> list[Note]:
+def _precision_notes(results: ScaleResults, evaluations: Iterable[Evaluation]) -> list[Note]:
     """Return a note for each precision that is not the paper's, with the systems that are trained in it."""
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(evaluation.system for evaluation in evaluations):
-        precision = findings.system_by_name[system].training.precision
+        precision = results.system_by_name[system].training.precision
         if precision != PAPER_PRECISION:
             systems_by_precision.setdefault(precision, []).append(system)
     return [
@@ -97,25 +97,25 @@ def _precision_notes(findings: Findings, evaluations: Iterable[Evaluation]) -> l
     ]
 
 
-def state_notes(findings: Findings, evaluations: Iterable[Evaluation]) -> list[Note]:
+def state_notes(results: ScaleResults, evaluations: Iterable[Evaluation]) -> list[Note]:
     """Return a note for each training of these systems that is not finished: which, how it stands, and why."""
     systems = {(evaluation.corpus, evaluation.system) for evaluation in evaluations}
     return [
         Note("", f"{corpus} {system} seed {seed}: {state.status} at update {state.update:,} of {state.updates:,}; "
                  f"{state.reason}.")
-        for (corpus, system, seed), state in findings.state_by_key.items()
+        for (corpus, system, seed), state in results.state_by_key.items()
         if (corpus, system) in systems and state.status != "missing" and state.reason
     ]  # fmt: skip
 
 
-def state_words(findings: Findings, evaluation: Evaluation, missing_seeds: Sequence[int]) -> dict[int, str]:
+def state_words(results: ScaleResults, evaluation: Evaluation, missing_seeds: Sequence[int]) -> dict[int, str]:
     """Return in a word or two, by seed, why an evaluation has no value."""
     words: dict[int, str] = {}
     for seed in missing_seeds:
         key = (evaluation.corpus, evaluation.system, seed)
-        words[seed] = findings.state_by_key[key].status
+        words[seed] = results.state_by_key[key].status
         if words[seed] == "finished":
-            words[seed] = "not scored" if key in findings.train_by_key else "not recorded"
+            words[seed] = "not scored" if key in results.train_by_key else "not recorded"
     return words
 
 
@@ -143,36 +143,40 @@ def source_of(train: TrainRecord, value: str) -> Source:
 
 
 def provenance_of(
-    findings: Findings, evaluation: Evaluation, metric: str, value_by_seed: Mapping[int, float] | None = None
+    results: ScaleResults, evaluation: Evaluation, metric: str, value_by_seed: Mapping[int, float] | None = None
 ) -> CellProvenance | None:
     """Return the trainings behind a number over seeds, what each adds, and the signature that it was scored under.
 
     Without `value_by_seed` the values are those of the evaluation in `metric`; None if there are none.
     """
-    values = findings.values_of(evaluation, metric) if value_by_seed is None else value_by_seed
+    values = results.values_of(evaluation, metric) if value_by_seed is None else value_by_seed
     sources = []
     for seed, value in values.items():
-        train = findings.train_by_key.get((evaluation.corpus, evaluation.system, seed))
+        train = results.train_by_key.get((evaluation.corpus, evaluation.system, seed))
         if train is not None:
             sources.append(source_of(train, format_value(value, metric)))
     if not sources:
         return None
     place = f"{metric} of {evaluation.system}, {evaluation.corpus}"
-    signatures = findings.signatures_of(evaluation, metric)
+    signatures = results.signatures_of(evaluation, metric)
     if signatures:
         place += f", {evaluation.testset}, {evaluation.average}"
     return CellProvenance(of=place, sources=tuple(sources), signature=" ".join(signatures))
 
 
 def difference_provenance(
-    findings: Findings, evaluation: Evaluation, reference: Evaluation, metric: str, seeds: Collection[int] | None = None
+    results: ScaleResults,
+    evaluation: Evaluation,
+    reference: Evaluation,
+    metric: str,
+    seeds: Collection[int] | None = None,
 ) -> CellProvenance | None:
     """Return the trainings behind a difference of two systems, those of the reference last; of `seeds` if given."""
     both = []
     for one in (evaluation, reference):
-        values = findings.values_of(one, metric)
+        values = results.values_of(one, metric)
         kept = {seed: value for seed, value in values.items() if seeds is None or seed in seeds}
-        both.append(provenance_of(findings, one, metric, kept))
+        both.append(provenance_of(results, one, metric, kept))
     ours, other = both
     if ours is None or other is None:
         return ours
@@ -180,12 +184,12 @@ def difference_provenance(
 
 
 def seeds_cell(
-    findings: Findings, evaluation: Evaluation, value_by_seed: Mapping[int, float], metric: str, *further_marks: str
+    results: ScaleResults, evaluation: Evaluation, value_by_seed: Mapping[int, float], metric: str, *further_marks: str
 ) -> Cell:
     """Return our cell: what stands over the seeds, or how they stand; always with the mark of the scale."""
-    asked = findings.seeds_of(evaluation.corpus, evaluation.system)
-    words = state_words(findings, evaluation, [seed for seed in asked if seed not in value_by_seed])
-    marks = (*mark_of(findings, evaluation), *further_marks)
+    asked = results.seeds_of(evaluation.corpus, evaluation.system)
+    words = state_words(results, evaluation, [seed for seed in asked if seed not in value_by_seed])
+    marks = (*mark_of(results, evaluation), *further_marks)
     counts = Counter(words.values())
     counted_words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     shows = ((evaluation, metric),)
@@ -196,21 +200,21 @@ def seeds_cell(
     if words:
         text = f"{text.removesuffix(')')}: {counted_words})"
     cell = text_cell(text, "ours", *marks)
-    return replace(cell, provenance=provenance_of(findings, evaluation, metric, value_by_seed), shows=shows)
+    return replace(cell, provenance=provenance_of(results, evaluation, metric, value_by_seed), shows=shows)
 
 
-def metric_cell(findings: Findings, evaluation: Evaluation, metric: str) -> Cell:
+def metric_cell(results: ScaleResults, evaluation: Evaluation, metric: str) -> Cell:
     """Return our cell of a metric; a dash where the evaluations are scored, but not in this definition."""
-    values = findings.values_of(evaluation, metric)
-    if not values and findings.is_scored(evaluation) and metric != "ppl_per_subword":
-        return replace(text_cell(DASH, "state", *mark_of(findings, evaluation)), shows=((evaluation, metric),))
-    return seeds_cell(findings, evaluation, values, metric)
+    values = results.values_of(evaluation, metric)
+    if not values and results.is_scored(evaluation) and metric != "ppl_per_subword":
+        return replace(text_cell(DASH, "state", *mark_of(results, evaluation)), shows=((evaluation, metric),))
+    return seeds_cell(results, evaluation, values, metric)
 
 
 def training_cell(
-    findings: Findings, evaluation: Evaluation, value_of: Callable[[TrainRecord], float | None], metric: str
+    results: ScaleResults, evaluation: Evaluation, value_of: Callable[[TrainRecord], float | None], metric: str
 ) -> Cell:
     """Return our cell of a number of the trainings themselves, those left out that have none."""
-    trains = findings.trainings_of(evaluation.corpus, evaluation.system)
+    trains = results.trainings_of(evaluation.corpus, evaluation.system)
     values = {seed: float(value) for seed, train in trains.items() if (value := value_of(train)) is not None}
-    return seeds_cell(findings, evaluation, values, metric)
+    return seeds_cell(results, evaluation, values, metric)

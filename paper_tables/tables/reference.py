@@ -15,13 +15,13 @@ from paper_tables.layout import (
     rows_of,
 )
 from paper_tables.reference import ReferenceReplication, read_reference_replications
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, metric_cell
 
 OTHER_DEFINITION = "other"
 
 
-def lay_out_reference(findings: Findings) -> Table:
+def lay_out_reference(results: ScaleResults) -> Table:
     """Return one row a published replication, sorted so that like stands by like, the highest value first.
 
     Ours stands beside one only on the same test set and in the same definition; values are never subtracted here.
@@ -34,7 +34,7 @@ def lay_out_reference(findings: Findings) -> Table:
         label_field("testset", "test set", lambda one: one.testset),
         label_field("metric", "definition", lambda one: one.metric),
         printed_field("printed", "printed", lambda one: one.value),
-        our_field("ours", "ours", lambda one: _our_cell(findings, one)),
+        our_field("ours", "ours", lambda one: _our_cell(results, one)),
         label_field("definition", "as printed", lambda one: one.definition),
         label_field("conditions", "steps, batch, hardware", lambda one: one.conditions),
         label_field("remarks", "remarks", lambda one: one.remarks),
@@ -42,7 +42,7 @@ def lay_out_reference(findings: Findings) -> Table:
     )
     rows = rows_of(fields, replications)
     is_alone = not any(cell.shows for row in rows for cell in row.cells)
-    scale = findings.scale.scale
+    scale = results.scale.scale
     note = Note("", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them.")
     table = Table(
         name="reference_replications",
@@ -55,7 +55,7 @@ def lay_out_reference(findings: Findings) -> Table:
         summary=f"{len(replications)} numbers that others published for base and big on WMT14",
         notes=(note,) if is_alone else (),
     )
-    return complete(findings, table, has_precisions=False, has_states=False)
+    return complete(results, table, has_precisions=False, has_states=False)
 
 
 def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
@@ -69,7 +69,7 @@ def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
     )
 
 
-def _evaluation(findings: Findings, one: ReferenceReplication) -> Evaluation | None:
+def _evaluation(results: ScaleResults, one: ReferenceReplication) -> Evaluation | None:
     """Return our evaluation of the same system on the same test set, or None: not at this scale, or not comparable."""
     role = next((role for role, testset in PAPER_TESTSET_BY_ROLE.items() if testset == one.testset), None)
     if role is None or one.metric == OTHER_DEFINITION:
@@ -79,10 +79,10 @@ def _evaluation(findings: Findings, one: ReferenceReplication) -> Evaluation | N
     averages = [average for average, asked_role in evaluations_of(pair, system) if asked_role == role]
     if not averages:
         return None
-    evaluation = findings.evaluation_of(findings.corpus_of(pair), system, averages[-1], role)
+    evaluation = results.evaluation_of(results.corpus_of(pair), system, averages[-1], role)
     return evaluation if evaluation is not None and evaluation.testset == one.testset else None
 
 
-def _our_cell(findings: Findings, one: ReferenceReplication) -> Cell:
-    evaluation = _evaluation(findings, one)
-    return blank_cell() if evaluation is None else metric_cell(findings, evaluation, one.metric)
+def _our_cell(results: ScaleResults, one: ReferenceReplication) -> Cell:
+    evaluation = _evaluation(results, one)
+    return blank_cell() if evaluation is None else metric_cell(results, evaluation, one.metric)

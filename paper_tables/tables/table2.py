@@ -23,7 +23,7 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.run_costs import estimate_of, model_flops_of
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of, metric_cell, provenance_of, training_cell
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
@@ -54,7 +54,7 @@ def _columns() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def lay_out_table2(findings: Findings, judged: list[JudgedCell]) -> Table:
+def lay_out_table2(results: ScaleResults, judged: list[JudgedCell]) -> Table:
     """Return Table 2; a system of the paper's that is not run at this scale says so."""
     printed, columns = read_table(2), _columns()
     joins = [join for join in read_cells() if join.table == 2]
@@ -63,11 +63,11 @@ def lay_out_table2(findings: Findings, judged: list[JudgedCell]) -> Table:
         cells = printed_by_column(printed, row, MARK_BY_EDITION)
         for join in joins:
             if join.row == row:
-                cells |= _bleu_cells(findings, join, judged) if is_bleu(join.metric) else _cost_cells(findings, join)
+                cells |= _bleu_cells(results, join, judged) if is_bleu(join.metric) else _cost_cells(results, join)
         rows.append(Row(row_by_column(columns, cells), group=group_of(row)))
     used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     return complete(
-        findings,
+        results,
         Table(
             name="table2",
             title="Table 2",
@@ -77,7 +77,7 @@ def lay_out_table2(findings: Findings, judged: list[JudgedCell]) -> Table:
             "and never subtracted.",
             columns=columns,
             rows=tuple(rows),
-            notes=tuple(_notes(findings, used_marks)),
+            notes=tuple(_notes(results, used_marks)),
         ),
     )
 
@@ -89,23 +89,23 @@ def group_of(row: str) -> str:
     return "ensembles" if row.endswith("ensemble") else "single models"
 
 
-def _bleu_cells(findings: Findings, join: CellJoin, judged: Iterable[JudgedCell]) -> dict[str, Cell]:
+def _bleu_cells(results: ScaleResults, join: CellJoin, judged: Iterable[JudgedCell]) -> dict[str, Cell]:
     """Return ours, the difference, and sacreBLEU."""
-    evaluation = findings.evaluation_for(join)
+    evaluation = results.evaluation_for(join)
     if evaluation is None:
         return {f"{join.column}_ours": text_cell("not run", "state")}
     here = [cell for cell in judged if (cell.table, cell.row, cell.column) == ("2", join.row, join.column)]
     return {
-        f"{join.column}_ours": metric_cell(findings, evaluation, join.metric),
-        f"{join.column}_difference": difference_cell(findings, evaluation, here),
-        f"{join.column}_ours_sacre": metric_cell(findings, evaluation, SACRE_METRIC),
+        f"{join.column}_ours": metric_cell(results, evaluation, join.metric),
+        f"{join.column}_difference": difference_cell(results, evaluation, here),
+        f"{join.column}_ours_sacre": metric_cell(results, evaluation, SACRE_METRIC),
     }
 
 
-def difference_cell(findings: Findings, evaluation: Evaluation, judged: Iterable[JudgedCell]) -> Cell:
+def difference_cell(results: ScaleResults, evaluation: Evaluation, judged: Iterable[JudgedCell]) -> Cell:
     """Return ours minus printed, by edition where they differ; the mark alone where the two are unlike."""
-    if is_unlike_paper(findings, evaluation):
-        return text_cell("", "state", *mark_of(findings, evaluation))
+    if is_unlike_paper(results, evaluation):
+        return text_cell("", "state", *mark_of(results, evaluation))
     parts, metrics = [], []
     for cell in judged:
         if cell.verdict.difference is not None:
@@ -114,45 +114,45 @@ def difference_cell(findings: Findings, evaluation: Evaluation, judged: Iterable
             metrics.append(cell.metric)
     if not parts:
         return text_cell(DASH, "state")
-    return Cell(tuple(parts), "ours", provenance=provenance_of(findings, evaluation, metrics[0]))
+    return Cell(tuple(parts), "ours", provenance=provenance_of(results, evaluation, metrics[0]))
 
 
-def _cost_cells(findings: Findings, join: CellJoin) -> dict[str, Cell]:
+def _cost_cells(results: ScaleResults, join: CellJoin) -> dict[str, Cell]:
     """Return seconds x GPUs x sustained rate over all attempts (footnote 5), and what the model's products came to.
 
     A dash stands where no GPU is known, or the lengths of the corpus's sentences are not.
     """
-    evaluation = findings.evaluation_for(join)
+    evaluation = results.evaluation_for(join)
     if evaluation is None:
         return {f"{join.column}_ours": text_cell("not run", "state")}
-    trains = findings.trainings_of(evaluation.corpus, evaluation.system).values()
-    dash = text_cell(DASH, "state", *mark_of(findings, evaluation))
-    cost = training_cell(findings, evaluation, lambda train: estimate_of(findings, train), "training_flops")
+    trains = results.trainings_of(evaluation.corpus, evaluation.system).values()
+    dash = text_cell(DASH, "state", *mark_of(results, evaluation))
+    cost = training_cell(results, evaluation, lambda train: estimate_of(results, train), "training_flops")
     if trains and cost.kind != "ours":
         reason = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains) else NO_GPU_MARK
         cost = text_cell(DASH, "state", *dash.marks, reason)
-    flops = training_cell(findings, evaluation, lambda train: model_flops_of(findings, train), "training_flops")
+    flops = training_cell(results, evaluation, lambda train: model_flops_of(results, train), "training_flops")
     return {
         f"{join.column}_ours": cost,
         f"model_{join.column}_ours": dash if trains and flops.kind != "ours" else flops,
     }
 
 
-def _notes(findings: Findings, used_marks: set[str]) -> list[Note]:
+def _notes(results: ScaleResults, used_marks: set[str]) -> list[Note]:
     """Return the legend of the letters that occur, and the rate of each GPU."""
     text_by_mark = {
         MARK_BY_EDITION["neurips2017"]: "As printed in the NeurIPS 2017 edition.",
         MARK_BY_EDITION["arxiv"]: "As printed in the arXiv edition, version 5 and later.",
-        NO_GPU_MARK: f"Trained without a GPU: no cost by footnote 5. Wall time instead: {_wall_times(findings)}.",
+        NO_GPU_MARK: f"Trained without a GPU: no cost by footnote 5. Wall time instead: {_wall_times(results)}.",
         UNKNOWN_GPU_MARK: "The GPU is not in hardware.yaml; add its sustained rate there.",
     }
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
-    if findings.train_by_key:
+    if results.train_by_key:
         notes.append(Note("", MODEL_FLOPS_NOTE))
-    products = sorted({train.hardware.gpu for train in findings.train_by_key.values() if train.hardware.num_gpus})
-    has_other = any(one.training.precision != PAPER_PRECISION for one in findings.system_by_name.values())
+    products = sorted({train.hardware.gpu for train in results.train_by_key.values() if train.hardware.num_gpus})
+    has_other = any(one.training.precision != PAPER_PRECISION for one in results.system_by_name.values())
     for product in products:
-        gpu = findings.hardware.find_gpu(product)
+        gpu = results.hardware.find_gpu(product)
         if gpu is not None:
             rate = gpu.sustained_flops_per_second
             text = f"{format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}: {rate.source})"
@@ -161,12 +161,12 @@ def _notes(findings: Findings, used_marks: set[str]) -> list[Note]:
     return notes
 
 
-def _wall_times(findings: Findings) -> str:
+def _wall_times(results: ScaleResults) -> str:
     """Return the mean wall seconds of each of Table 2's systems that was trained without a GPU."""
     texts = {}
     for join in read_cells():
-        evaluation = findings.evaluation_for(join) if (join.table, join.metric) == (2, "training_flops") else None
-        trains = findings.trainings_of(evaluation.corpus, evaluation.system).values() if evaluation else ()
+        evaluation = results.evaluation_for(join) if (join.table, join.metric) == (2, "training_flops") else None
+        trains = results.trainings_of(evaluation.corpus, evaluation.system).values() if evaluation else ()
         seconds = [train.wall_seconds for train in trains if not train.hardware.num_gpus]
         if evaluation and seconds:
             mean = format_value(sum(seconds) / len(seconds), "wall_seconds")

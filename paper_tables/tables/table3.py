@@ -19,7 +19,7 @@ from paper_tables.layout import (
     row_by_column,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of, metric_cell, training_cell
 from paper_tables.tables.table2 import difference_cell
 
@@ -27,7 +27,7 @@ BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 SETTINGS = tuple(column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting")
 
 
-def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
+def lay_out_table3(results: ScaleResults, judged: list[JudgedCell]) -> Table:
     """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
     printed, columns = read_table(3), _columns()
     rows: list[Row] = []
@@ -35,14 +35,14 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
     for name in dict.fromkeys(cell.row for cell in printed):
         group = group_of(name)
         rows.append(Row(row_by_column(columns, printed_by_column(printed, name)), group=group))
-        evaluation = dev_evaluation(findings, name)
+        evaluation = dev_evaluation(results, name)
         if evaluation is not None:
             evaluations.append(evaluation)
             judged_here = [cell for cell in judged if (cell.table, cell.row) == ("3", name)]
-            cells = row_by_column(columns, _our_cells(findings, evaluation, judged_here))
+            cells = row_by_column(columns, _our_cells(results, evaluation, judged_here))
             rows.append(Row(cells, "ours", group=group))
     return complete(
-        findings,
+        results,
         Table(
             name="table3",
             title="Table 3",
@@ -53,7 +53,7 @@ def lay_out_table3(findings: Findings, judged: list[JudgedCell]) -> Table:
             "lines of ours, not with the printed one.",
             columns=columns,
             rows=tuple(rows),
-            notes=tuple(_notes(findings, evaluations)),
+            notes=tuple(_notes(results, evaluations)),
         ),
     )
 
@@ -77,10 +77,10 @@ def _columns() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def dev_evaluation(findings: Findings, row: str) -> Evaluation | None:
+def dev_evaluation(results: ScaleResults, row: str) -> Evaluation | None:
     """Return the evaluation that stands beside a row's dev BLEU, of one seed; None if the scale does not run it."""
     join = next((join for join in read_cells() if (join.table, join.row, join.metric) == (3, row, BLEU_METRIC)), None)
-    return None if join is None else findings.evaluation_for(join)
+    return None if join is None else results.evaluation_for(join)
 
 
 def setting_by_column(training: TrainingSpec) -> dict[str, str]:
@@ -98,32 +98,32 @@ def setting_by_column(training: TrainingSpec) -> dict[str, str]:
     return {name: str(value) for name, value in zip(SETTINGS, values, strict=True)}
 
 
-def _our_cells(findings: Findings, evaluation: Evaluation, judged: list[JudgedCell]) -> dict[str, Cell]:
-    settings = setting_by_column(findings.system_by_name[evaluation.system].training)
-    marks = mark_of(findings, evaluation)
+def _our_cells(results: ScaleResults, evaluation: Evaluation, judged: list[JudgedCell]) -> dict[str, Cell]:
+    settings = setting_by_column(results.system_by_name[evaluation.system].training)
+    marks = mark_of(results, evaluation)
     return {
         "label": label(f"ours: {evaluation.system}", *marks),
         **{name: text_cell(text, "ours", *marks) for name, text in settings.items()},
-        "train_steps": training_cell(findings, evaluation, lambda train: train.updates, "steps"),
-        "ppl_dev": metric_cell(findings, evaluation, PERPLEXITY_METRIC),
-        "bleu_dev": metric_cell(findings, evaluation, BLEU_METRIC),
-        "difference": difference_cell(findings, evaluation, judged),
-        "bleu_dev_sacre": metric_cell(findings, evaluation, SACRE_METRIC),
-        "params": training_cell(findings, evaluation, lambda train: train.num_parameters, "num_parameters"),
+        "train_steps": training_cell(results, evaluation, lambda train: train.updates, "steps"),
+        "ppl_dev": metric_cell(results, evaluation, PERPLEXITY_METRIC),
+        "bleu_dev": metric_cell(results, evaluation, BLEU_METRIC),
+        "difference": difference_cell(results, evaluation, judged),
+        "bleu_dev_sacre": metric_cell(results, evaluation, SACRE_METRIC),
+        "params": training_cell(results, evaluation, lambda train: train.num_parameters, "num_parameters"),
     }
 
 
-def _notes(findings: Findings, evaluations: list[Evaluation]) -> list[Note]:
+def _notes(results: ScaleResults, evaluations: list[Evaluation]) -> list[Note]:
     """Return what a count of parameters depends on, and positions that are no sinusoids."""
     notes = []
     for corpus in dict.fromkeys(evaluation.corpus for evaluation in evaluations):
-        sizes = findings.vocabulary_sizes_of(corpus)
+        sizes = results.vocabulary_sizes_of(corpus)
         if sizes:
             words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
             notes.append(
                 Note("", f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special symbols.")
             )
     for evaluation in evaluations:
-        if findings.system_by_name[evaluation.system].training.positions == "learned":
+        if results.system_by_name[evaluation.system].training.positions == "learned":
             notes.append(Note("", f"{evaluation.system}: learned positional embedding instead of sinusoids."))
     return notes

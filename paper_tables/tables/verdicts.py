@@ -26,7 +26,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import Findings
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, metric_cell, provenance_of
 
 P_DECIMALS = 3
@@ -36,7 +36,7 @@ UNLIKE_SYSTEMS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of 
 )
 
 
-def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+def lay_out_replications(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
     """Return the published numbers of other papers beside ours, each with its verdict."""
     replication_by_row = {replication.row: replication for replication in read_replications()}
 
@@ -50,7 +50,7 @@ def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Ta
     fields: tuple[Field[JudgedCell], ...] = (
         label_field("row", "system", lambda cell: cell.row),
         label_field("conditions", "corpus, test set, average", place),
-        *_fields(findings),
+        *_fields(results),
     )
     sources = [
         Note("", f"{r.row}: {r.paper}. {r.source_repository}, {r.source_path} at {r.source_commit[:8]}: "
@@ -67,14 +67,14 @@ def lay_out_replications(findings: Findings, judged: Sequence[JudgedCell]) -> Ta
         notes=tuple(sources),
     )
     text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
-    return complete(findings, table, mark_text=text, has_precisions=False)
+    return complete(results, table, mark_text=text, has_precisions=False)
 
 
-def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
+def lay_out_verdicts(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
     """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
     fields: tuple[Field[JudgedCell], ...] = (
         label_field("cell", "printed cell", name_of),
-        *_fields(findings),
+        *_fields(results),
         our_field("p_equivalent", "p equivalent (Holm)", lambda cell: _p_cell(cell, "p_equivalent")),
         our_field("p_outside", "p outside (Holm)", lambda cell: _p_cell(cell, "p_outside")),
     )
@@ -93,10 +93,10 @@ def lay_out_verdicts(findings: Findings, judged: Sequence[JudgedCell]) -> Table:
         ),
         notes=(*_family_notes(judged, family_of(judged)), *_spread_notes(judged)),
     )
-    return complete(findings, table, has_states=False, has_signatures=False)
+    return complete(results, table, has_states=False, has_signatures=False)
 
 
-def _fields(findings: Findings) -> tuple[Field[JudgedCell], ...]:
+def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
     """Return what both tables say of a cell: printed, ours, the difference, and the verdict with its reason."""
 
     def largest(cell: JudgedCell) -> str:
@@ -110,8 +110,8 @@ def _fields(findings: Findings) -> tuple[Field[JudgedCell], ...]:
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
         printed_field("printed", "printed", lambda cell: cell.printed),
-        our_field("ours", "ours", lambda cell: _ours(findings, cell)),
-        our_field("difference", "difference", lambda cell: _difference(findings, cell)),
+        our_field("ours", "ours", lambda cell: _ours(results, cell)),
+        our_field("difference", "difference", lambda cell: _difference(results, cell)),
         our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
         our_field(
@@ -127,13 +127,13 @@ def _fields(findings: Findings) -> tuple[Field[JudgedCell], ...]:
     )
 
 
-def _ours(findings: Findings, cell: JudgedCell) -> Cell:
+def _ours(results: ScaleResults, cell: JudgedCell) -> Cell:
     if cell.evaluation is None:
         return text_cell("not run", "state")
-    return metric_cell(findings, cell.evaluation, cell.metric)
+    return metric_cell(results, cell.evaluation, cell.metric)
 
 
-def _difference(findings: Findings, cell: JudgedCell) -> Cell:
+def _difference(results: ScaleResults, cell: JudgedCell) -> Cell:
     verdict = cell.verdict
     if cell.evaluation is None:
         return blank_cell()
@@ -141,7 +141,7 @@ def _difference(findings: Findings, cell: JudgedCell) -> Cell:
         return text_cell(DASH, "state")
     interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
     shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
-    return replace(shown, provenance=provenance_of(findings, cell.evaluation, cell.metric))
+    return replace(shown, provenance=provenance_of(results, cell.evaluation, cell.metric))
 
 
 def is_unlike(cell: JudgedCell) -> bool:

@@ -11,7 +11,7 @@ from analysis.scoring.conclusion import Call, Relation, draw_conclusion
 from analysis.scoring.verdict import PooledSd, pool_sd
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.conclusions import lay_out_conclusions, pair_conclusions
 from tests.records_factory import Site, make_site, write_everything, write_scores
 
@@ -69,8 +69,8 @@ def test_seeds_without_any_spread_call_every_difference_and_no_equal_values() ->
     assert draw_conclusion("above", [25.0], [25.0, 25.0], pool(0.0, 1)).call is Call.TOO_CLOSE
 
 
-def findings_of(site: Site) -> Findings:
-    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+def results_of(site: Site) -> ScaleResults:
+    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
 
 
 def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
@@ -81,14 +81,14 @@ def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def score_dev(site: Site, system: str, bleu_by_seed: dict[int, float]) -> None:
-    for evaluation in findings_of(site).evaluations:
+    for evaluation in results_of(site).evaluations:
         if evaluation.system == system and evaluation.role == "dev" and evaluation.seed in bleu_by_seed:
             values = {"bleu_tok_compound_split": bleu_by_seed[evaluation.seed], "ppl_per_subword": 5.0}
             write_scores(site, evaluation, values)
 
 
 def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path: Path) -> None:
-    pairs = pair_conclusions(findings_of(make_site(tmp_path)))
+    pairs = pair_conclusions(results_of(make_site(tmp_path)))
     printed = {pair.conclusion.name: float(pair.printed_difference) for pair in pairs}
     for pair in pairs:
         difference, relation = printed[pair.conclusion.name], pair.conclusion.relation
@@ -111,7 +111,7 @@ def test_the_table_shows_printed_ours_reach_and_call(tmp_path: Path) -> None:
     write_everything(site)
     score_dev(site, "base", {1: 24.8, 2: 25.0, 3: 25.2})  # sd 0.2, 2 degrees of freedom
     score_dev(site, "table3_c_n2", {1: 23.9})
-    row = rows_of(lay_out_conclusions(findings_of(site)))[("table3_c_n2 minus base", "bleu_tok_compound_split")]
+    row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", "bleu_tok_compound_split")]
     assert row["printed"] == "-2.1"
     assert row["ours"] == "-1.10 (n=1 and 3) [\u2020]"
     assert (row["reach"], row["call"]) == ("0.99", "holds here")
@@ -120,7 +120,7 @@ def test_the_table_shows_printed_ours_reach_and_call(tmp_path: Path) -> None:
 def test_a_number_of_a_smaller_scale_never_poses_as_the_papers(tmp_path: Path) -> None:
     site = make_site(tmp_path, "multi30k")
     write_everything(site)
-    table = lay_out_conclusions(findings_of(site))
+    table = lay_out_conclusions(results_of(site))
     ours = [row["ours"] for row in rows_of(table).values() if "n=" in row["ours"]]
     assert ours
     assert all(text.endswith("[\u2021]") for text in ours)
@@ -131,14 +131,14 @@ def test_a_number_of_a_smaller_scale_never_poses_as_the_papers(tmp_path: Path) -
 def test_a_scale_of_single_seeds_calls_nothing_and_says_why(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1], ablation_seeds=[1])
     write_everything(site)
-    rows = rows_of(lay_out_conclusions(findings_of(site)))
+    rows = rows_of(lay_out_conclusions(results_of(site)))
     row = rows[("table3_c_n2 minus base", "bleu_tok_compound_split")]
     assert (row["reach"], row["call"]) == ("", "cannot be called: no seeds")
 
 
 def test_rows_that_are_not_run_or_not_measured_say_so(tmp_path: Path) -> None:
     site = make_site(tmp_path)
-    rows = rows_of(lay_out_conclusions(findings_of(site)))
+    rows = rows_of(lay_out_conclusions(results_of(site)))
     assert rows[("table3_a_h1 minus base", "ppl_per_subword")]["ours"] == "not run"
     assert rows[("table3_c_n2 minus base", "ppl_per_subword")]["ours"] == "not measured [\u2020]"
 

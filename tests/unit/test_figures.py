@@ -17,7 +17,7 @@ from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import attention, curves, paper, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, write_figure
 from paper_tables.figures.registry import FIGURES, INDEX_NAME, FoundFigure, Material, find_figures, write_figures
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 from tests.records_factory import (
     BASE_TRAINING,
     CPU,
@@ -357,23 +357,23 @@ def test_pre_norm_has_a_norm_more_on_either_stack() -> None:
 # ---- frames out of records ----------------------------------------------------------------------------------------
 
 
-def findings_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object) -> Findings:
+def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object) -> ScaleResults:
     site = make_site(folder, scale, **changes)
     if is_complete:
         write_everything(site, base_bleu=27.2, hardware=EIGHT_P100 if scale == "paper" else CPU)
-    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
 
 
 def test_a_forest_takes_each_seed_with_itself(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1, 2, 3], ablation_seeds=[1, 2, 3])
     write_everything(site)
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    for evaluation in findings.evaluations:
+    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    for evaluation in scale_results.evaluations:
         if evaluation.role == "dev" and evaluation.system in ("base", "table3_c_n2"):
             loss = {"base": 0.0, "table3_c_n2": 2.0 + evaluation.seed / 10}[evaluation.system]
             write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + 5 * evaluation.seed - loss})
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    frame = results.forest_frame(findings, "bleu_tok_compound_split")
+    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    frame = results.forest_frame(scale_results, "bleu_tok_compound_split")
     ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
     assert ours["difference"] == pytest.approx(-2.2)
     assert (ours["low"], ours["high"]) == pytest.approx((-2.2 - 0.2484, -2.2 + 0.2484), abs=1e-3)  # 4.303 x 0.1 / 3^0.5
@@ -389,7 +389,7 @@ def test_two_seeds_have_a_range_and_one_has_none() -> None:
 
 
 def test_a_demo_costs_by_formula_in_a_panel_of_its_own(tmp_path: Path) -> None:
-    frame = results.cost_frame(findings_of(tmp_path))
+    frame = results.cost_frame(results_of(tmp_path))
     ours = frame[frame["source"] == "ours"]
     assert set(ours["flops_of"]) == {results.BY_FORMULA}
     assert not set(ours["panel"]) & set(frame[frame["source"] == "printed"]["panel"])
@@ -400,7 +400,7 @@ def test_a_demo_costs_by_formula_in_a_panel_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_papers_scale_on_gpus_stands_among_the_printed(tmp_path: Path) -> None:
-    frame = results.cost_frame(findings_of(tmp_path, "paper"))
+    frame = results.cost_frame(results_of(tmp_path, "paper"))
     ours = frame[frame["source"] == "ours"]
     assert set(ours["flops_of"]) == {results.BY_FOOTNOTE}
     assert set(ours["panel"]) <= set(frame[frame["source"] == "printed"]["panel"])
@@ -408,7 +408,7 @@ def test_the_papers_scale_on_gpus_stands_among_the_printed(tmp_path: Path) -> No
 
 
 def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
-    frame = results.cost_frame(findings_of(tmp_path, is_complete=False))
+    frame = results.cost_frame(results_of(tmp_path, is_complete=False))
     big = frame[(frame["panel"] == "EN-FR, printed") & frame["label"].str.startswith("big")]
     assert dict(zip(big["label"], big["bleu"], strict=True)) == {"big (NeurIPS)": 41.0, "big (arXiv)": 41.8}
     assert set(big["flops"]) == {2.3e19}
@@ -417,18 +417,18 @@ def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
 def test_a_plan_is_of_the_other_systems_speed(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    before = results.plan_frame(findings).set_index("label")
+    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    before = results.plan_frame(scale_results).set_index("label")
     write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0)
     write_training(site, "demo_en_de", "base", 2, wall_seconds=1200.0)
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    after = results.plan_frame(findings).set_index("label")
+    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    after = results.plan_frame(scale_results).set_index("label")
     assert after.loc["demo_en_de base", "actual_hours"] == pytest.approx(1200 / 3600)
     assert after.loc["demo_en_de base", "planned_hours"] == before.loc["demo_en_de base", "planned_hours"]
 
 
 def test_definitions_are_of_one_output(tmp_path: Path) -> None:
-    frame = results.definition_frame(findings_of(tmp_path))
+    frame = results.definition_frame(results_of(tmp_path))
     en_de = frame[frame["output"].str.startswith("EN-DE")]
     assert set(en_de["output"]) == {"EN-DE, big seed 1, demo_test"}
     values = dict(zip(en_de["metric"], en_de["value"], strict=True))
@@ -437,8 +437,8 @@ def test_definitions_are_of_one_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_scale_has_every_figure_or_a_sentence(tmp_path: Path, is_complete: bool) -> None:
-    findings = findings_of(tmp_path, is_complete=is_complete)
-    material = Material(findings, judge_cells(findings), [], tmp_path / "attention")
+    scale_results = results_of(tmp_path, is_complete=is_complete)
+    material = Material(scale_results, judge_cells(scale_results), [], tmp_path / "attention")
     found = find_figures(material)
     assert {one.figure.name for one in found} >= {figure.name for figure, _ in FIGURES}
     for one in found:
@@ -461,10 +461,10 @@ def test_a_figure_that_is_no_longer_there_leaves_nothing_behind(tmp_path: Path) 
 
 
 def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, is_complete=False)
+    scale_results = results_of(tmp_path, is_complete=False)
     folder = tmp_path / "attention" / "some-run"
     folder.mkdir(parents=True)
     attention_frame().to_csv(folder / "encoder_layer5.tsv", sep="\t", index=False)
-    found = find_figures(Material(findings, judge_cells(findings), [], tmp_path / "attention"))
+    found = find_figures(Material(scale_results, judge_cells(scale_results), [], tmp_path / "attention"))
     names = [one.figure.name for one in found if one.figure.name.startswith("attention_") and one.chart is not None]
     assert names[-2:] == ["attention_lines_some-run_encoder_layer5", "attention_heads_some-run_encoder_layer5"]

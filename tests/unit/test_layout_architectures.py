@@ -9,7 +9,7 @@ from aiayn.paths import train_record
 from aiayn.records import write_record
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from paper_tables.tables.compared import lay_out_architectures
 from tests.records_factory import CPU, Site, make_site, write_everything, write_training
 
@@ -50,8 +50,8 @@ def site(tmp_path: Path) -> Site:
 
 def table_of(site: Site) -> Table:
     """Return the table of whatever is there."""
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_architectures(findings)
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_architectures(results)
 
 
 def row_of(table: Table, system: str) -> dict[str, str]:

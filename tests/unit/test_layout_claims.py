@@ -16,7 +16,7 @@ from paper_tables.claims.layout import lay_out_claims
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.translations import Translations
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
 
@@ -25,13 +25,13 @@ PLUS_MINUS = "\u00b1"
 NOT_RUN = "not run here: snakemake --profile profiles/local --configfile workflow/config/variants.yaml"
 
 
-def findings_of(site: Site) -> Findings:
-    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+def results_of(site: Site) -> ScaleResults:
+    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
 
 
 def table_of(site: Site) -> Table:
-    findings = findings_of(site)
-    return lay_out_claims(findings, judge_cells(findings))
+    results = results_of(site)
+    return lay_out_claims(results, judge_cells(results))
 
 
 def rows_of(table: Table) -> dict[str, dict[str, str]]:
@@ -49,14 +49,14 @@ def claim_of(**fields: str) -> PublishedClaim:
 
 
 def judged(site: Site, **fields: str) -> Judgement:
-    findings = findings_of(site)
-    return judge_claim(claim_of(**fields), findings, judge_cells(findings))
+    results = results_of(site)
+    return judge_claim(claim_of(**fields), results, judge_cells(results))
 
 
 def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
     """Write a system's scores on dev."""
     wanted = (system, seed, "last1")
-    evaluation = next(e for e in findings_of(site).evaluations if (e.system, e.seed, e.average) == wanted)
+    evaluation = next(e for e in results_of(site).evaluations if (e.system, e.seed, e.average) == wanted)
     write_scores(site, evaluation, {"bleu_tok_compound_split": bleu, "bleu_sacre_13a": bleu, "ppl_per_subword": ppl})
 
 
@@ -213,8 +213,8 @@ def test_at_the_papers_scale_a_reproduction_takes_over_its_verdict(tmp_path: Pat
     assert rows["V-24h"]["by"].startswith("printed 41: NOT REPRODUCED. ")
 
 
-def toy_findings(findings: Findings, lines: tuple[str, ...]) -> Findings:
-    """Return findings with the tutorial's run: three sentences, two of them trained on."""
+def toy_findings(results: ScaleResults, lines: tuple[str, ...]) -> ScaleResults:
+    """Return results with the tutorial's run: three sentences, two of them trained on."""
     run = read_sentences()["toy_en_es"][0]
     pairs = [{"en": "one", "es": "uno"}, {"en": "two", "es": "dos"}]
     source = ListedSource(pairs_by_split={"train": pairs, run.testset: [*pairs, {"en": "three", "es": "tres"}]})
@@ -223,7 +223,7 @@ def toy_findings(findings: Findings, lines: tuple[str, ...]) -> Findings:
     evaluation = Evaluation(corpus=run.corpus, system=run.system, seed=1, average=run.average, testset=run.testset,
                             role="test", language_pair="en-es")  # fmt: skip
     return msgspec.structs.replace(
-        findings, corpora={run.corpus: corpus}, translations={evaluation: Translations(lines, "beam:3")}
+        results, corpora={run.corpus: corpus}, translations={evaluation: Translations(lines, "beam:3")}
     )
 
 
@@ -232,14 +232,14 @@ def toy_findings(findings: Findings, lines: tuple[str, ...]) -> Findings:
 )
 def test_translations_are_counted_apart_trained_and_unseen(site: Site, which: str, verdict: str, number: str) -> None:
     claim = claim_of(decided_by="sentences", evidence=f"toy_en_es {which}", expected="= 1", config="claims")
-    judgement = judge_claim(claim, toy_findings(findings_of(site), ("uno", "dos", "dos")), [])
+    judgement = judge_claim(claim, toy_findings(results_of(site), ("uno", "dos", "dos")), [])
     assert judgement.verdict == verdict
     assert judgement.by.startswith(f"{number} sentences as the reference, n=1: ")
 
 
 def test_a_sentence_learned_wrong_is_noticed(site: Site) -> None:
     claim = claim_of(decided_by="sentences", evidence="toy_en_es trained", expected="= 1", config="claims")
-    assert judge_claim(claim, toy_findings(findings_of(site), ("uno", "tres", "tres")), []).verdict == "contradicted"
+    assert judge_claim(claim, toy_findings(results_of(site), ("uno", "tres", "tres")), []).verdict == "contradicted"
 
 
 def test_each_kind_of_run_has_its_command() -> None:

@@ -13,7 +13,7 @@ from aiayn.records import Energy, Hardware, write_record
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.table2 import lay_out_table2
 from tests.records_factory import (
@@ -45,8 +45,8 @@ def site_of(folder: Path, hardware: Hardware, seeds: list[int] | None = None, **
     return site
 
 
-def gather(site: Site) -> Findings:
-    return gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+def gather(site: Site) -> ScaleResults:
+    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
 
 
 def row_of(table: Table) -> dict[str, str]:
@@ -176,8 +176,8 @@ def test_a_training_of_no_seconds_has_no_utilisation(tmp_path: Path) -> None:
 
 
 def test_table_2_has_model_flops_beside_the_estimate(tmp_path: Path) -> None:
-    findings = gather(site_of(tmp_path, EIGHT_P100))
-    table = lay_out_table2(findings, judge_cells(findings))
+    results = gather(site_of(tmp_path, EIGHT_P100))
+    table = lay_out_table2(results, judge_cells(results))
     names, width = [column.name for column in table.columns], 0
     texts: dict[str, str] = {}
     (base,) = [row for row in table.rows if plain_text(row.cells[0]).startswith("Transformer (base")]

@@ -8,21 +8,21 @@ from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, printed_number, read_expectations, read_table
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from paper_tables.tables.expectations import holds, lay_out_expectations
 from tests.records_factory import Site, make_site, write_everything, write_scores
 
 
 def ppl_of(site: Site, system: str, seed: int, value: float) -> None:
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    for evaluation in findings.evaluations:
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    for evaluation in results.evaluations:
         if (evaluation.system, evaluation.seed, evaluation.role) == (system, seed, "dev"):
             write_scores(site, evaluation, {"bleu_tok_compound_split": 50.0, "ppl_per_subword": value})
 
 
 def expectations(site: Site) -> Table:
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_expectations(findings)
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_expectations(results)
 
 
 @pytest.fixture

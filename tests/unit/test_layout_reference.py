@@ -7,14 +7,14 @@ import pytest
 from paper_tables.layout import Table
 from paper_tables.reference import read_reference_replications
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from paper_tables.tables.reference import lay_out_reference
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 
 
 def table_of(site: Site) -> Table:
     return lay_out_reference(
-        gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+        gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
     )
 
 

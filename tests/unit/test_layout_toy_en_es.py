@@ -20,7 +20,7 @@ from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.toy_en_es import lay_out_toy
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.translations import Translations, read_translations
 from tests import records_factory
@@ -80,7 +80,7 @@ def write_all(site: Site) -> None:
 def toy(site: Site) -> Table:
     """Return the table of what is there."""
     (table,) = lay_out_toy(
-        gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+        gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
     )
     return table
 
@@ -165,17 +165,17 @@ def test_every_format_holds_every_sentence(site: Site) -> None:
 
 def test_a_scale_that_does_not_name_it_has_no_such_table(tmp_path: Path) -> None:
     plain = make_site(tmp_path)
-    findings = gather_findings(plain.scale, plain.results_folder, so_far=True, config_folder=plain.config_folder)
-    assert lay_out_toy(findings) == []
-    assert findings.translations == {}
+    results = gather_results(plain.scale, plain.results_folder, so_far=True, config_folder=plain.config_folder)
+    assert lay_out_toy(results) == []
+    assert results.translations == {}
 
 
 def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
     write_all(site)
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    judged = judge_cells(findings)
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    judged = judge_cells(results)
     assert [cell for cell in judged if cell.evaluation is not None] == []
-    assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(findings, judged))
+    assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(results, judged))
 
 
 def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Site) -> None:

@@ -8,7 +8,7 @@ from aiayn.experiment import all_compared
 from aiayn.spec.system import ScaleSpec
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from paper_tables.tables.compared import lay_out_variants
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_scores
 
@@ -26,8 +26,8 @@ def site_of(folder: Path, **changes: object) -> Site:
 
 def table_of(site: Site, scale: ScaleSpec | None = None) -> Table:
     """Return the table of whatever is there."""
-    findings = gather_findings(scale or site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_variants(findings)
+    results = gather_results(scale or site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_variants(results)
 
 
 def row_of(table: Table, system: str) -> dict[str, str]:
@@ -39,9 +39,9 @@ def row_of(table: Table, system: str) -> dict[str, str]:
 
 def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
     """Write a system's scores on dev."""
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
     wanted = (system, seed, "last1")
-    evaluation = next(e for e in findings.evaluations if (e.system, e.seed, e.average) == wanted)
+    evaluation = next(e for e in results.evaluations if (e.system, e.seed, e.average) == wanted)
     write_scores(site, evaluation, {BLEU: bleu, "bleu_sacre_13a": bleu - 1, PPL: ppl})
 
 

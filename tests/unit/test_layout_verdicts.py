@@ -13,15 +13,15 @@ from analysis.scoring.verdict import judge
 from paper_tables.cell_verdicts import VERDICT_COLUMNS, JudgedCell, corrected, judge_cells, verdict_frame
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import Findings, gather_findings
+from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.verdicts import format_p, lay_out_verdicts
 from tests.records_factory import make_site, write_everything
 
 
-def findings_of(folder: Path, scale: str, base_bleu: float = 27.1, num_seeds: int = 3) -> Findings:
+def results_of(folder: Path, scale: str, base_bleu: float = 27.1, num_seeds: int = 3) -> ScaleResults:
     site = make_site(folder, scale, seeds=list(range(1, num_seeds + 1)), ablation_seeds=[1])
     write_everything(site, base_bleu=base_bleu)
-    return gather_findings(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    return gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
 
 
 def row_named(table: Table, beginning: str) -> dict[str, str]:
@@ -40,8 +40,8 @@ def frame_line(frame: pd.DataFrame, table: str, row: str) -> dict[str, Any]:
 
 
 def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "demo")
-    table = lay_out_verdicts(findings, judge_cells(findings))
+    results = results_of(tmp_path, "demo")
+    table = lay_out_verdicts(results, judge_cells(results))
     num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(read_replications())
     assert len(table.rows) == num_printed
     absent = row_named(table, "Table 3: table3_a_h1")
@@ -50,14 +50,14 @@ def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(tmp_path: Path) -
 
 
 def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "demo")
-    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(findings, judge_cells(findings)))
+    results = results_of(tmp_path, "demo")
+    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(results, judge_cells(results)))
 
 
 def test_the_family_is_stated_with_its_number_its_chances_and_what_correction_changes(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "paper")  # means 27.3, sd 0.1: base 0.0 from its printed number
-    judged = judge_cells(findings)
-    notes = notes_of(lay_out_verdicts(findings, judged))
+    results = results_of(tmp_path, "paper")  # means 27.3, sd 0.1: base 0.0 from its printed number
+    judged = judge_cells(results)
+    notes = notes_of(lay_out_verdicts(results, judged))
     num_judged = sum(cell.verdict.p_equivalent is not None for cell in judged)
     assert num_judged == 7  # Table 2: base and big, both languages, one in two editions; Table 3: base and big
     assert "applied to 7 cell(s), each at 0.05" in notes
@@ -67,15 +67,15 @@ def test_the_family_is_stated_with_its_number_its_chances_and_what_correction_ch
 
 
 def test_a_verdict_shows_its_p_values_and_those_by_holm(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "paper")
-    row = row_named(lay_out_verdicts(findings, judge_cells(findings)), "Table 2: base, bleu_en_de")
+    results = results_of(tmp_path, "paper")
+    row = row_named(lay_out_verdicts(results, judge_cells(results)), "Table 2: base, bleu_en_de")
     assert row["verdict"] == "REPRODUCED"
     assert row["p_equivalent"] == "<0.001 (<0.001)"
     assert row["p_outside"] == "1.000 (1.000)"
 
 
 def test_the_file_has_the_p_values_of_each_verdict_and_the_family_in_every_line(tmp_path: Path) -> None:
-    frame = verdict_frame(judge_cells(findings_of(tmp_path, "paper")))
+    frame = verdict_frame(judge_cells(results_of(tmp_path, "paper")))
     assert tuple(frame.columns) == VERDICT_COLUMNS
     line = frame_line(frame, "2", "base")
     assert line["outcome"] == line["outcome_holm"] == "REPRODUCED"
@@ -92,21 +92,21 @@ def cell_with(judged: list[JudgedCell], values: list[float]) -> list[JudgedCell]
 
 
 def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "paper", base_bleu=60)  # all others are far away
-    judged = cell_with(judge_cells(findings), [27.03, 27.3, 27.57])  # p = 0.0425 alone, of 7
-    notes = notes_of(lay_out_verdicts(findings, judged))
+    results = results_of(tmp_path, "paper", base_bleu=60)  # all others are far away
+    judged = cell_with(judge_cells(results), [27.03, 27.3, 27.57])  # p = 0.0425 alone, of 7
+    notes = notes_of(lay_out_verdicts(results, judged))
     assert "it would change: Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED)." in notes
 
 
 def test_systems_of_unlike_spread_are_warned_of(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "paper")
-    calm = notes_of(lay_out_verdicts(findings, judge_cells(findings)))
+    results = results_of(tmp_path, "paper")
+    calm = notes_of(lay_out_verdicts(results, judge_cells(results)))
     assert "do not share one spread" not in calm
-    scores = findings.scores.copy()
+    scores = results.scores.copy()
     is_wild = (scores["system"] == "big") & (scores["testset"] == "newstest2014")
     scores.loc[is_wild, "value"] = scores["seed"] * 10.0
-    findings = msgspec.structs.replace(findings, scores=scores)
-    wild = notes_of(lay_out_verdicts(findings, judge_cells(findings)))
+    results = msgspec.structs.replace(results, scores=scores)
+    wild = notes_of(lay_out_verdicts(results, judge_cells(results)))
     assert "The systems do not share one spread" in wild
 
 

@@ -20,7 +20,7 @@ from paper_tables.render.render import (
     render_markdown,
 )
 from paper_tables.render.tables import ONLY_ON_THE_PAGE, lay_out_tables
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from tests.golden_files import GOLDEN_FOLDER, UPDATE_VARIABLE, check_golden, differences
 from tests.records_factory import make_site, write_everything
 
@@ -60,8 +60,8 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
         variant_seeds=[1, 2],
     )
     write_everything(site)
-    findings = gather_findings(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
-    return {table.name: table for table in lay_out_tables(findings, judge_cells(findings))}
+    results = gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    return {table.name: table for table in lay_out_tables(results, judge_cells(results))}
 
 
 @pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))

@@ -23,7 +23,7 @@ from paper_tables.render.report import (
     render_report,
 )
 from paper_tables.render.tables import lay_out_tables
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, write_everything
 from tests.unit.test_render import SMALL
 
@@ -69,15 +69,15 @@ class PageReader(HTMLParser):
 
 
 def tables_of(site: Site, *, so_far: bool) -> list[Table]:
-    findings = gather_findings(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
-    return lay_out_tables(findings, judge_cells(findings))
+    results = gather_results(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+    return lay_out_tables(results, judge_cells(results))
 
 
 def page_of(site: Site, *, so_far: bool, figures: Sequence[DrawnFigure] | None = (FIGURE,)) -> str:
-    findings = gather_findings(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
-    judged = judge_cells(findings)
+    results = gather_results(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+    judged = judge_cells(results)
     origin = Origin(made="2026-01-01T00:00:00+00:00", commit="0123456", so_far=so_far)
-    return render_report(findings, judged, lay_out_tables(findings, judged), origin, figures)
+    return render_report(results, judged, lay_out_tables(results, judged), origin, figures)
 
 
 @pytest.fixture(scope="module")
@@ -130,11 +130,11 @@ def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(d
 
 
 def test_a_table_and_a_figure_that_no_chapter_names_stand_in_a_last_one(demo_site: Site) -> None:
-    findings = gather_findings(
+    results = gather_results(
         demo_site.scale, demo_site.results_folder, so_far=True, config_folder=demo_site.config_folder
     )
     origin = Origin(made="", commit="", so_far=False)
-    page = render_report(findings, [], [SMALL], origin, [FIGURE._replace(name="another")])
+    page = render_report(results, [], [SMALL], origin, [FIGURE._replace(name="another")])
     assert re.search(r'<section id="further">.*id="figure-another".*id="small"', page, flags=re.DOTALL)
 
 
@@ -206,10 +206,10 @@ def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(de
     targets = set(re.findall(r'popovertarget="([^"]+)"', demo_page))
     assert targets
     assert targets <= set(PageReader(demo_page).ids)
-    findings = gather_findings(
+    results = gather_results(
         demo_site.scale, demo_site.results_folder, so_far=False, config_folder=demo_site.config_folder
     )
-    train = findings.train_by_key["demo_en_de", "base", 1]
+    train = results.train_by_key["demo_en_de", "base", 1]
     opened = re.findall(r'<div popover id="[^"]+".*?</div>', demo_page, flags=re.DOTALL)
     of_bleu = [one for one in opened if "<b>bleu_tok_compound_split of base, demo_en_de, demo_test, last5</b>" in one]
     assert len(of_bleu) == 1

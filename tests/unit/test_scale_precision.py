@@ -24,7 +24,7 @@ from paper_tables.answers.doctor import make_claim
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Table
 from paper_tables.render.tables import lay_out_tables
-from paper_tables.scale_results import gather_findings
+from paper_tables.scale_results import gather_results
 from tests.planned_scales import CPU, MINE, PLAIN
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 from tests.unit.test_feasibility import DATA
@@ -231,8 +231,8 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
 
 def tables_of(site: Site) -> list[Table]:
     """Return all tables of whatever is there."""
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_tables(findings, judge_cells(findings))
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return lay_out_tables(results, judge_cells(results))
 
 
 def notes_of(tables: list[Table], words: str) -> dict[str, list[str]]:
@@ -257,9 +257,9 @@ def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Pa
 def test_a_training_in_another_precision_than_the_config_asks_for_is_outdated(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
-    findings = gather_findings(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    train = next(iter(findings.train_by_key.values()))
-    training = findings.system_by_name[train.system].training
+    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    train = next(iter(results.train_by_key.values()))
+    training = results.system_by_name[train.system].training
     for wanted, status in ((training, "finished"), (msgspec.structs.replace(training, precision="tf32"), "outdated")):
         state = find_run_state(
             train.corpus, train.system, train.seed, training=wanted, train=train, runs_folder=tmp_path / "runs"
