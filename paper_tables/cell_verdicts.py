@@ -22,7 +22,15 @@ from aiayn.printed import (
     run_of,
 )
 from analysis.scoring.family import Corrected, Family, judge_family
-from analysis.scoring.verdict import Conditions, PooledSd, Verdict, find_unlikeness, judge, not_comparable, pool_sd
+from analysis.scoring.verdict import (
+    Conditions,
+    PooledSd,
+    Verdict,
+    find_condition_mismatch,
+    judge,
+    not_comparable,
+    pool_sd,
+)
 from paper_tables.scale_results import ScaleResults
 
 NOT_RUN = "This system is not run at scale {scale}"
@@ -63,10 +71,10 @@ def is_bleu(metric: str) -> bool:
     return metric.startswith("bleu_")
 
 
-def is_unlike_paper(results: ScaleResults, evaluation: Evaluation) -> bool:
+def has_condition_mismatch(results: ScaleResults, evaluation: Evaluation) -> bool:
     """Tell whether an evaluation is not of the paper's scale, corpus and test set."""
     printed = _paper_conditions(evaluation.language_pair, evaluation.role, metric="")
-    return find_unlikeness(_our_conditions(results, evaluation, metric=""), printed) is not None
+    return find_condition_mismatch(_our_conditions(results, evaluation, metric=""), printed) is not None
 
 
 def judge_cells(results: ScaleResults) -> list[JudgedCell]:
@@ -186,9 +194,9 @@ def _verdict(
     if evaluation is None:
         return not_comparable(NOT_RUN.format(scale=results.scale.scale), 0)
     values = list(results.values_of(evaluation, metric).values())
-    unlike = find_unlikeness(_our_conditions(results, evaluation, metric), printed_conditions)
-    if unlike is not None:
-        return not_comparable(unlike, len(values))
+    mismatch = find_condition_mismatch(_our_conditions(results, evaluation, metric), printed_conditions)
+    if mismatch is not None:
+        return not_comparable(mismatch, len(values))
     return judge(printed_number(printed), values, pool_of(results, [evaluation], metric))
 
 

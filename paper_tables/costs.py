@@ -78,7 +78,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     evidence: Text
     source: Text
 
-    def speaks_of(self, finding: Finding, corpus: str, system: str) -> bool:
+    def concerns(self, finding: Finding, corpus: str, system: str) -> bool:
         """Tell whether this is a cost of such a finding."""
         if (self.what, self.rank) != (finding.what, finding.published_rank):
             return False
@@ -93,7 +93,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return low * (1 - 1e-9) <= amount <= high * (1 + 1e-9)
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _KnownCost(msgspec.Struct, frozen=True):
     """The published cost of a finding: bounds in BLEU, positive if it lowers; `high` infinite for `all`."""
 
     low: float
@@ -253,17 +253,19 @@ def _known_cost(
     corpus: str,
     system: str,
     costs: Sequence[PublishedCost],
-    table3: dict[tuple[str, object], "_Known"],
-) -> _Known | None:
+    table3: dict[tuple[str, object], "_KnownCost"],
+) -> _KnownCost | None:
     """Return the published cost of a finding: from the lowest to the highest that was seen, as sure as the least."""
     kind = published_system(system)
     rows = [
-        _Known(float(row.cost_low), math.inf if row.cost_high == WHOLE_SCORE else float(row.cost_high), row.certainty,
-               f"{row.evidence}; {row.source}")
+        _KnownCost(
+            float(row.cost_low), math.inf if row.cost_high == WHOLE_SCORE else float(row.cost_high), row.certainty,
+            f"{row.evidence}; {row.source}",
+        )
         if row.direction == "lowers"
-        else _Known(-float(row.cost_high), -float(row.cost_low), row.certainty, f"{row.evidence}; {row.source}")
+        else _KnownCost(-float(row.cost_high), -float(row.cost_low), row.certainty, f"{row.evidence}; {row.source}")
         for row in costs
-        if row.speaks_of(finding, corpus, kind)
+        if row.concerns(finding, corpus, kind)
     ]  # fmt: skip
     if corpus == "wmt14_en_de" and kind == "base":
         value = finding.evidence[0].found if finding.amount is None else finding.amount
@@ -274,10 +276,10 @@ def _known_cost(
         return None
     sources = "; ".join(dict.fromkeys(row.source for row in rows))
     certainty = max((row.certainty for row in rows), key=CERTAINTIES.index)
-    return _Known(min(row.low for row in rows), max(row.high for row in rows), certainty, sources)
+    return _KnownCost(min(row.low for row in rows), max(row.high for row in rows), certainty, sources)
 
 
-def _definition_cost(metric: str, corpus: str) -> list[_Known]:
+def _definition_cost(metric: str, corpus: str) -> list[_KnownCost]:
     """Return by how much a definition reads below that of the printed number, by published gaps on newstest2014."""
     pair = PAPER_CORPORA.get(corpus)
     metric = _FAIRSEQ_GAP.get(metric, metric)
@@ -290,16 +292,16 @@ def _definition_cost(metric: str, corpus: str) -> list[_Known]:
     if not gaps:
         return []
     low, high = min(gap.bounds[0] for gap in gaps), max(gap.bounds[1] for gap in gaps)
-    return [_Known(float(low), float(high), "confirmed", "; ".join(dict.fromkeys(gap.source for gap in gaps)))]
+    return [_KnownCost(float(low), float(high), "confirmed", "; ".join(dict.fromkeys(gap.source for gap in gaps)))]
 
 
-def _table3_costs() -> dict[tuple[str, object], _Known]:
+def _table3_costs() -> dict[tuple[str, object], _KnownCost]:
     """Return what the paper's own variations cost on newstest2013, by the one symbol that a row changes."""
     base = symbols_of_spec(read_system("base", "paper").training)
     cells = read_table(3)
     joins = [join for join in read_cells() if join.table == 3 and join.metric.startswith("bleu")]
     printed = {join.system: Decimal(find_printed(join, cells).value) for join in joins}
-    costs: dict[tuple[str, object], _Known] = {}
+    costs: dict[tuple[str, object], _KnownCost] = {}
     for system, value_printed in printed.items():
         if not system.startswith("table3_"):
             continue
@@ -311,15 +313,15 @@ def _table3_costs() -> dict[tuple[str, object], _Known]:
         row = system.split("_")[1].upper()
         source = f"{value_printed} against {printed['base']} on newstest2013; the paper, Table 3 ({row})"
         key = value if isinstance(value, str) else float(value)
-        costs[named, key] = _Known(loss, loss, "confirmed", source)
+        costs[named, key] = _KnownCost(loss, loss, "confirmed", source)
     return costs
 
 
-def _costs_nothing(known: _Known) -> bool:
+def _costs_nothing(known: _KnownCost) -> bool:
     return known.low == known.high == 0 and known.certainty in ("confirmed", "measured")
 
 
-def _zero(known: _Known | None) -> Cost:
+def _zero(known: _KnownCost | None) -> Cost:
     return Cost(
         low=0.0, high=0.0, words="", source=known.source if known else "", certainty=known.certainty if known else ""
     )
@@ -336,7 +338,7 @@ def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
     return Answer(check=outcome.check, seen="; ".join(words))
 
 
-def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing | None) -> list[Finding]:
+def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Missing | None) -> list[Finding]:
     """Return findings with costs and likelihoods; the published costs share what measured ones leave of the missing."""
     measured = sum(
         max(0.0, cost.low or 0.0) for finding, _ in pairs if not finding.is_symptom for cost in finding.costs[:1]
@@ -377,7 +379,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _Known | None]], missing: Missing
     return findings
 
 
-def _shares(known: Sequence[_Known], rest: float | None) -> list[tuple[float, float]]:
+def _shares(known: Sequence[_KnownCost], rest: float | None) -> list[tuple[float, float]]:
     """Return the bounds of each cost as far as all of them together fit into what is missing.
 
     Where the highest do not fit, each gives up the same part of its range; where not even the lowest do, each has a
@@ -397,7 +399,7 @@ def _shares(known: Sequence[_Known], rest: float | None) -> list[tuple[float, fl
     return [(min(low, share), share) for (low, _), share in zip(bounds, shares, strict=True)]
 
 
-def _cost(known: _Known, share: tuple[float, float]) -> Cost:
+def _cost(known: _KnownCost, share: tuple[float, float]) -> Cost:
     """Return a cost as large as what is missing allows; where that is less than published, its words say so."""
     published = f"{known.low:.1f} to {'all' if math.isinf(known.high) else f'{known.high:.1f}'}"
     is_less = share[0] < known.low - 0.05 or (share[1] < known.high - 0.05 and not math.isinf(known.high))

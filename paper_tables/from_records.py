@@ -34,7 +34,7 @@ from analysis.scoring.scores import TrainingKey, collect_scores, tidy_frame, tra
 from paper_tables.scale_results import ScaleResults, read_baselines, read_binarized, read_measured
 from paper_tables.translations import Translations, read_translations
 
-ASKED_NAME = "asked.json"
+REQUEST_NAME = "asked.json"
 PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # where runs ran is no matter here
 
 
@@ -70,10 +70,10 @@ def gather_from_records(
         ConfigError: if a corpus or a system has no file.
     """
     found, folder_by_key = _read_trainings(scale, results_folders)
-    asked, trainings = _read_asked(scale, results_folders, found, config_folder)
+    request, trainings = _read_request(scale, results_folders, found, config_folder)
     keys = [training.key for training in trainings]
-    faults = [_not_asked(key, scale, folder_by_key[key]) for key in found if key not in keys]
-    experiment = expand(asked, config_folder, trainings)
+    faults = [_not_requested(key, scale, folder_by_key[key]) for key in found if key not in keys]
+    experiment = expand(request, config_folder, trainings)
     system_by_name = _as_trained(experiment, found)
     state_by_key = {key: _state(key, found.get(key), system_by_name[key[1]]) for key in keys}
     train_by_key = {key: found[key] for key in keys if key in found and state_by_key[key].status == "finished"}
@@ -137,26 +137,26 @@ def _read_trainings(
     return found, folder_by_key
 
 
-def _read_asked(
+def _read_request(
     scale: str,
     results_folders: Sequence[Path],
     found: Mapping[TrainingKey, TrainRecord],
     config_folder: Path,
 ) -> tuple[ScaleSpec, list[Training]]:
-    """Return what was asked for and its trainings, of one folder by its asked.json; else what is there."""
-    path = results_folders[0] / scale / ASKED_NAME
+    """Return what was requested and its trainings, of one folder by its asked.json; else what is there."""
+    path = results_folders[0] / scale / REQUEST_NAME
     if len(results_folders) == 1 and path.exists():
         try:
-            asked = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
+            request = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise RecordError(f"{path}: not what was asked for ({error}); pack the scale again") from error
-        return asked, expand_trainings(asked)
+        return request, expand_trainings(request)
     has_baselines = any(any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders)
-    asked = _asked_of_trained(scale, found, config_folder, has_baselines=has_baselines)
-    return asked, [one for one in expand_trainings(asked) if (one.corpus, one.system, one.seed) in found]
+    request = _request_of_trained(scale, found, config_folder, has_baselines=has_baselines)
+    return request, [one for one in expand_trainings(request) if (one.corpus, one.system, one.seed) in found]
 
 
-def _asked_of_trained(
+def _request_of_trained(
     scale: str, found: Iterable[TrainingKey], config_folder: Path, *, has_baselines: bool
 ) -> ScaleSpec:
     """Return the config that asks for what was trained: each system in the list whose table it stands in.
@@ -234,7 +234,7 @@ def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> R
     return find_run_state(*key, training=system.training, train=train, runs_folder=Path())
 
 
-def _not_asked(key: TrainingKey, scale: str, results_folder: Path) -> RecordFault:
+def _not_requested(key: TrainingKey, scale: str, results_folder: Path) -> RecordFault:
     message = f"no table of scale {scale} asks for {key[1]} on {key[0]}, seed {key[2]}: left out"
     return RecordFault(train_record(results_folder, scale, *key), message, "name it in the scale's config")
 

@@ -138,8 +138,8 @@ def _body(table: Table, *, has_labels: bool) -> list[str]:
                 label = escape_latex(group) if index == rows[0][0] else ""
                 if label and len(rows) > 1:
                     label = rf"\multirow{{{len(rows)}}}{{*}}{{{label}}}"
-                told = row.cells[0].parts[0]
-                name = "".join(map(_mark, told.marks)) if row.side == "ours" else ""
+                first = row.cells[0].parts[0]
+                name = "".join(map(_mark, first.marks)) if row.side == "ours" else ""
                 cells = [label, f"ours{name}" if row.side == "ours" else "", *cells[1:]]
             lines.append(" & ".join(cells) + r" \\")
     return lines

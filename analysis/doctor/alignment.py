@@ -25,8 +25,8 @@ NUM_DECOYS = 19
 MIN_COMPARED = 400  # below it nothing is said
 MAX_SHARE = 0.05  # an estimate above it is an alarm
 CLEAN_SHARE = 0.03  # the false alarm rate is stated for a corpus with this share of pairs unlike each other
-_MIN_MEETINGS = 2  # of two symbols, to count as a hint of translation
-_PRIOR = 5.0  # meetings that chance is given before any were seen
+_MIN_COOCCURRENCES = 2  # of two symbols, to count as a hint of translation
+_PRIOR = 5.0  # cooccurrences that chance is given before any were seen
 _MIN_RATIO = 1.5  # weaker hints are left out: they are most of the table and tell least
 Scores = npt.NDArray[np.float64]
 Matrix = Any  # scipy.sparse.csr_matrix; scipy has no types
@@ -92,14 +92,16 @@ def _presence(side: Side, indices: npt.NDArray[np.int64]) -> Matrix:
 def translation_hints(source: Matrix, target: Matrix) -> Matrix:
     """Return log(p(t | s) / p(t)), with a prior, where it is well above 0; shape (source symbols, target symbols)."""
     num_lines = source.shape[0]
-    meetings = (source.T @ target).tocoo()
+    cooccurrences = (source.T @ target).tocoo()
     source_counts = np.asarray(source.sum(axis=0)).ravel()
     target_shares = np.asarray(target.sum(axis=0)).ravel() / num_lines
-    by_chance = target_shares[meetings.col]
-    ratio = (meetings.data + _PRIOR * by_chance) / (source_counts[meetings.row] + _PRIOR) / by_chance
-    is_hint = (ratio > _MIN_RATIO) & (meetings.data >= _MIN_MEETINGS)
+    by_chance = target_shares[cooccurrences.col]
+    ratio = (cooccurrences.data + _PRIOR * by_chance) / (source_counts[cooccurrences.row] + _PRIOR) / by_chance
+    is_hint = (ratio > _MIN_RATIO) & (cooccurrences.data >= _MIN_COOCCURRENCES)
     values = np.log(ratio[is_hint])
-    return sparse.csr_matrix((values, (meetings.row[is_hint], meetings.col[is_hint])), shape=meetings.shape)
+    return sparse.csr_matrix(
+        (values, (cooccurrences.row[is_hint], cooccurrences.col[is_hint])), shape=cooccurrences.shape
+    )
 
 
 def ranks_among_decoys(

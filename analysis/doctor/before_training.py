@@ -100,14 +100,14 @@ def trials_of(commands: Sequence[FairseqCommand]) -> list[Trial]:
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """What a trial is of: `name` is a corpus of ours, `iwslt14_de_en` or `other`; `said_by` are the words that say so.
+    """The corpus of a trial: `name` is one of ours, `iwslt14_de_en` or `other`; `stated_by` quotes the file.
 
-    Where nothing says it, the corpus of the pair that is named, or of En-De, is taken: `is_told` is false.
+    Where the file names none, the corpus of its language pair, else of En-De, is taken: `is_stated` is false.
     """
 
     name: str
-    said_by: str
-    is_told: bool
+    stated_by: str
+    is_stated: bool
 
 
 def corpus_of(trial: Trial) -> Corpus:
@@ -381,35 +381,37 @@ def _embedding_findings(settings: Settings, training: TrainingSpec) -> Iterator[
 
 
 def _update_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
-    asked = claim.training.updates
+    spec_updates = claim.training.updates
     tokens, updates = settings.target_tokens_per_update, settings.symbols.get("updates")
     ratios: list[float] = []
-    here, papers = "", f"{asked:,} x {PAPER_TOKENS_PER_UPDATE:,} tokens"
+    here, papers = "", f"{spec_updates:,} x {PAPER_TOKENS_PER_UPDATE:,} tokens"
     if isinstance(updates, int) and updates:
         here = f"{updates:,}"
-        ratios = [updates / asked]
+        ratios = [updates / spec_updates]
         if tokens is not None:
-            ratios.append(updates * tokens / (asked * PAPER_TOKENS_PER_UPDATE))
+            ratios.append(updates * tokens / (spec_updates * PAPER_TOKENS_PER_UPDATE))
     elif settings.num_epochs and claim.corpus.language_pair in EPOCH_TOKENS:
         here = f"{settings.num_epochs:g} epochs"
-        ratios = [settings.num_epochs * EPOCH_TOKENS[claim.corpus.language_pair] / (asked * PAPER_TOKENS_PER_UPDATE)]
+        ratios = [
+            settings.num_epochs * EPOCH_TOKENS[claim.corpus.language_pair] / (spec_updates * PAPER_TOKENS_PER_UPDATE)
+        ]
     if not ratios or not (max(ratios) < MIN_UPDATES_RATIO or min(ratios) > MAX_UPDATES_RATIO):
         return
     is_short = max(ratios) < MIN_UPDATES_RATIO
     here += f", {ratios[-1]:.0%} of the tokens" if len(ratios) > 1 or settings.num_epochs else ""
-    fix = f"--max-update {asked}" if is_short else "none needed: say so beside the number"
+    fix = f"--max-update {spec_updates}" if is_short else "none needed: say so beside the number"
     rank = "6" if is_short else LARGER_RANK
     yield _finding(settings, "updates", "updates", here, papers, fix, amount=ratios[-1], rank=rank)
 
 
 def _evaluation_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
     """Yield what averaging, search and scoring have otherwise, and what a reported BLEU line shows."""
-    asked = sorted(num_averaged(name) for name in claim.averages_by_role.get("test", ()))
-    if settings.average is not None and asked and settings.average not in asked:
+    expected = sorted(num_averaged(name) for name in claim.averages_by_role.get("test", ()))
+    if settings.average is not None and expected and settings.average not in expected:
         here = settings.average_words or f"last {settings.average}"
-        fix = f"average_checkpoints.py --num-update-checkpoints {asked[-1]}"
+        fix = f"average_checkpoints.py --num-update-checkpoints {expected[-1]}"
         amount = float(settings.average)
-        yield _finding(settings, "average", "average", here, f"last {asked[-1]}", fix, amount=amount)
+        yield _finding(settings, "average", "average", here, f"last {expected[-1]}", fix, amount=amount)
     for symbol, flag in (("beam_size", "--beam"), ("length_penalty_alpha", "--lenpen")):
         value, papers = getattr(settings, symbol), getattr(claim.decoding, symbol)
         if value is not None and value != papers:
@@ -458,7 +460,7 @@ def slip_finding(settings: Settings) -> Finding:
     )
 
 
-def not_told(settings: Settings, trial: Trial | None) -> list[str]:
+def unstated_settings(settings: Settings, trial: Trial | None) -> list[str]:
     """Return sentences on what the file does not say."""
     notes = []
     if trial is not None and trial.training is not None and settings.target_tokens_per_update is None:

@@ -61,14 +61,14 @@ def check_average(case: Case) -> Answer:
     wrong, seen = [], []
     for testset in dict.fromkeys(one.testset for one in case.translations):
         of_testset = [one for one in case.translations if one.testset == testset]
-        asked = case.claim.averages_by_role.get(of_testset[0].role, frozenset())
+        wanted = case.claim.averages_by_role.get(of_testset[0].role, frozenset())
         had = [one.average for one in of_testset if one.average]
-        if not asked or not had:
+        if not wanted or not had:
             continue
-        if asked & set(had):
+        if wanted & set(had):
             seen.append(f"{testset}: {', '.join(had)}")
         else:
-            expected = f"{' or '.join(sorted(asked))} (section 6)"
+            expected = f"{' or '.join(sorted(wanted))} (section 6)"
             wrong.append(fact(of_testset[0].path, f"average of {testset}", ", ".join(had), expected))
     if wrong:
         fix = f"`aiayn average --last {num_averaged(wrong[0].expected.split()[0])}` and decode that checkpoint"

@@ -106,10 +106,10 @@ def _positions(claim: Claim) -> int:
 
 
 def _knobs(trained: Trained, claim: Claim) -> Iterator[Evidence]:
-    asked = trained.symbols.get("tokens_per_update")
-    if isinstance(asked, int) and asked != _positions(claim):
+    requested = trained.symbols.get("tokens_per_update")
+    if isinstance(requested, int) and requested != _positions(claim):
         what = "max_tokens x update_freq x GPUs"
-        yield fact(trained.path, what, f"{asked:,}", f"{_positions(claim):,}", trained.log.first_line)
+        yield fact(trained.path, what, f"{requested:,}", f"{_positions(claim):,}", trained.log.first_line)
 
 
 def check_schedule(case: Case) -> Answer:
@@ -125,7 +125,7 @@ def check_schedule(case: Case) -> Answer:
     expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
     what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
     evidence = [fact(case.trained.path, what, f"{worst.rate:.4g}", expected, worst.line)]
-    asked = symbols_of_spec(training)
+    of_spec = symbols_of_spec(training)
     here = case.trained.symbols
     fitted = fitted_schedule(rates)
     if "warmup_steps" not in here and fitted.warmup_steps and training.schedule != "constant":
@@ -137,7 +137,7 @@ def check_schedule(case: Case) -> Answer:
     evidence += _differences(case, ("schedule", "warmup_steps", "peak_learning_rate"), tolerance=0.01)
     steps = f"{training.warmup_steps:,} warm-up steps"
     fix = f"schedule {training.schedule} with {steps} (fairseq has base's equation 3 with --lr 7e-4)"
-    symbol, amount = schedule_cause(here, asked)
+    symbol, amount = schedule_cause(here, of_spec)
     if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
         symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"
@@ -150,16 +150,16 @@ def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate
     return num_so >= (1 - 2 * MAX_WRONG_RATES) * len(rates)
 
 
-def schedule_cause(here: Symbols, asked: Symbols) -> tuple[str, float | None]:
+def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
     """Return which one of peak and warm-up differs, with its ratio; costs were published of one at a time."""
     ratios: dict[str, float] = {}
     for name in ("peak_learning_rate", "warmup_steps"):
-        value, expected = here.get(name), asked.get(name)
+        value, expected = here.get(name), of_spec.get(name)
         if not isinstance(value, int | float) or not isinstance(expected, int | float) or not expected:
             return "schedule", None
         if abs(value / expected - 1) > 0.01:
             ratios[name] = value / expected
-    if here.get("schedule", asked.get("schedule")) != asked.get("schedule") or len(ratios) != 1:
+    if here.get("schedule", of_spec.get("schedule")) != of_spec.get("schedule") or len(ratios) != 1:
         return "schedule", None
     return next(iter(ratios.items()))
 
@@ -204,8 +204,8 @@ def check_symbols(case: Case, check: str) -> Answer:
     """Compare the arguments that the log prints, in the paper's symbols, with the spec's."""
     if case.trained is None or not case.trained.symbols:
         return Answer(check=check, missing=NO_LOG if case.trained is None else "the log prints no arguments")
-    asked = symbols_of_spec(case.claim.training)
-    names = tuple(name for name in asked if SYMBOL_RULES[name].check == check)
+    of_spec = symbols_of_spec(case.claim.training)
+    names = tuple(name for name in of_spec if SYMBOL_RULES[name].check == check)
     wrong = {one.what: one for one in _differences(case, names)}
     if wrong:
         here = case.trained.symbols
@@ -254,22 +254,24 @@ def check_updates(case: Case) -> Answer:
     """
     if case.trained is None:
         return Answer(check="updates", missing=NO_LOG)
-    log, asked = case.trained.log, case.claim.training.updates
-    ratio = log.last_update / asked
+    log, spec_updates = case.trained.log, case.claim.training.updates
+    ratio = log.last_update / spec_updates
     _, number = _tokens_per_update(case.trained)
     expected = expected_tokens_per_update(case.claim, case.data)
     tokens_ratio = ratio * number / expected[0] if number and expected else None
-    seen = f"{log.last_update:,} of {asked:,}" + ("" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens")
+    seen = f"{log.last_update:,} of {spec_updates:,}" + (
+        "" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens"
+    )
     both = (ratio, ratio if tokens_ratio is None else tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
     if not is_short and not is_long:
         return Answer(check="updates", seen=seen)
-    evidence = [fact(case.trained.path, "updates", f"{log.last_update:,}", f"{asked:,}", log.last_line)]
+    evidence = [fact(case.trained.path, "updates", f"{log.last_update:,}", f"{spec_updates:,}", log.last_line)]
     if tokens_ratio is not None:
         evidence.append(fact(case.trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
     set_to = log.arguments.get("max_update")
-    if isinstance(set_to, int) and set_to and set_to != asked:
-        evidence.append(fact(case.trained.path, "max_update", f"{set_to:,}", f"{asked:,}", log.first_line))
+    if isinstance(set_to, int) and set_to and set_to != spec_updates:
+        evidence.append(fact(case.trained.path, "max_update", f"{set_to:,}", f"{spec_updates:,}", log.first_line))
     title = f"Trained for {ratio:.0%} of the updates"
     fix = (
         "resume it: the same command goes on, once `updates` is the system's own"

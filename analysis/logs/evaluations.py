@@ -76,14 +76,14 @@ def averagings_near(
 
     Without one there, those of the files beside it; without any, all.
     """
-    made = [(at, one) for at, one in averagings if _has_name_of(one, generation)]
+    made = [(at, one) for at, one in averagings if _is_average_of(one, generation)]
     file = _file_of(name, generation)
     above = [one for at, one in made if _file_of(at, one) == file and one.first_line < generation.first_line]
     beside = [one for at, one in made if posixpath.dirname(at) == posixpath.dirname(name)]
     return above[-1:] or beside or [one for _, one in made]
 
 
-def _has_name_of(averaging: AveragingLog, generation: GenerationLog) -> bool:
+def _is_average_of(averaging: AveragingLog, generation: GenerationLog) -> bool:
     name = posixpath.basename(generation.model_path)
     return bool(name) and posixpath.basename(averaging.output_path) == name
 
@@ -91,7 +91,7 @@ def _has_name_of(averaging: AveragingLog, generation: GenerationLog) -> bool:
 def average_of(generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None) -> str:
     """Return `last5` and so on, from the log of averaging or the checkpoint's name; else what the name says."""
     name = posixpath.basename(generation.model_path)
-    made = [one for one in averagings if _has_name_of(one, generation)]
+    made = [one for one in averagings if _is_average_of(one, generation)]
     exact = [one for one in made if one.output_path == generation.model_path]
     if len(sizes := {len(one.input_paths) for one in exact or made}) == 1:
         return f"last{sizes.pop()}"
@@ -121,11 +121,11 @@ def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]
 def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
     """Tell whether two generations of one training say the same, wherever in a file they stand."""
 
-    def said(log: GenerationLog) -> GenerationLog:
+    def content(log: GenerationLog) -> GenerationLog:
         bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)
         return msgspec.structs.replace(log, first_line=0, last_line=0, bleu=bleu)
 
-    return one.training is other.training and said(one.log) == said(other.log)
+    return one.training is other.training and content(one.log) == content(other.log)
 
 
 def evaluation_of(judged: LoggedGeneration) -> LoggedEvaluation | None:

@@ -79,11 +79,11 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         truncated_line=truncated_line,
         conflict=conflict,
         notes=tuple(_notes(parts)),
-        **_said_once(parts),
+        **_merged_fields(parts),
     )
 
 
-def _said_once(parts: Sequence[Part]) -> dict[str, Any]:
+def _merged_fields(parts: Sequence[Part]) -> dict[str, Any]:
     """Return what every start prints anew, as the last one to print it said."""
     newest = list(reversed(parts))
     parameters = next((part.num_parameters for part in newest if part.num_parameters), (None, None))

@@ -124,17 +124,17 @@ class _Walk:
         self._count_others()
         return Listing(sorted(self.log_paths), self.scale_folders, sorted(self.left_out))
 
-    def _inside(self, path: Path) -> str:
+    def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _leave_out(self, path: Path, what: str, why: str) -> None:
-        self.left_out.append(LeftOut(self._inside(path), what, f"{self._inside(path)}: {why}"))
+    def _skip(self, path: Path, what: str, why: str) -> None:
+        self.left_out.append(LeftOut(self._relative(path), what, f"{self._relative(path)}: {why}"))
 
     def _unreadable(self, error: OSError) -> None:
         path = Path(os.fsdecode(error.filename))
         if path == self.folder:
             raise RecordError(f"{path}: this folder cannot be read ({error.strerror}); make it readable") from error
-        self._leave_out(path, "folder", f"this folder cannot be read ({error.strerror}); make it readable")
+        self._skip(path, "folder", f"this folder cannot be read ({error.strerror}); make it readable")
 
     def _is_followed(self, path: Path) -> bool:
         """Tell whether a folder is walked into: a link is, unless it leads to a folder that is read anyway."""
@@ -142,9 +142,9 @@ class _Walk:
             return True
         target = path.resolve()
         if self._root.is_relative_to(target) and target != self._root:
-            self._leave_out(path, "link", f"a link to {target}, which holds this folder: not followed")
+            self._skip(path, "link", f"a link to {target}, which holds this folder: not followed")
         elif target.is_relative_to(self._root) or target in self._linked:
-            self._leave_out(path, "link", f"a link to {target}, which is read there")
+            self._skip(path, "link", f"a link to {target}, which is read there")
         else:
             self._linked.add(target)
             return True
@@ -153,10 +153,10 @@ class _Walk:
     def _run_of_ours(self, place: Path, files: list[str]) -> None:
         """Take a run's own log: what else lies there are its launcher's logs, of one attempt each."""
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
-        self.log_paths += [self._inside(place / name) for name in logs]
+        self.log_paths += [self._relative(place / name) for name in logs]
         if not logs and place != self.folder:
             why = f"a run of ours without its {LOG_NAME}: not read; copy the run's folder again"
-            self._leave_out(place, "run", why)
+            self._skip(place, "run", why)
 
     def _file(self, path: Path, *, is_ours: bool) -> None:
         """Take a file as a log, name it, or count it."""
@@ -169,19 +169,19 @@ class _Walk:
                 why = f"a link that leads nowhere ({os.readlink(path)}): not read; copy the file there"
             else:
                 why = f"cannot be read ({error.strerror}); make it readable"
-            self._leave_out(path, "link" if path.is_symlink() else "file", why)
+            self._skip(path, "link" if path.is_symlink() else "file", why)
             return
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         if not is_regular:
-            self._leave_out(path, "no regular file", "no regular file but a pipe, a socket or a device: not read")
+            self._skip(path, "no regular file", "no regular file but a pipe, a socket or a device: not read")
         elif Path(name).suffix in LOG_SUFFIXES:
-            self.log_paths.append(self._inside(path))
+            self.log_paths.append(self._relative(path))
         elif is_ours:
             return  # records and tables, which are read as such
         elif packer := OTHER_PACKERS.get(suffix, OTHER_PACKERS.get(Path(name).suffix)):
-            self._leave_out(path, "packed", f"{packer}: not looked into; unpack it, or pack it with gzip or xz")
+            self._skip(path, "packed", f"{packer}: not looked into; unpack it, or pack it with gzip or xz")
         elif Path(name).suffix not in QUOTING_SUFFIXES and _begins_like_a_log(path):
-            self.log_paths.append(self._inside(path))
+            self.log_paths.append(self._relative(path))
         else:
             self._num_by_suffix[suffix] += 1
 

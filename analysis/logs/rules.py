@@ -61,8 +61,8 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
         return tuple(finding for finding in found if finding.severity != "apart")
     splits = {"num_training_pairs": "train", "num_dev_pairs": dev_subset(training.log)}
     known = training.log.num_pairs_by_split
-    untold = [name for name, split in splits.items() if split in pairs and split not in known]
-    return (*found, *_untold(training.symbols, expected, untold))
+    unstated = [name for name, split in splits.items() if split in pairs and split not in known]
+    return (*found, *_unstated(training.symbols, expected, unstated))
 
 
 def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
@@ -104,9 +104,9 @@ def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
 
 
 def _of_its_end(log: TrainingLog) -> Iterator[Finding]:
-    asked = _updates_asked(log)
-    if asked is not None and log.last_update < asked:
-        text = f"ends at update {log.last_update:,}, was asked for {asked:,}"
+    max_update = _max_update(log)
+    if max_update is not None and log.last_update < max_update:
+        text = f"ends at update {log.last_update:,}, was asked for {max_update:,}"
         fix = "resume the training, or add the log that follows"
         yield broken("error", "last-update", text, fix, line=log.last_line)
     if not log.is_done:
@@ -142,7 +142,7 @@ def symbol_findings(found: Symbols, expected: Symbols) -> Iterator[Finding]:
             yield broken(rule.severity, check, text, fix, what=symbol, found=value, expected=of_row)
 
 
-def _untold(found: Symbols, expected: Symbols, others: Sequence[str]) -> Iterator[Finding]:
+def _unstated(found: Symbols, expected: Symbols, others: Sequence[str]) -> Iterator[Finding]:
     """Yield the note on what the log does not tell, so that rules about it could not look."""
     names = [*(name for name in SYMBOL_RULES if name in expected and name not in found), *others]
     if names:
@@ -195,14 +195,14 @@ def _of_making(training: LoggedTraining) -> Iterator[Finding]:
         yield broken("note", "seed-told", "no seed in its arguments", "put the start line back")
 
 
-def _updates_asked(training: TrainingLog) -> int | None:
+def _max_update(training: TrainingLog) -> int | None:
     """Return how many updates the training was to have; None if something else was to end it, and did."""
-    asked = whole_number(training.arguments.get("max_update"))
+    max_update = whole_number(training.arguments.get("max_update"))
     last_epoch = whole_number(training.arguments.get("max_epoch"))
-    if training.is_stopped_early or not asked:
+    if training.is_stopped_early or not max_update:
         return None
     has_all_epochs = bool(last_epoch) and any(epoch.epoch >= (last_epoch or 0) for epoch in training.epochs)
-    return None if has_all_epochs else asked
+    return None if has_all_epochs else max_update
 
 
 def _missing_epochs(training: TrainingLog) -> list[int]:
@@ -247,7 +247,7 @@ def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
     if training is None:
         return tuple(finding for finding in findings if finding.severity == "error")
     if row is not None:
-        findings += _untold(found, expected, ["num_scored"] if num_expected and num_scored is None else [])
+        findings += _unstated(found, expected, ["num_scored"] if num_expected and num_scored is None else [])
     return tuple(findings)
 
 

@@ -114,7 +114,7 @@ class Part:
         if len(self.damaged_lines) < MAX_DAMAGED_LINES:
             self.damaged_lines.append(number)
 
-    def _saw(self, update: int, epoch: int) -> None:
+    def _note_update(self, update: int, epoch: int) -> None:
         if self.first_update is None:
             self.first_update, self.first_epoch = update, epoch
         self.last_update = max(self.last_update, update)
@@ -122,7 +122,7 @@ class Part:
     def _validation(self, number: int, statistics: Statistics) -> None:
         values = statistics.value_by_name
         update = self.last_update if statistics.update is None else statistics.update
-        self._saw(update, statistics.epoch)
+        self._note_update(update, statistics.epoch)
         self.log_format = self.log_format or statistics.log_format
         found = Validation(
             line=number,
@@ -142,7 +142,7 @@ class Part:
     def _epoch_end(self, number: int, statistics: Statistics) -> None:
         values = statistics.value_by_name
         update = self.last_update if statistics.update is None else statistics.update
-        self._saw(update, statistics.epoch)
+        self._note_update(update, statistics.epoch)
         self.log_format = self.log_format or statistics.log_format
         found = EpochEnd(
             line=number,

@@ -1,4 +1,4 @@
-"""Reads the two sides of a comparison, each a file or a run, with the references that both are held against."""
+"""Reads the two system outputs of a comparison, each a file or a run, and the references of both."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from aiayn.errors import ScoreError, UsageError
 from aiayn.provenance import file_sha256
 from aiayn.runs.finished import Decoded, corpus_references, find_decoded
 from aiayn.spec.system import read_corpus
-from analysis.scoring.system_output import Treatment, read_output, unlike_sides
+from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One system's translations: what to call them, their lines, their digest, and a run's search ('' of a file)."""
+class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A system output: its name in messages, its lines, their digest, and the search of a run ('' for a file)."""
 
     name: str
     lines: list[str]
@@ -22,7 +22,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class References(msgspec.Struct, frozen=True, kw_only=True):
-    """Reference lines and what they are of; `is_segmented`: tokens of others, to be scored as given."""
+    """Reference lines and their test set; `is_segmented`: published as tokens, scored as given."""
 
     lines: list[str]
     place: str
@@ -31,7 +31,7 @@ class References(msgspec.Struct, frozen=True, kw_only=True):
     is_segmented: bool = False
 
 
-def read_sides(
+def read_compared_outputs(
     names: tuple[str, str],
     *,
     references_path: Path | None,
@@ -39,16 +39,16 @@ def read_sides(
     average: str | None,
     language_pair: str,
     results_folder: Path,
-) -> tuple[Side, Side, References]:
-    """Return baseline, system and references; what is no file's path is a run's name or a unique beginning of one.
+) -> tuple[ComparedOutput, ComparedOutput, References]:
+    """Return baseline, system and references. A name is a file's path, else a run's name or a unique prefix of one.
 
     The references are those of `references_path`, else of the runs' corpus, else of the public test set. The target
     language of runs is their corpus's; of two files it is `language_pair`'s.
 
     Raises:
         UsageError: if two files come without references and test set.
-        RecordError: if a run is not found, or the runs were decoded on unlike test sets.
-        ScoreError: if the numbers of lines are unlike, or what the sides are: plain text, tokens, pieces.
+        RecordError: if a run is not found, or the runs were decoded on different test sets.
+        ScoreError: if numbers of lines differ, or the texts are of different forms: plain, tokens, pieces.
     """
     decoded = [
         None if Path(name).is_file() else find_decoded(results_folder, name, testset=testset, average=average)
@@ -59,23 +59,23 @@ def read_sides(
         references = _references_of_runs(runs, references_path, results_folder)
     else:
         references = _references_of_files(references_path, testset, language_pair)
-    baseline, system = (_read_side(name, one) for name, one in zip(names, decoded, strict=True))
-    for side in (baseline, system):
-        if len(side.lines) != len(references.lines):
+    baseline, system = (_read_output(name, one) for name, one in zip(names, decoded, strict=True))
+    for output in (baseline, system):
+        if len(output.lines) != len(references.lines):
             raise ScoreError(
-                f"{side.name}: {len(side.lines)} lines, {references.place} has {len(references.lines)}; expected one "
-                "line a segment on all sides, split at LF alone; compare translations of that test set"
+                f"{output.name}: {len(output.lines)} lines, {references.place} has {len(references.lines)}; expected "
+                "one line a segment, split at LF alone; compare translations of this test set"
             )
-    _refuse_unlike(baseline, system, references)
+    _check_forms(baseline, system, references)
     return baseline, system, references
 
 
-def _refuse_unlike(baseline: Side, system: Side, references: References) -> None:
-    """Refuse sides of which one is tokens, pieces or lower-cased: they would differ by that, not by the systems."""
-    lines_by_side = {baseline.name: baseline.lines, system.name: system.lines, references.place: references.lines}
-    unlike = unlike_sides(lines_by_side, Treatment(is_as_given=references.is_segmented))
-    if unlike is not None and not (baseline.search and system.search):
-        raise ScoreError(f"{unlike}; expected plain text on all sides; see `aiayn score --detokenise, --join-pieces`")
+def _check_forms(baseline: ComparedOutput, system: ComparedOutput, references: References) -> None:
+    """Refuse outputs of different forms (tokens, pieces, lower case), or the difference is of forms, not of systems."""
+    lines_by_name = {baseline.name: baseline.lines, system.name: system.lines, references.place: references.lines}
+    mismatch = find_form_mismatch(lines_by_name, Treatment(is_as_given=references.is_segmented))
+    if mismatch is not None and not (baseline.search and system.search):
+        raise ScoreError(f"{mismatch}; expected plain text in all files; see `aiayn score --detokenise, --join-pieces`")
 
 
 def _references_of_runs(runs: list[Decoded], references_path: Path | None, results_folder: Path) -> References:
@@ -112,9 +112,9 @@ def _references_of_files(references_path: Path | None, testset: str | None, lang
     return References(lines=lines, place=place, testset=testset, target_language=target_language)
 
 
-def _read_side(name: str, decoded: Decoded | None) -> Side:
+def _read_output(name: str, decoded: Decoded | None) -> ComparedOutput:
     if decoded is None:
-        return Side(name=name, lines=_read_file(Path(name)), sha256=file_sha256(Path(name)))
+        return ComparedOutput(name=name, lines=_read_file(Path(name)), sha256=file_sha256(Path(name)))
     found = decoded.hypotheses
     path = found.path
     sha256 = file_sha256(path) if path.is_file() else "no such file"
@@ -123,7 +123,7 @@ def _read_side(name: str, decoded: Decoded | None) -> Side:
             f"{path}: sha256 {sha256}, its record says {found.hypotheses_sha256}; expected the translations of "
             f"{found.run}; rerun `decode` for it"
         )
-    return Side(
+    return ComparedOutput(
         name=f"{found.run}, {found.average}",
         lines=read_output(path, may_be_blank=True).lines,
         sha256=sha256,

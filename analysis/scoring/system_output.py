@@ -103,19 +103,19 @@ class Form(NamedTuple):
 
     def words(self, other: "Form") -> str:
         """Return in words what the text is, with what tells so."""
-        told = []
+        kinds = []
         if self.is_pieces:
-            told.append(f"pieces ({PIECE_MARKS[self.mark]} in {self.marked_lines} lines)")
+            kinds.append(f"pieces ({PIECE_MARKS[self.mark]} in {self.marked_lines} lines)")
         if self.is_tokens:
             shares = (
                 (self.apart, "full stops and commas stand apart"),
                 (self.escaped, "quotes and the like are entities such as &quot;"),
                 (self.hyphens_apart, "hyphens are ' @-@ '"),
             )
-            told.append(f"tokens ({'; '.join(f'{share} {what}' for share, what in shares if share.is_most)})")
+            kinds.append(f"tokens ({'; '.join(f'{share} {what}' for share, what in shares if share.is_most)})")
         if self.is_lower_beside(other):
-            told.append(f"lower-cased ({self.capitals} letters are capitals, {other.capitals.value:.1%} there)")
-        return " and ".join(told) or "plain text"
+            kinds.append(f"lower-cased ({self.capitals} letters are capitals, {other.capitals.value:.1%} there)")
+        return " and ".join(kinds) or "plain text"
 
 
 class SystemOutput(NamedTuple):
@@ -248,23 +248,23 @@ class Treatment(NamedTuple):
     lower_cases: bool = False
 
 
-class Unlike(NamedTuple):
+class FormMismatch(NamedTuple):
     """Why sides cannot be scored as asked: what each is, and the flags with which they can be, the best first.
 
     `tags` say the same in a signature's words: `hyp-tokens`.
     """
 
-    words_by_side: dict[str, str]
+    words_by_name: dict[str, str]
     tags: str
     flags: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        return "; ".join(f"{side}: {words}" for side, words in self.words_by_side.items())
+        return "; ".join(f"{side}: {words}" for side, words in self.words_by_name.items())
 
 
-def unlike_sides(lines_by_side: Mapping[str, Sequence[str]], treatment: Treatment) -> Unlike | None:
+def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment) -> FormMismatch | None:
     """Return why sides, the references last, cannot be scored with this treatment; None if they can."""
-    forms = [form_of(lines) for lines in lines_by_side.values()]
+    forms = [form_of(lines) for lines in lines_by_name.values()]
     is_pieces, is_tokens = any(form.is_pieces for form in forms), any(form.is_tokens for form in forms)
     is_lower = any(_is_lower(form, forms) for form in forms)
     is_alike = len({form.token_kinds for form in forms}) == 1
@@ -275,14 +275,14 @@ def unlike_sides(lines_by_side: Mapping[str, Sequence[str]], treatment: Treatmen
     ways = [["--detokenise"]] if is_tokens else [[]]
     if is_tokens and is_alike:
         ways.insert(0, ["--as-given"])
-    words = {side: _words(form, forms) for side, form in zip(lines_by_side, forms, strict=True)}
+    words = {side: _words(form, forms) for side, form in zip(lines_by_name, forms, strict=True)}
     tags = "+".join(
         f"{side}-{what}"
-        for side, form in zip(lines_by_side, forms, strict=True)
+        for side, form in zip(lines_by_name, forms, strict=True)
         for what, holds in (("pieces", form.is_pieces), ("tokens", form.is_tokens), ("lower", _is_lower(form, forms)))
         if holds
     )
-    return Unlike(words, tags, tuple((*way, *common) for way in ways))
+    return FormMismatch(words, tags, tuple((*way, *common) for way in ways))
 
 
 def _is_lower(form: Form, forms: Sequence[Form]) -> bool:
@@ -295,30 +295,30 @@ def _words(form: Form, forms: Sequence[Form]) -> str:
 
 
 def prepare(
-    lines_by_side: Mapping[str, Sequence[str]], treatment: Treatment, language: str
+    lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment, language: str
 ) -> tuple[dict[str, list[str]], str]:
     """Return the sides after the treatment, and what was done to which in a signature's words ('' if nothing).
 
     Raises:
         ScoreError: if a treatment is asked for that no side needs.
     """
-    forms = {side: form_of(lines) for side, lines in lines_by_side.items()}
-    joined_sides = [side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces]
-    detokenised_sides = [side for side, form in forms.items() if treatment.detokenises and form.is_tokens]
+    forms = {side: form_of(lines) for side, lines in lines_by_name.items()}
+    joined_names = [side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces]
+    detokenised_names = [side for side, form in forms.items() if treatment.detokenises and form.is_tokens]
     for is_asked, sides, flag, what in (
-        (treatment.joins_pieces, joined_sides, "--join-pieces", "in pieces"),
-        (treatment.detokenises, detokenised_sides, "--detokenise", "tokens"),
+        (treatment.joins_pieces, joined_names, "--join-pieces", "in pieces"),
+        (treatment.detokenises, detokenised_names, "--detokenise", "tokens"),
     ):
         if is_asked and not sides:
             raise ScoreError(f"{flag}: neither side is {what}, so that there is nothing to do; leave it out")
     if treatment.is_as_given and not any(form.is_tokens for form in forms.values()) and _is_plain(forms.values()):
         raise ScoreError("--as-given: both sides are plain text, not tokens; leave it out")
     prepared = {}
-    for side, lines in lines_by_side.items():
-        treated = [joined(line) for line in lines] if side in joined_sides else list(lines)
-        treated = [detokenize_line(line, language) for line in treated] if side in detokenised_sides else treated
+    for side, lines in lines_by_name.items():
+        treated = [joined(line) for line in lines] if side in joined_names else list(lines)
+        treated = [detokenize_line(line, language) for line in treated] if side in detokenised_names else treated
         prepared[side] = [line.lower() for line in treated] if treatment.lower_cases else treated
-    done = [f"{side}-joined" for side in joined_sides] + [f"{side}-detokenised" for side in detokenised_sides]
+    done = [f"{side}-joined" for side in joined_names] + [f"{side}-detokenised" for side in detokenised_names]
     return prepared, "+".join([*done, *(["all-lower-cased"] if treatment.lower_cases else [])])
 
 

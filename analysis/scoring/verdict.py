@@ -117,7 +117,7 @@ def pool_sd(values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: b
     )
 
 
-def find_unlikeness(ours: Conditions, printed: Conditions) -> str | None:
+def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None:
     """Return the first condition in which ours is unlike the printed number's, in words; None if all are alike."""
     pairs = {
         "scale": (ours.scale, printed.scale),

@@ -19,10 +19,10 @@ from analysis.doctor.before_training import (
     findings_of,
     is_translation,
     nearest_system,
-    not_told,
     settings_of,
     slip_finding,
     trials_of,
+    unstated_settings,
 )
 from analysis.doctor.collect_folder import collect_folder
 from analysis.doctor.collect_run import collect_run, list_runs, scale_of
@@ -126,10 +126,10 @@ def diagnose_commands(
         if trial.training is None and all(command.program != "generate" for command in trial.others):
             continue
         taken = corpus_of(trial)
-        notes = not_told(settings, trial)
-        if not corpus and not taken.is_told:
+        notes = unstated_settings(settings, trial)
+        if not corpus and not taken.is_stated:
             pair = {"wmt14_en_fr": "En-Fr"}.get(taken.name, "En-De")
-            by = taken.said_by or "the file"
+            by = taken.stated_by or "the file"
             notes.insert(0, f"The corpus is not told by {by}: taken for WMT14 {pair}; --corpus says otherwise.")
         diagnosis = diagnose_settings(
             settings, system=system, corpus=corpus or taken.name, bleu=bleu, missing=missing, notes=notes,
@@ -202,6 +202,8 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     spec = overridden(read_system(system, scale), overrides)
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
-    asked = evaluations_of(pair, system) if is_asked_for(pair, system) else []
-    averages = {role: frozenset(average for average, of_role in asked if of_role == role) for role in ("dev", "test")}
+    evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
+    averages = {
+        role: frozenset(average for average, of_role in evaluations if of_role == role) for role in ("dev", "test")
+    }
     return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)

@@ -119,12 +119,12 @@ def explain(
         UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in percent.
         TableError: a published file is malformed.
     """
-    joins = _asked_joins(metric, testset, language_pair, system, folder)
+    joins = _candidate_joins(metric, testset, language_pair, system, folder)
     question = Question(
         bleu=_checked_bleu(bleu), metric=metric or joins[0].metric, testset=testset, language_pair=language_pair,
         system=joins[0].row, is_metric_given=metric is not None,
     )  # fmt: skip
-    gaps = [gap for gap in read_gaps(folder) if _speaks_of(gap, question)]
+    gaps = [gap for gap in read_gaps(folder) if _concerns(gap, question)]
     counted = [gap for gap in gaps if gap.counts == "yes"]
     readings = [_reading(question, join, counted, folder) for join in joins]
     direction, amount = _amount(question, readings)
@@ -165,7 +165,7 @@ def explain(
 def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
     """Return which definition was taken for a number without one, and how it reads if it is sacreBLEU's instead."""
     other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
-    gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _speaks_of(gap, other)]
+    gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _concerns(gap, other)]
     reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
     return (
         f"No --metric is given: taken as {question.metric}, the definition in which the paper's number is printed. "
@@ -185,7 +185,7 @@ def _checked_bleu(bleu: float) -> float:
     return bleu
 
 
-def _asked_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
+def _candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
     """Return the joins of the printed BLEUs that the question is about, one an edition."""
     if metric is not None:
         _check_known("--metric", metric, SCORE_METRICS)
@@ -214,7 +214,7 @@ def _check_known(flag: str, name: str, known: Sequence[str], where: str = "") ->
     raise UsageError(f"{flag} {name}: unknown{where}; expected one of {', '.join(known)}{hint}")
 
 
-def _speaks_of(gap: PublishedGap, question: Question) -> bool:
+def _concerns(gap: PublishedGap, question: Question) -> bool:
     """Tell whether a gap leads to the question's definition on its lines; full and filtered set differ by less."""
     printed_testsets = [PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)]
     is_same_set = printed_testsets[0] == printed_testsets[1]
@@ -260,17 +260,17 @@ def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(
 
 
 def _sentence(
-    asked: str, printed: str, is_same: bool, low: Decimal | None, high: Decimal | None, position: Position,
+    own: str, printed: str, is_same: bool, low: Decimal | None, high: Decimal | None, position: Position,
     distance: Decimal | None,
 ) -> str:  # fmt: skip
     if low is None:
-        return f"No published gap leads from the printed {printed} to this definition: {asked} stands alone."
+        return f"No published gap leads from the printed {printed} to this definition: {own} stands alone."
     if is_same:
         words = "rounds to" if position == "within" else f"lies {distance} {position}"
-        is_one = asked.split()[1] == printed.split()[1]
-        return f"{asked} {words} the printed {printed}: {'the same definition' if is_one else 'both count alike'}."
+        is_one = own.split()[1] == printed.split()[1]
+        return f"{own} {words} the printed {printed}: {'the same definition' if is_one else 'both count alike'}."
     words = f"lies {distance} {position}" if distance else "lies within"
-    return f"{asked} {words} the range {low} to {high}, in which the printed {printed} reads by published gaps."
+    return f"{own} {words} the range {low} to {high}, in which the printed {printed} reads by published gaps."
 
 
 def _amount(

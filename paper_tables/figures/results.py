@@ -297,7 +297,7 @@ def _with_label_places(part: pd.DataFrame, low: float, high: float, height: floa
             start = {"left": x + 7, "right": x - 7 - width, "center": x - width / 2}[align]
             box = (start, start + width, y + 11 * step - 5, y + 11 * step + 5)
             is_inside = box[0] > 0 and box[1] < WIDTH + 25
-            if is_inside and not any(_meet(box, other) for other in taken):
+            if is_inside and not any(_overlap_boxes(box, other) for other in taken):
                 break
         taken.append(box)
         aligns.append(align)
@@ -306,7 +306,7 @@ def _with_label_places(part: pd.DataFrame, low: float, high: float, height: floa
     return ordered.assign(label_bleu=heights, align=aligns, is_transformer=is_transformer)
 
 
-def _meet(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def _overlap_boxes(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
 
 

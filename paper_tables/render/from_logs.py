@@ -44,7 +44,7 @@ from paper_tables.render.tables import (
     write_table,
     write_text,
 )
-from paper_tables.tables.log_list import lay_out_logs, told_of_file
+from paper_tables.tables.log_list import file_problems, lay_out_logs
 from paper_tables.tables.logs import lay_out_logged_table2, lay_out_logged_table3
 
 __all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
@@ -77,7 +77,7 @@ class _Read(NamedTuple):
         """What should have been read and is not, a sentence each."""
         refused = ((path, one) for path, one in self.file_by_path.items() if one.refusal is not None)
         named = (one.why for one in self.left_out if not one.path.rpartition("/")[2].startswith("("))
-        return (*(told_of_file(path, one)[0] for path, one in sorted(refused)), *named)
+        return (*(file_problems(path, one)[0] for path, one in sorted(refused)), *named)
 
 
 def make_tables_from_logs(

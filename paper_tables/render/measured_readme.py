@@ -9,7 +9,7 @@ from aiayn.paths import RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
-from paper_tables.from_records import ASKED_NAME, RecordedResults
+from paper_tables.from_records import REQUEST_NAME, RecordedResults
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.render.render import render_markdown
 
@@ -154,7 +154,7 @@ def _files() -> str:
         "",
         "Laid out as `results/<scale>/` is, texts packed by xz; neither hosts nor their paths are named.",
         "",
-        f"- `{ASKED_NAME}`: the config: which systems and seeds were asked for.",
+        f"- `{REQUEST_NAME}`: the config: which systems and seeds were asked for.",
         "- `runs/<run>/`: the training's own log, as fairseq printed it, and its attempts.",
         "- `train/<corpus>/<system>/seed<k>.json`: the record of the training.",
         "- `decode/`, `score/`, `perplexity/`, each `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, "

@@ -39,7 +39,7 @@ from aiayn.records import (
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import training_key
-from paper_tables.from_records import ASKED_NAME, PLACE, gather_from_records, text_fault
+from paper_tables.from_records import PLACE, REQUEST_NAME, gather_from_records, text_fault
 from paper_tables.render.tables import make_recorded_tables
 from paper_tables.scale_results import ScaleResults, gather_results
 
@@ -69,8 +69,8 @@ def pack_scale(
         StateError: if there is a folder of that name that is not such a pack.
     """
     target = output_folder / scale.scale
-    if target.exists() and not (target / ASKED_NAME).exists():
-        raise StateError(f"{target}: exists and holds no {ASKED_NAME}, so it is no pack; name another --output")
+    if target.exists() and not (target / REQUEST_NAME).exists():
+        raise StateError(f"{target}: exists and holds no {REQUEST_NAME}, so it is no pack; name another --output")
     results = gather_results(scale, results_folder, so_far=True, config_folder=config_folder)
     if not results.train_by_key:
         states = Counter(state.status for state in results.state_by_key.values())
@@ -136,10 +136,10 @@ class _Packer:
 
     def pack(self) -> None:
         """Write everything."""
-        asked = msgspec.structs.replace(self.results.scale, **PLACE)
-        path = self.folder / self.scale / ASKED_NAME
+        request = msgspec.structs.replace(self.results.scale, **PLACE)
+        path = self.folder / self.scale / REQUEST_NAME
         path.parent.mkdir(parents=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(asked), indent=1) + b"\n")
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
         for corpus in self.results.corpora:
             self._copy(corpus_record(Path(), self.scale, "fetch", corpus), RawCorpus)
             self._copy(corpus_record(Path(), self.scale, "binarize", corpus), BinarizedCorpus)

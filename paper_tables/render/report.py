@@ -242,8 +242,8 @@ def _came_out(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Pop
         values = results.values_of(evaluation, cell.metric) if evaluation else {}
         if evaluation is None or not values:
             continue
-        asked = len(results.seeds_of(evaluation.corpus, evaluation.system))
-        text = html.escape(format_seeds(list(values.values()), cell.metric, asked))
+        num_seeds = len(results.seeds_of(evaluation.corpus, evaluation.system))
+        text = html.escape(format_seeds(list(values.values()), cell.metric, num_seeds))
         provenance = provenance_of(results, evaluation, cell.metric)
         ours = popovers.button(provenance, text) if provenance else text
         place = NAME_BY_PAIR.get(evaluation.language_pair, evaluation.language_pair)

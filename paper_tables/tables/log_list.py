@@ -34,11 +34,11 @@ def lay_out_logs(
     generation_by_path = {generation.path: generation for generation in folder.generations}
     rows = []
     for path, log_file in sorted(folder.file_by_path.items()):
-        told = told_of_file(path, log_file)
-        if told and (log_file.refusal is not None or not log_file.entries):
-            why = _numbered(told)
+        problems = file_problems(path, log_file)
+        if problems and (log_file.refusal is not None or not log_file.entries):
+            why = _numbered(problems)
             rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why, is_filled=False))
-            told = []
+            problems = []
         for name, entry in entries_by_name(path, log_file).items():
             found = list(findings_by_path.get(name, ()))
             if isinstance(entry, TrainingLog):
@@ -52,7 +52,7 @@ def lay_out_logs(
                 found = [*generation_by_path[name].findings, *found]
             else:
                 row, fills = "", ""
-            why = _numbered([*told, *(finding.text(path) for finding in found)])
+            why = _numbered([*problems, *(finding.text(path) for finding in found)])
             rows.append(_log_row(name, describe_entry(entry), row, fills, why, is_filled=bool(fills)))
     rows += [_log_row(one.path, one.what, "", "", one.why, is_filled=False) for one in left_out]
     return Table(
@@ -65,19 +65,19 @@ def lay_out_logs(
     )
 
 
-def told_of_file(path: str, log_file: LogFile) -> list[str]:
+def file_problems(path: str, log_file: LogFile) -> list[str]:
     """Return what is to be said of a file itself: why it cannot be read, or is no log, and bytes that are no text."""
-    told = []
+    problems = []
     if log_file.refusal is not None:
         place = f"{path}:{log_file.refusal.line}" if log_file.refusal.line else path
-        told.append(f"{place}: {log_file.refusal.text}; {log_file.refusal.next_step}")
+        problems.append(f"{place}: {log_file.refusal.text}; {log_file.refusal.next_step}")
     elif not log_file.num_lines:
-        told.append("is empty: copy the log again")
+        problems.append("is empty: copy the log again")
     elif not log_file.entries:
-        told.append("no log of fairseq's")
+        problems.append("no log of fairseq's")
     if log_file.not_utf8_line:
-        told.append(f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as they are")
-    return told
+        problems.append(f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as they are")
+    return problems
 
 
 def _numbered(texts: Sequence[str]) -> str:

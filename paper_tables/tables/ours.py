@@ -8,7 +8,7 @@ from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_PRECISION
 from aiayn.provenance import Provenance
 from aiayn.records import Hardware, TrainRecord
-from paper_tables.cell_verdicts import is_unlike_paper
+from paper_tables.cell_verdicts import has_condition_mismatch
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
@@ -28,7 +28,7 @@ COMMIT_DIGITS = 12
 
 def mark_of(results: ScaleResults, evaluation: Evaluation | None) -> tuple[str, ...]:
     """Return the mark of the scale if the evaluation is unlike the paper's, else nothing."""
-    is_marked = evaluation is not None and is_unlike_paper(results, evaluation)
+    is_marked = evaluation is not None and has_condition_mismatch(results, evaluation)
     return (MARK_BY_SCALE[results.scale.scale],) if is_marked else ()
 
 
@@ -187,8 +187,8 @@ def seeds_cell(
     results: ScaleResults, evaluation: Evaluation, value_by_seed: Mapping[int, float], metric: str, *further_marks: str
 ) -> Cell:
     """Return our cell: what stands over the seeds, or how they stand; always with the mark of the scale."""
-    asked = results.seeds_of(evaluation.corpus, evaluation.system)
-    words = state_words(results, evaluation, [seed for seed in asked if seed not in value_by_seed])
+    seeds = results.seeds_of(evaluation.corpus, evaluation.system)
+    words = state_words(results, evaluation, [seed for seed in seeds if seed not in value_by_seed])
     marks = (*mark_of(results, evaluation), *further_marks)
     counts = Counter(words.values())
     counted_words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
@@ -196,7 +196,7 @@ def seeds_cell(
     if not value_by_seed:
         text = counted_words if len(counts) > 1 else next(iter(counts), "missing")
         return replace(text_cell(text, "state", *marks), shows=shows)
-    text = format_seeds(list(value_by_seed.values()), metric, len(asked))
+    text = format_seeds(list(value_by_seed.values()), metric, len(seeds))
     if words:
         text = f"{text.removesuffix(')')}: {counted_words})"
     cell = text_cell(text, "ours", *marks)

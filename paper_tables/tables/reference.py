@@ -76,7 +76,7 @@ def _evaluation(results: ScaleResults, one: ReferenceReplication) -> Evaluation 
         return None
     pair = one.language_pair
     system = next(join.system for join in read_cells() if (join.row, join.language_pair) == (one.system, pair))
-    averages = [average for average, asked_role in evaluations_of(pair, system) if asked_role == role]
+    averages = [average for average, evaluated_role in evaluations_of(pair, system) if evaluated_role == role]
     if not averages:
         return None
     evaluation = results.evaluation_of(results.corpus_of(pair), system, averages[-1], role)

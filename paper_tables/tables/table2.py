@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from aiayn.paths import Evaluation
 from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, CellJoin, read_cells, read_table
-from paper_tables.cell_verdicts import JudgedCell, is_bleu, is_unlike_paper
+from paper_tables.cell_verdicts import JudgedCell, has_condition_mismatch, is_bleu
 from paper_tables.layout import (
     DASH,
     NAME_BY_PAIR,
@@ -104,7 +104,7 @@ def _bleu_cells(results: ScaleResults, join: CellJoin, judged: Iterable[JudgedCe
 
 def difference_cell(results: ScaleResults, evaluation: Evaluation, judged: Iterable[JudgedCell]) -> Cell:
     """Return ours minus printed, by edition where they differ; the mark alone where the two are unlike."""
-    if is_unlike_paper(results, evaluation):
+    if has_condition_mismatch(results, evaluation):
         return text_cell("", "state", *mark_of(results, evaluation))
     parts, metrics = [], []
     for cell in judged:

@@ -30,7 +30,7 @@ from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, metric_cell, provenance_of
 
 P_DECIMALS = 3
-UNLIKE_SYSTEMS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
+UNEQUAL_SPREADS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
     " The systems do not share one spread: verdicts on those that vary more than the pool are wrong more often than "
     f"{ALPHA}."
 )
@@ -89,7 +89,9 @@ def lay_out_verdicts(results: ScaleResults, judged: Sequence[JudgedCell]) -> Tab
         rows=rows_of(
             fields,
             judged,
-            aside=lambda cell: Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_unlike(cell) else None,
+            aside=lambda cell: (
+                Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_not_comparable(cell) else None
+            ),
         ),
         notes=(*_family_notes(judged, family_of(judged)), *_spread_notes(judged)),
     )
@@ -117,12 +119,12 @@ def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
         our_field(
             "largest_equivalent_difference",
             "largest difference callable equivalent",
-            lambda cell: blank_cell() if is_unlike(cell) else text_cell(largest(cell), "ours"),
+            lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(largest(cell), "ours"),
         ),
         our_field(
             "num_seeds_to_decide",
             "seeds that would decide",
-            lambda cell: blank_cell() if is_unlike(cell) else text_cell(needed(cell), "ours"),
+            lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(needed(cell), "ours"),
         ),
     )
 
@@ -144,7 +146,7 @@ def _difference(results: ScaleResults, cell: JudgedCell) -> Cell:
     return replace(shown, provenance=provenance_of(results, cell.evaluation, cell.metric))
 
 
-def is_unlike(cell: JudgedCell) -> bool:
+def is_not_comparable(cell: JudgedCell) -> bool:
     """Tell whether the rule cannot be applied to a printed number here: not run, or not under its conditions."""
     return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
@@ -204,7 +206,7 @@ def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
             )
             p_value = pooled.bartlett_p
             test = "" if p_value is None else f", Bartlett's p {format_p(p_value)}"
-            warning = UNLIKE_SYSTEMS if p_value is not None and p_value < ALPHA else ""
+            warning = UNEQUAL_SPREADS if p_value is not None and p_value < ALPHA else ""
             notes[
                 f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s), {pooled.degrees_of_freedom} "
                 f"degrees of freedom; single sds {smallest} to {largest}{test}.{warning}"

@@ -248,7 +248,7 @@ def test_the_nearest_system_of_en_fr_has_its_own_dropout(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    ("data", "corpus", "is_told"),
+    ("data", "corpus", "is_stated"),
     [
         ("data-bin/wmt16_en_de_bpe32k", "wmt14_en_de", True),
         ("data-bin/wmt14_en_fr", "wmt14_en_fr", True),
@@ -261,12 +261,12 @@ def test_the_nearest_system_of_en_fr_has_its_own_dropout(tmp_path: Path, capsys:
     ],
 )
 def test_a_corpus_is_that_of_the_data_and_said_to_be_taken_where_nothing_tells(
-    data: str, corpus: str, is_told: bool, tmp_path: Path
+    data: str, corpus: str, is_stated: bool, tmp_path: Path
 ) -> None:
     file = read_command_file(write(tmp_path, f"fairseq-train {data} --arch transformer --lr 1"))
     (trial,) = trials_of(file.commands)
     found_corpus = corpus_of(trial)
-    assert (found_corpus.name, found_corpus.is_told) == (corpus, is_told)
+    assert (found_corpus.name, found_corpus.is_stated) == (corpus, is_stated)
 
 
 def test_another_model_has_no_costs_of_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

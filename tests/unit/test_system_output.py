@@ -17,11 +17,11 @@ from analysis.scoring.system_output import (
     SystemOutput,
     Treatment,
     check_num_lines,
+    find_form_mismatch,
     form_of,
     joined,
     prepare,
     read_output,
-    unlike_sides,
 )
 
 NOUNS = ("Das Haus", "Die Stadt", "Ein Mann", "Frau Meier", "Der Fluss", "Ein Buch")
@@ -79,9 +79,9 @@ def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, 
 def test_each_form_is_told_on_either_side_with_the_flags_that_mend_it(name: str) -> None:
     lines, flags = FORMS[name]
     for sides in ({"hyp": lines, "ref": PLAIN}, {"hyp": PLAIN, "ref": lines}):
-        unlike = unlike_sides(sides, Treatment())
-        assert unlike is not None
-        assert unlike.flags == (flags,)
+        mismatch = find_form_mismatch(sides, Treatment())
+        assert mismatch is not None
+        assert mismatch.flags == (flags,)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -141,10 +141,10 @@ def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None
     as_given = Treatment(is_as_given=True)
     unescaped = FORMS["tokens, not escaped"][0]
     for reference in (PLAIN, unescaped):
-        unlike = unlike_sides({"hyp": tokens(OTHER), "ref": reference}, as_given)
-        assert unlike is not None
-        assert unlike.flags == (("--detokenise",),)
-    assert unlike_sides({"hyp": tokens(OTHER), "ref": tokens(PLAIN)}, as_given) is None
+        mismatch = find_form_mismatch({"hyp": tokens(OTHER), "ref": reference}, as_given)
+        assert mismatch is not None
+        assert mismatch.flags == (("--detokenise",),)
+    assert find_form_mismatch({"hyp": tokens(OTHER), "ref": tokens(PLAIN)}, as_given) is None
 
 
 @pytest.mark.parametrize(
@@ -162,18 +162,20 @@ def test_a_treatment_that_neither_side_needs_is_refused(treatment: Treatment, fl
 
 def test_two_lower_cased_sides_are_alike() -> None:
     sides = {"hyp": [line.lower() for line in OTHER], "ref": [line.lower() for line in PLAIN]}
-    assert unlike_sides(sides, Treatment()) is None
+    assert find_form_mismatch(sides, Treatment()) is None
 
 
 def test_a_few_marks_entities_and_blanks_are_no_form() -> None:
     odd = [*PLAIN[:-3], "Er schrieb &quot;ja&quot; .", "A \u2581 B @@ C", "ein @-@ zwei"]
-    assert unlike_sides({"hyp": odd, "ref": PLAIN}, Treatment()) is None
+    assert find_form_mismatch({"hyp": odd, "ref": PLAIN}, Treatment()) is None
 
 
 def test_two_entities_of_two_are_no_form() -> None:
     plain = ["Ein Satz, in dem nichts steht."] * 9
     assert (
-        unlike_sides({"hyp": [*plain, "Meier &amp; Sohn &amp; Co, hier."], "ref": [*plain, plain[0]]}, Treatment())
+        find_form_mismatch(
+            {"hyp": [*plain, "Meier &amp; Sohn &amp; Co, hier."], "ref": [*plain, plain[0]]}, Treatment()
+        )
         is None
     )
 
@@ -339,9 +341,9 @@ def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_d
     lines = read_output(folder / "newstest" / name).lines
     flickr = folder / "multi30k/data/task1/raw" / f"test_2016_flickr.{name.rpartition('.')[2]}.gz"
     for other in (read_output(flickr).lines, read_output(folder / "newstest" / "newstest2014.de").lines):
-        assert unlike_sides({"hyp": lines, "ref": other}, Treatment()) is None
-        assert unlike_sides({"hyp": other, "ref": lines}, Treatment()) is None
+        assert find_form_mismatch({"hyp": lines, "ref": other}, Treatment()) is None
+        assert find_form_mismatch({"hyp": other, "ref": lines}, Treatment()) is None
     language = name.rpartition(".")[2]
     tokenized = [Tokenizer(language).tokenize(line) for line in lines[:400]]
     for changed in (tokenized, pieces(lines), sentence_pieces(lines), [line.lower() for line in lines]):
-        assert unlike_sides({"hyp": changed, "ref": lines}, Treatment()) is not None
+        assert find_form_mismatch({"hyp": changed, "ref": lines}, Treatment()) is not None

@@ -2,7 +2,15 @@
 
 import pytest
 
-from analysis.scoring.verdict import Conditions, Outcome, PooledSd, find_unlikeness, judge, not_comparable, pool_sd
+from analysis.scoring.verdict import (
+    Conditions,
+    Outcome,
+    PooledSd,
+    find_condition_mismatch,
+    judge,
+    not_comparable,
+    pool_sd,
+)
 
 SEED_SD = 0.27  # BLEU, about what seeds vary by
 PAPER = Conditions(scale="paper", corpus="wmt14_en_de", testset="newstest2014", metric="bleu_tok_compound_split")
@@ -112,14 +120,14 @@ def test_single_seeds_have_nothing_to_pool() -> None:
 )
 def test_each_unlike_condition_is_named(key: str, value: str, words: str) -> None:
     values = {"scale": PAPER.scale, "corpus": PAPER.corpus, "testset": PAPER.testset, "metric": PAPER.metric}
-    unlike = find_unlikeness(Conditions(**(values | {key: value})), PAPER)
-    assert unlike is not None
-    assert unlike.startswith(words)
-    assert not_comparable(unlike, 3).outcome is Outcome.NOT_COMPARABLE
+    mismatch = find_condition_mismatch(Conditions(**(values | {key: value})), PAPER)
+    assert mismatch is not None
+    assert mismatch.startswith(words)
+    assert not_comparable(mismatch, 3).outcome is Outcome.NOT_COMPARABLE
 
 
 def test_like_conditions_are_like() -> None:
-    assert find_unlikeness(PAPER, PAPER) is None
+    assert find_condition_mismatch(PAPER, PAPER) is None
 
 
 def test_the_p_values_of_three_seeds_can_be_worked_out_by_hand() -> None:

@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 
 from aiayn.terminal import json_text
-from analysis.scoring.compared_outputs import read_sides
+from analysis.scoring.compared_outputs import read_compared_outputs
 from analysis.scoring.score import SACREBLEU_METRIC_BY_LANGUAGE, score_hypotheses
 from analysis.scoring.segment_counts import count_segments, make_scorer
 from paper_tables.answers.comparison import NamedComparison, compare_segments, render_comparison
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Compare, and print the answer."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it reports each step
-    baseline, system, references = read_sides(
+    baseline, system, references = read_compared_outputs(
         (args.baseline, args.system), references_path=args.references, testset=args.testset, average=args.average,
         language_pair=args.language_pair, results_folder=args.results,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from aiayn.plan.config import positive
 from aiayn.provenance import replace_on_success
 from aiayn.spec.system import read_system
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
-from analysis.scoring.system_output import Treatment, prepare, read_output, unlike_sides
+from analysis.scoring.system_output import Treatment, find_form_mismatch, prepare, read_output
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "
@@ -90,9 +90,9 @@ def run(args: argparse.Namespace) -> None:
             "name the --split, --testset or --references that belong together"
         )
     sides, treatment = {"hyp": lines, "ref": references}, Treatment(args.as_given, False, args.detokenise)
-    unlike = unlike_sides(sides, treatment)
-    if unlike is not None and not args.force:
-        words, advice = unlike.words_by_side, " or ".join(" ".join(flags) for flags in unlike.flags)
+    mismatch = find_form_mismatch(sides, treatment)
+    if mismatch is not None and not args.force:
+        words, advice = mismatch.words_by_name, " or ".join(" ".join(flags) for flags in mismatch.flags)
         raise ScoreError(
             f"not scored: translations are {words['hyp']}, references {words['ref']}; add {advice} (or write "
             "translations with --output FILE for `aiayn score --hypotheses FILE`, which has all of these); --force "
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
         testset=args.testset or args.references.name,
     )
     added = decoding_signature(decoding) + (f"|input:{done}" if done else "")
-    added += f"|forced:{unlike.tags}" if unlike is not None else ""
+    added += f"|forced:{mismatch.tags}" if mismatch is not None else ""
     width = max(len(score.metric) for score in scores)
     for score in scores:
         print(f"{score.metric:<{width}}  {score.value:6.2f}  {score.signature}|{added}")

@@ -26,13 +26,13 @@ from aiayn.spec.system import read_corpus
 from aiayn.terminal import json_text
 from analysis.scoring.score import CASE_SUFFIX, default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.system_output import (
+    FormMismatch,
     SystemOutput,
     Treatment,
-    Unlike,
     check_num_lines,
+    find_form_mismatch,
     prepare,
     read_output,
-    unlike_sides,
 )
 
 EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
@@ -94,10 +94,10 @@ def _score_run(args: argparse.Namespace) -> None:
     hypotheses, references = list(read_lines(decoded.path)), list(read_lines(reference_path))
     if corpus.is_segmented:
         references = [detokenise(line, corpus) for line in references]
-    unlike = unlike_sides({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=corpus.is_segmented))
-    if unlike is not None:  # a model's output is scored whatever it is
+    mismatch = find_form_mismatch({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=corpus.is_segmented))
+    if mismatch is not None:  # a model's output is scored whatever it is
         logging.getLogger(__name__).warning(
-            "%s: hypotheses and references differ in kind: %s; scored as they are", decoded.path, unlike
+            "%s: hypotheses and references differ in kind: %s; scored as they are", decoded.path, mismatch
         )
     scores = score_hypotheses(
         hypotheses,
@@ -121,9 +121,9 @@ def _score_files(args: argparse.Namespace) -> list[ScoreRecord]:
     check_num_lines(output, len(references), place)
     treatment = Treatment(args.as_given, args.join_pieces, args.detokenise, args.lowercase)
     sides = {"hyp": output.lines, "ref": references}
-    unlike = unlike_sides(sides, treatment)
-    if unlike is not None and not args.force:
-        raise ScoreError(_refusal(args, unlike, place))
+    mismatch = find_form_mismatch(sides, treatment)
+    if mismatch is not None and not args.force:
+        raise ScoreError(_refusal(args, mismatch, place))
     if output.kind != "lines":
         print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
     prepared, done = prepare(sides, treatment, target_language)
@@ -139,7 +139,7 @@ def _score_files(args: argparse.Namespace) -> list[ScoreRecord]:
         references_sha256=lines_sha256(references),
         testset=args.testset or (args.references or args.hypotheses).name,
     )
-    fields = {"input": done, "forced": unlike.tags if unlike is not None else ""}
+    fields = {"input": done, "forced": mismatch.tags if mismatch is not None else ""}
     added = "".join(f"|{key}:{value}" for key, value in fields.items() if value)
     return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
 
@@ -162,14 +162,14 @@ def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[st
     raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
 
 
-def _refusal(args: argparse.Namespace, unlike: Unlike, place: str) -> str:
+def _refusal(args: argparse.Namespace, mismatch: FormMismatch, place: str) -> str:
     """Return what each side is, and the commands that are right."""
-    words = unlike.words_by_side
+    words = mismatch.words_by_name
     given = ["--testset", args.testset] if args.testset else []
     given += ["--references", str(args.references)] if args.references else []
     given += ["--language-pair", args.language_pair]
     base = ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given]
-    commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in unlike.flags)
+    commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in mismatch.flags)
     expected = "takes tokens of one kind" if args.as_given else "needs plain text"
     return (
         f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; found\n"
