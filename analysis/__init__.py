@@ -1,1 +1,4 @@
-"""From records to judgements: scores, then means over seeds, then a verdict on each printed number."""
+"""From records and logs to verdicts: `scoring`, `logs` and `doctor`.
+
+May import `aiayn` but its stages and the command (pyproject.toml, contracts `layers` and `core`): no torch, no fairseq.
+"""

@@ -1,4 +1,4 @@
-"""What a rule says, be it of a log, of a run or of a command: a finding with its evidence, its fix and its cost."""
+"""Types of a finding on a log, a run or a command: evidence, fix and cost."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ Severity = Literal["error", "apart", "note"]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact: where it stands (`line` None for a whole file), what was found there, and what was expected."""
+    """One fact: its place (`line` None for a whole file), the value found there, and the value expected."""
 
     path: str
     line: int | None
@@ -18,9 +18,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fault costs in BLEU, positive if it lowers the score; where nothing is known, `words` alone say so.
+    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has `words` alone.
 
-    `certainty` is '' for what was measured on this very run; else how well the cost itself is known: `confirmed` (a
+    `certainty` is '' for a cost measured on this run; else how well the cost itself is known: `confirmed` (a
     second measurement, or the number's author), `measured` (the effect, its cause inferred), `suspected`, `planted`.
     """
 
@@ -32,15 +32,15 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as claimed. `check` is the rule that says so; a symptom may follow from other findings.
+    """A difference from the claim. `check` is the rule that found it; a symptom may follow from other findings.
 
-    `what` and `amount` say what was found in the terms in which costs were published (published/costs.csv): a symbol
-    and its value, or the ratio to the paper's. `costs` come from this very run where they can be measured on it, else
-    from publications on its own corpus. `likelihood` is how likely it is behind what is missing: `measured`,
-    `likely`, `possible`, `unknown` (nobody published a cost), `unlikely` (it costs more than is missing), `raises`.
+    `what` and `amount` are in the terms in which costs were published (published/costs.csv): a symbol and its value,
+    or the ratio to the paper's. `costs` are measured on this run where possible, else from publications on its corpus.
+    `likelihood` is how likely it explains the missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published
+    cost), `unlikely` (it costs more than is missing), `raises`.
 
     `severity` is of a log that may fill a table, unset elsewhere: `error` keeps its number out, `apart` gives it a line
-    of its own, on which nothing else is averaged, `note` is said beside it.
+    of its own that is averaged with no other, `note` is printed beside it.
     """
 
     check: str
@@ -62,7 +62,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What sets it apart from others, in a few words."""
+        """What distinguishes it from others, in a few words."""
         return f"{self.evidence[0].what} {self.evidence[0].found}"
 
     def text(self, path: str) -> str:

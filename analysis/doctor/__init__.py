@@ -1,1 +1,4 @@
-"""Why a run's BLEU is missing: a run's log, data-bin and hypotheses beside the spec of the system it claims to be."""
+"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its system.
+
+May import `analysis.logs`, `analysis.scoring` and `analysis.findings`.
+"""

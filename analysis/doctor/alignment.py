@@ -1,12 +1,12 @@
-"""Estimates from a data-bin alone which share of its training pairs is misaligned: sides of two different sentences.
+"""Estimates from a data-bin alone which share of its training pairs is misaligned: source and target of two sentences.
 
-Which symbols stand together is counted on one sample of pairs. Each pair of another sample is then compared with
-NUM_DECOYS target sides of (nearly) its own length that belong to other pairs: which explains the source best? A pair
-that is a translation wins; the target side of a misaligned pair is a draw like any decoy, so its rank among them is
-uniform. The share of misaligned pairs is hence twice that of pairs that rank in the worse half (the estimator of null
+Co-occurrences of symbols are counted on one sample of pairs. Each pair of a second sample is then compared with
+NUM_DECOYS target sentences of nearly its own length from other pairs: which explains the source best? The target of a
+true pair wins. The target of a misaligned pair is a random draw like any decoy, so its rank among them is uniform.
+The share of misaligned pairs is therefore twice the share of pairs that rank in the worse half (the estimator of null
 hypotheses of Storey 2002, with lambda 1/2).
 
-Counting and comparing never see the same pair, lest two rare symbols that met once pass for a translation.
+The two samples share no pair: two rare symbols that co-occur once would otherwise count as a translation.
 """
 
 import math
@@ -22,12 +22,12 @@ from analysis.doctor.data_bin import UNKNOWN, Side
 NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
 NUM_COMPARED = 4_000  # pairs that are compared at most
 NUM_DECOYS = 19
-MIN_COMPARED = 400  # below it nothing is said
+MIN_COMPARED = 400  # below it there is no estimate
 MAX_SHARE = 0.05  # an estimate above it is an alarm
-CLEAN_SHARE = 0.03  # the false alarm rate is stated for a corpus with this share of pairs unlike each other
+CLEAN_SHARE = 0.03  # the false alarm rate is stated for a corpus with this share of misaligned pairs
 _MIN_COOCCURRENCES = 2  # of two symbols, to count as a hint of translation
-_PRIOR = 5.0  # cooccurrences that chance is given before any were seen
-_MIN_RATIO = 1.5  # weaker hints are left out: they are most of the table and tell least
+_PRIOR = 5.0  # cooccurrences by chance that the prior adds
+_MIN_RATIO = 1.5  # weaker hints are omitted: they are most of the table and weigh least
 Scores = npt.NDArray[np.float64]
 Matrix = Any  # scipy.sparse.csr_matrix; scipy has no types
 
@@ -48,7 +48,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) -> Alignment | None:
-    """Return the estimate for two sides of one split; None if there are too few pairs to say anything."""
+    """Return the estimate for two sides of one split; None if there are fewer than MIN_COMPARED pairs to compare."""
     num_pairs = min(len(source), len(target))
     num_counted = min(NUM_COUNTED, num_pairs // 2)
     num_compared = min(NUM_COMPARED, num_pairs - num_counted)
@@ -80,7 +80,7 @@ def detection_rate(num_compared: int, share: float) -> float:
 
 
 def _presence(side: Side, indices: npt.NDArray[np.int64]) -> Matrix:
-    """Return which symbols stand in which of the lines, 0 or 1, shape (num_lines, num_symbols)."""
+    """Return which symbols occur in which lines, 0 or 1, shape (num_lines, num_symbols)."""
     lines = [np.unique(side.line(int(index))) for index in indices]
     columns = np.concatenate(lines)
     rows = np.repeat(np.arange(len(lines)), [len(line) for line in lines])

@@ -1,7 +1,7 @@
 """A training before it is run, from its command: what differs from the paper's configuration of the nearest system.
 
 Commands become settings in the paper's symbols; each setting that differs is a finding, as those of a log are, so that
-one table of costs serves both. Settings of another toolkit can be compared too: `Settings` is all that is looked at.
+one table of costs serves both. Settings of another toolkit can be compared too: only `Settings` is read.
 """
 
 import re
@@ -45,7 +45,7 @@ _ALL_SHARED, _DECODER_SHARED, _NONE_SHARED = "all three one matrix", "decoder an
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What a training and its evaluation are to be; None or '' where nothing says so.
+    """The settings of a training and its evaluation; None or '' where the file does not give one.
 
     `target_tokens_per_update` are real tokens of all GPUs; `tokens_words` how they come about. `bleu` (percent, in the
     definition `metric`), `length_ratio` and `brevity_penalty` are of the last score that was reported for it.
@@ -87,7 +87,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def trials_of(commands: Sequence[FairseqCommand]) -> list[Trial]:
-    """Return the trainings of a file in their order; what stands before the first training belongs to it."""
+    """Return the trainings of a file in their order; commands before the first training belong to it."""
     trials: list[tuple[FairseqCommand | None, list[FairseqCommand]]] = [(None, [])]
     for command in commands:
         if command.program == "train":
@@ -405,7 +405,7 @@ def _update_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
 
 
 def _evaluation_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
-    """Yield what averaging, search and scoring have otherwise, and what a reported BLEU line shows."""
+    """Yield differences in averaging, search and scoring, and what a reported BLEU line shows."""
     expected = sorted(num_averaged(name) for name in claim.averages_by_role.get("test", ()))
     if settings.average is not None and expected and settings.average not in expected:
         here = settings.average_words or f"last {settings.average}"
@@ -452,7 +452,7 @@ def _signals(settings: Settings) -> Iterator[Finding]:
 
 
 def slip_finding(settings: Settings) -> Finding:
-    """Return what is left to suspect where no setting accounts for several missing BLEU: text and scoring."""
+    """Return the finding on text and scoring, for missing BLEU that no setting explains."""
     fix = "look at 20 lines of either side: tokens, pieces, escapes, mark-up; then `aiayn score` from raw lines"
     here = "in no setting"
     return _finding(
@@ -461,7 +461,7 @@ def slip_finding(settings: Settings) -> Finding:
 
 
 def unstated_settings(settings: Settings, trial: Trial | None) -> list[str]:
-    """Return sentences on what the file does not say."""
+    """Return one sentence for each kind of setting that the file does not give."""
     notes = []
     if trial is not None and trial.training is not None and settings.target_tokens_per_update is None:
         why = "neither --max-tokens nor --batch-size is known"

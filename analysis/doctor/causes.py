@@ -1,7 +1,7 @@
 """The checks in the order in which they are made: that of the ranked causes.
 
 `published_rank` is the rank in paper_tables/published/causes.csv; '' where that has none. What a difference of a known
-size was seen to cost stands in published/costs.csv, under that rank.
+size was measured to cost is in published/costs.csv, under that rank.
 """
 
 import msgspec

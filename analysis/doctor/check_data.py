@@ -1,4 +1,4 @@
-"""Checks of the data: counts, vocabulary, and whether the two sides of a training pair are of one sentence."""
+"""Checks the data: numbers of pairs, vocabulary, and whether source and target of training pairs are aligned."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ def found(
     what: str = "",
     amount: float | None = None,
 ) -> Finding:
-    """Return a finding of a check; its published rank and what it is of are the check's unless others are given."""
+    """Return a finding of a check; `rank` and `what` are by default those of the check."""
     return Finding(
         check=check,
         title=title,
@@ -104,7 +104,7 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
 
 
 def check_vocabulary(case: Case) -> Answer:
-    """See that the dictionary is joint where the corpus says so, has its size, and holds the text and its ends."""
+    """Check the dictionary: joint if the corpus has one vocabulary, of its size, with all symbols of the text."""
     if case.data is None and (case.trained is None or len(case.trained.log.vocabulary_sizes) < 2):
         return Answer(check="vocabulary", missing=f"{NO_DATA}, and no log that counts its symbols")
     wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
@@ -164,7 +164,7 @@ def _wrong_size(case: Case) -> Iterator[Evidence]:
 
 
 def _not_of_text(data: DataBin) -> Iterator[Evidence]:
-    """Look at some lines for `<unk>` and for ends of sentences: a vocabulary without them was the costliest fault."""
+    """Check a sample of lines for `<unk>` and ends of sentences: their lack was the costliest published fault."""
     for role in ("source", "target"):
         side = data.side_by_place["train", role]
         step = max(1, len(side) // NUM_LINES_LOOKED_AT)

@@ -1,4 +1,4 @@
-"""Checks of text and numbers after the search: pieces joined, references in their order, the definition of a score."""
+"""Checks text and scores after the search: pieces joined, references in order, the definition of a score."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ SCORE_AGAIN = "score again, every definition side by side: `aiayn score --hypoth
 
 
 def check_pieces(case: Case) -> Answer:
-    """See that translations are lines as the references are: no pieces, tokens, escapes, unknown words, or source."""
+    """Check that translations are text as the references: no pieces, tokens, escapes, unknown words or source."""
     given = [one for one in case.translations if one.lines]
     if not given:
         return Answer(check="pieces", missing=NO_TRANSLATIONS)
@@ -45,7 +45,7 @@ def check_pieces(case: Case) -> Answer:
             title = next(title for title, items in wrong_by_title.items() if items)
             fix = "join the pieces (fairseq: --remove-bpe), detokenise: `aiayn score --join-pieces --detokenise`"
             costs = _mended_cost(one, case)
-            # What others lost or gained by it is no news where these very lines tell.
+            # Published costs do not matter where the cost is measured on these lines.
             finding = found("pieces", title, wrong, fix, rank="" if costs else None, what="form" if costs else "")
             findings.append(msgspec.structs.replace(finding, costs=costs))
         findings += _unknown_words(case, one)
@@ -66,7 +66,7 @@ def _marks(one: Translation) -> Iterator[Evidence]:
 
 
 def _tokens(one: Translation) -> Iterator[Evidence]:
-    """Yield where one side is tokens and the other is not."""
+    """Yield evidence if one of translations and references is tokens and the other is not."""
     if one.references is None:
         return
     sides = ((one.path, form_of(one.lines)), (one.references_path, form_of(one.references)))
@@ -82,7 +82,7 @@ def _tokens(one: Translation) -> Iterator[Evidence]:
 
 
 def _not_of_its_pieces(one: Translation) -> Iterator[Evidence]:
-    """Yield if the lines are not the pieces joined (the round trip), blanks and case left aside."""
+    """Yield evidence if the lines are not the joined pieces (the round trip); blanks and case are ignored."""
     if one.pieces is None or len(one.pieces) != len(one.lines):
         return
     plain = [index for index, pieces in enumerate(one.pieces) if "<0x" not in pieces and "<unk>" not in pieces]
@@ -93,7 +93,7 @@ def _not_of_its_pieces(one: Translation) -> Iterator[Evidence]:
 
 
 def _mended_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
-    """Return what is lost by a wrong form: by the log's own BLEU line if there is one, else on these very lines."""
+    """Return the BLEU that a wrong form costs: by the log's own BLEU line if there is one, else on these lines."""
     mended = plain(one, case.claim.corpus)
     if one.references is None or mended.references is None or len(one.references) != len(one.lines):
         return ()
@@ -116,7 +116,7 @@ def _difference(
     lines: Sequence[str], mended_lines: Sequence[str], given: Sequence[str], mended: Sequence[str], scorer: Scorer,
     metrics: Sequence[str] = PREFERRED_METRICS,
 ) -> tuple[Cost, ...]:  # fmt: skip
-    """Return what the fault costs on these very lines: the score once it is mended, less the score as it stands."""
+    """Return what the fault costs on these lines: the score after correction minus the score as given."""
     now, then = scorer(lines, given), scorer(mended_lines, mended)
     metric = next((name for name in metrics if name in now), None)
     if metric is None:
@@ -149,7 +149,7 @@ def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
 
 
 def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
-    """Yield if lines are their source; where no source is known, if they lack the references' frequent words."""
+    """Yield a finding if lines copy their source; without a source, if they lack the references' frequent words."""
     read = plain(one, case.claim.corpus)
     sources, evidence = _source_lines(case, one), None
     if sources is not None:
@@ -186,7 +186,7 @@ def _source_lines(case: Case, one: Translation) -> Sequence[str] | None:
 
 
 def check_reference_order(case: Case) -> Answer:
-    """See that the references are the data-bin's, line by line; without one, that they fit their translations."""
+    """Check that the references are the data-bin's, line by line; without one, that they match the translations."""
     scored = [one for one in case.translations if one.references is not None and one.lines]
     if not scored:
         return Answer(check="reference_order", missing="no references were given")
@@ -257,7 +257,7 @@ def _against_translations(one: Translation, references: Sequence[str]) -> Findin
 
 
 def check_definition(case: Case) -> Answer:
-    """See that each reported score is what its name says, by signature and by scoring anew, and that case is kept."""
+    """Check each reported score against its name, by signature and by scoring again, and that case is kept."""
     given = [one for one in case.translations if one.lines]
     if not given:
         return Answer(check="definition", missing=NO_TRANSLATIONS)
@@ -280,7 +280,7 @@ def check_definition(case: Case) -> Answer:
 def _case_or_name(
     case: Case, one: Translation, lower: list[Evidence], wrong: list[Evidence], values: dict[str, float]
 ) -> Finding:
-    """Return the finding: one side lower-cased loses, both gain; else a score's name is wrong."""
+    """Return the finding. Lower case in one file lowers BLEU, in both raises it; else the name of a score is wrong."""
     lower_paths = {item.path for item in lower}
     if lower and lower_paths != {one.path, one.references_path}:
         what = "Translations are" if one.path in lower_paths else "The references are"
@@ -296,7 +296,7 @@ def _case_or_name(
 
 
 def _lower_cased(case: Case, one: Translation) -> Iterator[Evidence]:
-    """Yield for each side that has no capital where the corpus, or the other side, has some."""
+    """Yield evidence for translations or references without capitals where the corpus, or the other file, has some."""
     sides = [(one.path, form_of(one.lines)), (one.references_path, form_of(one.references or ()))]
     known = _known_references(case, one)
     with_case = [form for _, form in sides] if known is None else [form_of(known)]
@@ -327,9 +327,9 @@ def _not_as_named(score: Reported, value_by_metric: dict[str, float]) -> Iterato
 
 
 def _case_cost(case: Case, one: Translation, values: dict[str, float], *, is_lost: bool) -> tuple[Cost, ...]:
-    """Return what case is worth on these lines: lost where one side has none, added where it is not looked at.
+    """Return the BLEU that case is worth on these lines: lost if one file has none, gained if the score ignores it.
 
-    Lower-cased text scored without case is what it would have with its case, up to mistakes of case.
+    Lower-cased text scored without case estimates the score with case, up to errors of case.
     """
     read = plain(one, case.claim.corpus)
     if is_lost and read.references is not None:

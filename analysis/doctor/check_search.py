@@ -1,4 +1,4 @@
-"""Checks of what was decoded and how: which checkpoints, which search, and how long the translations came out."""
+"""Checks decoding: which checkpoints, which search, and the lengths of the translations."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ SEARCH_KEYS = (
 
 
 def check_wrong_checkpoints(case: Case) -> Answer:
-    """See that what was averaged are the last checkpoints of the training."""
+    """Check that the averaged checkpoints are the last of the training."""
     if case.trained is None:
         return Answer(check="wrong_checkpoints", missing="no log of a training was given")
     averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
@@ -55,7 +55,7 @@ def _not_the_last(case: Case, average: str, averaged: Averaged) -> Iterator[Evid
 
 
 def check_average(case: Case) -> Answer:
-    """See that each test set was translated with the average that its table asks for."""
+    """Check that each test set was translated with the average that its table uses."""
     if not case.translations:
         return Answer(check="average", missing=NO_TRANSLATIONS)
     wrong, seen = [], []
@@ -126,7 +126,7 @@ def _wrong_search(claim: Claim, translation: Translation) -> Iterator[Evidence]:
 
 
 def _cut_lines(translation: Translation) -> Iterator[Evidence]:
-    """Yield where many lines end at one length without an end: from the pieces alone."""
+    """Yield evidence if many lines reach one same length and end in no punctuation; it reads the pieces alone."""
     if translation.pieces is None or not translation.references:
         return
     pieces = [line.split() for line in translation.pieces]

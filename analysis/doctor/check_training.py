@@ -41,8 +41,8 @@ FIXES = {
 def expected_tokens_per_update(claim: Claim, data: DataBin | None) -> tuple[float, str] | None:
     """Return the target tokens an update that the spec makes of the text, and how that is known.
 
-    A batch is filled up to the spec's number of positions on its longer side; what of that are target tokens, the
-    data-bin's lengths say.
+    A batch is filled up to the spec's number of positions on its longer side; the data-bin's
+    lengths give the share of target tokens.
     """
     positions = claim.training.max_tokens_per_batch * claim.training.batches_per_update
     if data is not None:
@@ -145,7 +145,7 @@ def check_schedule(case: Case) -> Answer:
 
 
 def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:
-    """Tell whether printed rates are the expected ones times a ratio, all of them but a few."""
+    """Return whether all printed rates but a few are the expected ones times a ratio."""
     num_so = sum(abs(deviation(training, rate) / ratio - 1) <= 2 * TOLERANCE for rate in rates)
     return num_so >= (1 - 2 * MAX_WRONG_RATES) * len(rates)
 
@@ -165,7 +165,7 @@ def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
 
 
 def check_divergence(case: Case) -> Answer:
-    """See that the training held: neither its own perplexity nor that of its validations went off after its best."""
+    """Check that the training did not diverge: training and validation perplexity stay near their best."""
     if case.trained is None:
         return Answer(check="divergence", missing=NO_LOG)
     log = case.trained.log
@@ -250,7 +250,7 @@ def _shown(value: Symbol) -> str:
 def check_updates(case: Case) -> Answer:
     """Compare the last update of the log with the spec's number, by updates and by their target tokens.
 
-    Fewer updates of more tokens each are no shortage; the same updates of fewer tokens each are a small batch.
+    Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a small batch.
     """
     if case.trained is None:
         return Answer(check="updates", missing=NO_LOG)

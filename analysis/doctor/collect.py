@@ -30,7 +30,7 @@ def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
 
 
 def read_trained(path: Path) -> Trained:
-    """Return what a training's log says.
+    """Return the content of a training's log.
 
     Raises:
         RecordError: if the file holds no training, or several.
@@ -45,7 +45,7 @@ def read_trained(path: Path) -> Trained:
 
 
 def search_of_signature(signature: str, place: str) -> Search | None:
-    """Return the search that a signature of `aiayn decode` tells; None if it tells of none."""
+    """Return the search that a signature of `aiayn decode` states; None if it states none."""
     fields = dict(_SEARCH_FIELD.findall(signature))
     if "beam" not in fields:
         return None

@@ -1,4 +1,4 @@
-"""Finds evidence in anybody's folder: fairseq's log, a data-bin, translations; what each file is, its content says.
+"""Finds evidence in any folder: fairseq's log, a data-bin, translations. The content of a file decides what it is.
 
 Translations are those of `fairseq-generate` (S-, T-, H-, D- lines, put into the order of the source), records of ours
 with the files beside them, or two plain files: hypotheses and references by their names, or named by the caller. A
@@ -47,7 +47,7 @@ def training_logs(folder: Path) -> list[str]:
 def collect_folder(
     folder: Path, claim: Claim, scorer: Scorer, *, hypotheses_path: Path | None, references_path: Path | None
 ) -> Case:
-    """Return all that a folder holds of one training; a kind of evidence that is not there is none.
+    """Return the evidence of one training in a folder; a kind of evidence that is absent is None.
 
     Raises:
         UsageError: if the folder holds several trainings or data-bins.

@@ -1,7 +1,7 @@
 """Finds the evidence of a run of ours below a results folder: log, data-bin, translations, references and scores.
 
-Records say where files lie and what was decoded, averaged and scored. What the run was asked to be (`training_json`)
-is not looked at: the expectation is the system's own file.
+Records name the files and what was decoded, averaged and scored. The spec that the run was trained with
+(`training_json`) is not read: the expected values are those of the system's own file.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def scale_of(results_folder: Path, train_path: Path) -> str:
 
 
 def collect_run(results_folder: Path, train_path: Path, train: TrainRecord, claim: Claim, scorer: Scorer) -> Case:
-    """Return all that is there of a run.
+    """Return the evidence of a run.
 
     Raises:
         RecordError, CorpusError: if a file that is there is malformed.

@@ -1,9 +1,9 @@
-"""Reads a fairseq data-bin, ours or anybody's, with numpy alone: dictionaries, lengths of lines, and their symbols.
+"""Reads any fairseq data-bin with numpy alone: dictionaries, lengths of lines, and their symbols.
 
 The format is that of fairseq's `MMapIndexedDataset` (0.9 and later, data/indexed_dataset.py):
 `<split>.<source>-<target>.<language>.idx` holds a magic word, a version, a code of the width of a symbol's number, the
-number of lines, each line's length and each line's first byte in the `.bin` beside it. Nothing but what is asked for is
-read from the disk.
+number of lines, each line's length and each line's first byte in the `.bin` beside it. Only the lines
+that a caller requests are read from the disk.
 """
 
 import hashlib

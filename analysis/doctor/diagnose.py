@@ -1,4 +1,4 @@
-"""Makes every check of `causes`, in its order; findings stand in that order, symptoms last, until costs rank them."""
+"""Runs every check of `causes` in its order. Findings keep that order, symptoms last, until costs rank them."""
 
 import functools
 from collections.abc import Callable
@@ -23,7 +23,7 @@ CHECKS: dict[str, Callable[[Case], Answer]] = {
 
 
 def diagnose(case: Case) -> Diagnosis:
-    """Return what is wrong with a run, as far as its log, data-bin and translations show."""
+    """Return the findings on a run that its log, data-bin and translations support."""
     claim = case.claim
     case = msgspec.structs.replace(case, scorer=_remembering(case.scorer))
     outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
@@ -62,9 +62,9 @@ def _scores(case: Case) -> dict[str, float]:
 
 
 def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """Return outcomes in which a symptom without any cause is seen, not found.
+    """Return answers in which a symptom without a cause is only noted, not a finding.
 
-    What lengths a sound translation has was published for WMT14 alone; elsewhere a short training makes short lines.
+    Lengths of good translations were published for WMT14 alone; elsewhere a short training makes short lines.
     """
     if any(not finding.is_symptom for outcome in outcomes for finding in outcome.findings):
         return outcomes

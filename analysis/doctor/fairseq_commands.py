@@ -1,4 +1,4 @@
-"""fairseq's commands in a file: what each asks for, under the names of a printed Namespace, defaults filled in.
+"""Reads fairseq's commands in a file: the arguments of each, named as in a printed Namespace, with defaults filled in.
 
 A flag that is absent has the default of fairseq 0.12 (fairseq_options.csv) or what its `--arch` sets
 (fairseq_architectures.csv); both tables are made from the installed fairseq by tests/fairseq_options.py. The result
@@ -84,7 +84,7 @@ class PastedBleu(LogStruct, frozen=True, kw_only=True):
 class FairseqCommand(LogStruct, frozen=True, kw_only=True):
     """One command. `arguments` are as of a Namespace, `line_by_key` has those that were given.
 
-    `unread` are given values that only a run could tell, with their flags; `unknown` flags that fairseq 0.12 has not.
+    `unread` are flags whose values are known only in a run; `unknown` flags that fairseq 0.12 does not have.
     """
 
     program: Program
@@ -100,7 +100,7 @@ class FairseqCommand(LogStruct, frozen=True, kw_only=True):
 
 
 class CommandFile(LogStruct, frozen=True, kw_only=True):
-    """What stands in a file: fairseq's commands in their order, and lines of BLEU."""
+    """The content of a file: fairseq's commands in their order, and lines of BLEU."""
 
     path: str
     commands: tuple[FairseqCommand, ...]
@@ -183,7 +183,7 @@ def _found_in(words: list[Word], variables: dict[str, str], sbatch: tuple[int, s
 
 
 def _is_command(program: Program, words: list[Word], index: int) -> bool:
-    """Tell a command from a word of prose or another's file of that name."""
+    """Return whether a word is a command of fairseq's, not prose or another program of that name."""
     before = [word.text for word in words[:index]]
     flags = [word.text.split("=")[0] for word in words[index + 1 :] if word.text.startswith("-")]
     if any(
@@ -210,7 +210,7 @@ def parse_command(
 ) -> FairseqCommand:
     """Return a command from its words, without its name; defaults filled in.
 
-    `gpus` are as many as a launcher starts or lets be seen, and what says so.
+    `gpus` is the number that a launcher starts or makes visible, and the words that state it.
     """
     if "hydra" in name:
         return _parse_hydra(name, line, words, gpus)
@@ -277,7 +277,7 @@ def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, in
 
 
 def _parse_hydra(name: str, line: int, words: Sequence[Word], gpus: tuple[int, str] | None) -> FairseqCommand:
-    """Return a command of hydra's from its overrides, `group.key=value`; what its config file says is not known."""
+    """Return a command of hydra's from its overrides, `group.key=value`; its config file is not read."""
     arguments: dict[str, Argument] = {}
     line_by_key, unread = {}, []
     for index, word in enumerate(words):
@@ -338,7 +338,7 @@ def read_architectures() -> dict[str, dict[str, Argument]]:
 
 
 def _num_gpus(launcher: Sequence[Word], variables: dict[str, str]) -> tuple[int, str] | None:
-    """Return how many GPUs a launcher starts, or lets be seen, and what says so."""
+    """Return how many GPUs a launcher starts or makes visible, and the words that state it."""
     text = " ".join(word.text for word in launcher)
     per_node = re.search(r"--nproc[-_]per[-_]node[= ](\d+)", text)
     if per_node:
@@ -387,7 +387,7 @@ def _bleus(text: str) -> Iterator[PastedBleu]:
 
 
 def with_num_gpus(command: FairseqCommand, num_gpus: int | None) -> FairseqCommand:
-    """Return the command on a number of GPUs that its user tells."""
+    """Return the command with the number of GPUs that its user gives."""
     if num_gpus is None:
         return command
     return msgspec.structs.replace(command, num_gpus=num_gpus, num_gpus_from="--num-gpus")

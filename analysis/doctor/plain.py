@@ -1,4 +1,4 @@
-"""Translations and references read as they are: pieces joined, tokens detokenised; compared without their blanks."""
+"""Brings translations and references into one form: pieces joined, tokens detokenised; compares them without blanks."""
 
 import functools
 import re
@@ -14,7 +14,7 @@ from analysis.scoring.system_output import Treatment, form_of, joined, prepare
 
 NUM_DECOYS = 19
 NUM_FREQUENT = 25  # words of the references that tell their language; they are a third of any German or French text
-MIN_WORDS = 200  # of either side, below which nothing is said of its language
+MIN_WORDS = 200  # of either side, below which its language is not judged
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
 _ESCAPES = (
     ("&apos;", "'"), ("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"),
@@ -23,7 +23,7 @@ _ESCAPES = (
 
 
 class Plain(msgspec.Struct, frozen=True):
-    """Both sides in one form: no pieces; no tokens, unless both are the same kind of them (`is_tokens`)."""
+    """Translations and references in one form: no pieces; tokens only if both are of one kind (`is_tokens`)."""
 
     lines: tuple[str, ...]
     references: tuple[str, ...] | None
@@ -31,12 +31,12 @@ class Plain(msgspec.Struct, frozen=True):
 
 
 def plain(one: Translation, corpus: CorpusSpec) -> Plain:
-    """Return the translations and their references as they can be compared, whatever was given."""
+    """Return the translations and their references in one form."""
     return _plain(one.lines, one.references, corpus.target_language)
 
 
 def as_text(one: Translation, corpus: CorpusSpec) -> Plain:
-    """Return both sides as they were scored; tokens on both, which no printed definition begins with, detokenised."""
+    """Return translations and references as scored; tokens detokenised, as printed definitions begin with text."""
     read = plain(one, corpus)
     if not read.is_tokens or read.references is None:
         return Plain(one.lines, one.references, is_tokens=False)
@@ -59,7 +59,7 @@ def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language:
 
 
 def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float, float] | None:
-    """Return which share of each side's words the references' most frequent words are; None of short texts."""
+    """Return the share of the references' most frequent words in each text; None for short texts."""
     mine, theirs = (
         Counter(word.casefold() for line in side for word in re.findall(r"[^\W\d_]+", line))
         for side in (lines, references)

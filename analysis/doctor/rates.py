@@ -1,4 +1,4 @@
-"""The schedule actually run: the learning rates that a log prints beside the one that the spec asks for (section 5.3).
+"""Compares the learning rates that a log prints with the schedule of the spec (section 5.3).
 
 fairseq sets the rate of the next step when a step ends, so that a line at update u may print that of u or of u + 1,
 depending on the scheduler; either is right.
@@ -66,7 +66,7 @@ def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[Log
 
 
 class FittedSchedule(msgspec.Struct, frozen=True):
-    """The schedule by which printed rates rise and fall, whatever was asked for; None: the rates do not tell."""
+    """The schedule that the printed rates follow, whatever the spec; None where the rates do not determine it."""
 
     warmup_steps: int | None
     peak_rate: float | None
@@ -91,7 +91,7 @@ def fitted_schedule(rates: Sequence[LoggedRate]) -> FittedSchedule:
 
 
 def _is_one(values: Sequence[float]) -> bool:
-    """Tell whether values are one but for where each line's rate was taken (the update or the next)."""
+    """Return whether values are equal, up to which update each line's rate is of (its own or the next)."""
     return (
         bool(values)
         and max(values) <= 1.1 * statistics.median(values)

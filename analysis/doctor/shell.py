@@ -2,8 +2,8 @@
 
 The part of the POSIX shell in which trainings are started is read: continued lines, quotes, comments, assignments and
 their expansion (with defaults and integer arithmetic), arrays, pipes and redirections, `for` (its first value). What
-only a run could tell (`$1`, `$(...)`) stays in the word as it was written. Fences and prompts of a pasted page are
-left out; its prose makes commands that nobody asks for.
+is known only in a run (`$1`, `$(...)`) stays in the word as written. Fences and prompts of a pasted page are
+omitted; its prose becomes commands that match no program.
 """
 
 import ast
@@ -91,12 +91,12 @@ def split_commands(text: str, place: str) -> list[ShellCommand]:
 
 
 def split_words(text: str, line: int) -> list[Word]:
-    """Return the words of a command that stands inside a word, such as that of `bash -c`."""
+    """Return the words of a command inside a word, such as that of `bash -c`."""
     return [word for words in _words(text.replace("\n", " "), [line] * len(text), {}) for word in words]
 
 
 def _logical_lines(text: str, place: str) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of lines as the shell joins them; a line feed stands where one was, to count lines by."""
+    """Yield (line, text) of lines as the shell joins them; line feeds are kept, so that lines can be counted."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
     first = 0
     while first < len(lines):
@@ -213,7 +213,7 @@ def _piece(kind: str, text: str, variables: dict[str, str]) -> _Piece:
 
 
 def _substituted(text: str, variables: dict[str, str]) -> str:
-    """Return the value of integer arithmetic or of `$(which ...)`; what only a run can tell stays as it is."""
+    """Return the value of integer arithmetic or of `$(which ...)`; what is known only in a run stays as written."""
     if text.startswith("$((") and text.endswith("))"):
         inner = re.sub(r"[A-Za-z_]\w*", lambda name: variables.get(name[0], name[0]), text[3:-2].replace("$", ""))
         value = _integer(inner.replace("/", "//"))
@@ -254,7 +254,7 @@ def _expanded(pieces: list[_Piece], variables: dict[str, str], *, is_first: bool
 
 
 def _value(found: re.Match[str], variables: dict[str, str]) -> str:
-    """Return a variable's value, its default, or itself as it stands where nothing is known of it."""
+    """Return a variable's value, its default, or its name as written if it has neither."""
     name, default = found[1] or found[2], found[4] or ""
     if name in ("@", "*"):
         return ""

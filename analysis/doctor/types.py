@@ -1,4 +1,4 @@
-"""What the doctor is told and what it answers: the claim, what there is of a run, and the outcome of each check."""
+"""The types of the doctor: the claim, the evidence of a run, and the outcome of each check."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the run says it is; `averages_by_role` are those of the paper's tables, empty where they ask for none."""
+    """The system that a run claims to be; `averages_by_role` are those of the paper's tables, empty without any."""
 
     name: str
     scale: str
@@ -42,7 +42,7 @@ class Trained(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """How translations were searched for, as far as is known; `place` is the file (and line) that says so."""
+    """The known settings of the search; `place` is the file (and line) that states them."""
 
     place: str
     beam_size: int | None = None
@@ -72,8 +72,8 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True):
     """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
 
-    `pieces` are the lines as they left the model; `references` what was scored against; both stand here as they were
-    found, `plain.plain` reads them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
+    `pieces` are the lines as they left the model; `references` those of the score; both are as found;
+    `plain.plain` normalises them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
     holds no more.
     """
 
@@ -94,7 +94,7 @@ class Translation(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """All that is looked at; what is None or empty is not there, and `absent` says so in words."""
+    """The evidence; what is None or empty is absent, and `absent` lists it in words."""
 
     claim: Claim
     trained: Trained | None
@@ -104,7 +104,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """How many BLEU are missing beside the printed number, at most `high`; negative if nothing is. `words` say of what.
+    """The BLEU missing to the printed number, at most `high`; negative if none is. `words` name the number.
 
     `is_known` is false where no score was given: then at most the whole printed number is missing.
     """
@@ -116,7 +116,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check says: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not be made."""
+    """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not run."""
 
     check: str
     findings: tuple[Finding, ...] = ()

@@ -1,1 +1,4 @@
-"""Training and generation logs, ours or anybody's of fairseq: read, joined into runs, checked by rules, judged."""
+"""Any logs of fairseq, of training and generation: read, joined into runs, checked by rules.
+
+May import `analysis.scoring`, `analysis.findings`, and of `aiayn` what needs neither torch nor fairseq.
+"""

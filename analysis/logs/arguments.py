@@ -1,8 +1,8 @@
-"""The arguments that fairseq prints when it starts, from text to a flat mapping; nothing is evaluated as code.
+"""Parses the arguments that fairseq prints at its start into a flat mapping; it evaluates no code.
 
 Two forms are read (fairseq_cli/train.py of each version): `Namespace(adam_eps=1e-09, arch='transformer', ...)` up to
 0.10, and `{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. Groups are flattened;
-where a key stands in several the first wins, and the `_name` of a group stands for the group: `lr_scheduler` is the
+where a key occurs in several the first wins, and the `_name` of a group is the group's value: `lr_scheduler` is the
 `_name` of that group. Below a hydra model's `encoder` and `decoder`, `embed_dim` becomes `encoder_embed_dim`.
 """
 
@@ -64,14 +64,14 @@ _SIDES = ("encoder", "decoder")
 
 
 class ParsedArguments(dict[str, Argument]):
-    """The kept arguments; `digest` is over all keys that can decide a result, `is_whole` tells that brackets close."""
+    """The kept arguments; `digest` is over all keys that can decide a result; `is_whole`: all brackets close."""
 
     digest: str = ""
     is_whole: bool = True
 
 
 def is_open(text: str) -> bool:
-    """Tell whether more brackets open than close: the arguments go on in the next line, or were cut."""
+    """Return whether more brackets open than close: the arguments go on in the next line, or were cut."""
     return text.count("(") + text.count("{") + text.count("[") > text.count(")") + text.count("}") + text.count("]")
 
 

@@ -1,7 +1,7 @@
-"""Which logged trainings are averaged: those of one row, one configuration and one version that differ in their seeds.
+"""Groups logged trainings for averaging: those of one row, configuration and version that differ only in their seeds.
 
-Whatever a rule of severity `apart` finds becomes part of the configuration, so that a mean is never over unlike
-trainings; a seed that comes again makes a line of its own for each of its trainings.
+A finding of severity `apart` becomes part of the configuration, so no mean is over different configurations. Each
+training of a repeated seed has a line of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from analysis.logs.rules import copies, mixed_versions, repeated_seeds
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a table: trainings that may be averaged, and in words what they have that the row has not."""
+    """One line of a table: trainings that may be averaged, and in words how they differ from the row."""
 
     row: PaperRow
     language_pair: str
@@ -63,7 +63,7 @@ def _taken_apart(
     def without(
         group: list[LoggedTraining], broken: Iterator[tuple[LoggedTraining, Finding]]
     ) -> tuple[list[LoggedTraining], dict[str, list[LoggedTraining]]]:
-        """Return those that break no rule, and the others by what sets them apart."""
+        """Return those that break no rule, and the others by what distinguishes them."""
         by_label: dict[str, list[LoggedTraining]] = {}
         found = {training.path: (training, finding) for training, finding in broken}
         for path, (training, finding) in found.items():

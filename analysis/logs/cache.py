@@ -1,10 +1,10 @@
-"""Reads a folder of logs, on several processes, and keeps what was read: the second time only changed files are read.
+"""Reads a folder of logs on several processes and caches the result: a second reading reads changed files only.
 
 The cache is one file for a log folder, written whole or not at all, below a folder of the user's choice
-($XDG_CACHE_HOME/aiayn/logs unless another is named). An entry stands for the bytes of a file, unpacked, by their BLAKE2
-digest, which is worked out anew each time: a file that has other bytes is read again, even if its name, size and time
-are the same; a copy or a moved file is not. What was kept by another version of the reader is not taken. A cache that
-cannot be read is no cache, one that cannot be written is reported and left.
+($XDG_CACHE_HOME/aiayn/logs unless another is named). The key of an entry is the BLAKE2
+digest of a file's unpacked bytes, computed at each reading: a file with other bytes is read again, even if name, size
+and time are the same; a copied or moved file is not. Entries of another version of the reader are not used. A cache
+that cannot be read counts as absent; one that cannot be written is reported.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def default_cache_folder() -> Path:
 
 @cache
 def reader_version() -> str:
-    """Return a digest of the reader's own code: whatever changes in it, nothing older is taken for its work."""
+    """Return a digest of the reader's own code, so that any change of it makes older entries invalid."""
     digest = hashlib.blake2b(digest_size=8)
     for name in READER_MODULES:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
@@ -92,7 +92,7 @@ def _num_cpus() -> int:
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a file's unpacked bytes; '' if they cannot all be read, which the reader will say."""
+    """Return the digest of a file's unpacked bytes; '' if they cannot all be read, which the reader reports."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open_unpacked(path) as blocks:
@@ -104,7 +104,7 @@ def _digest(path: Path) -> str:
 
 
 def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:
-    """Return what files hold and the digests of their bytes; on several processes, if the files are worth it.
+    """Return the content of files and the digests of their bytes; on several processes if the files are large.
 
     Raises:
         RecordError: if a process dies.
@@ -125,7 +125,7 @@ def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, t
 
 
 def _num_bytes(path: Path) -> int:
-    """Return a file's size; 0 if the system does not tell it, which reading will say."""
+    """Return a file's size; 0 if it cannot be had, which the reader reports."""
     try:
         return path.stat().st_size
     except OSError:

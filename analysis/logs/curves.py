@@ -1,10 +1,10 @@
 """Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at each line printed.
 
-`reader.py` says which lines belong to which training and start; here the same lines are looked at once more, for what
-`LogFile` leaves out: statistics within an epoch. A curve may be read while its log grows.
+`reader.py` assigns lines to trainings and starts. This module reads the same lines again for what `LogFile` omits:
+statistics within an epoch. A curve may be read while its log grows.
 
-Where a start resumed before the newest update of an earlier one, the later one stands. Hours are those of training:
-from each start's first line, added up over the starts, work that was lost and done again included, pauses left out.
+Where a start resumed before the newest update of an earlier one, the later one counts. Hours are those of training:
+from each start's first line, summed over the starts, repeated work included, pauses excluded.
 """
 
 import bisect
@@ -40,7 +40,7 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[CurvePoint]]]:
-    """Return the points of each training of a file, in order of its lines; `log_file` is what was read of it before.
+    """Return the points of each training of a file, in order of its lines; `log_file` is its earlier reading.
 
     Raises:
         OSError: if the file cannot be opened or read.
@@ -82,7 +82,7 @@ class _Curve:
                 start.read(statistics, time_of(line), self._subset)
 
     def points(self) -> list[CurvePoint]:
-        """Return all points that stand, with a mark for each start but the first."""
+        """Return all points that count, with a mark for each start but the first."""
         points: list[CurvePoint] = []
         offset_hours: float | None = 0.0
         for number, start in enumerate((start for start in self._starts if start.points), start=1):
@@ -123,7 +123,7 @@ class _Start:
         return is_beside
 
     def read(self, statistics: Statistics, time: str, subset: str) -> None:
-        """Take in one line of statistics; those of whole epochs say nothing that these have not said."""
+        """Take in one line of statistics; those of whole epochs add nothing."""
         values = statistics.value_by_name
         update = self._last_update if statistics.update is None else statistics.update
         self._last_update = update

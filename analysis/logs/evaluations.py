@@ -1,8 +1,8 @@
-"""Whose a logged BLEU is, and what it is: fairseq-generate's, or that of a training's own validations.
+"""Assigns each logged BLEU to its training and names its definition: of fairseq-generate, or of a validation.
 
 A generation belongs to the training that saved into its checkpoint's folder, or to the only training whose log lies
-beside it. A number enters with the name of what it is: the BLEU of fairseq-generate is `bleu_as_given`, fairseq's
-arithmetic on the tokens as they stand, whichever they are; that of `--eval-bleu` is sacreBLEU's on detokenised tokens.
+beside it. A number carries the name of its definition: the BLEU of fairseq-generate is `bleu_as_given`, fairseq's
+arithmetic on the tokens as given, whatever they are; that of `--eval-bleu` is sacreBLEU's on detokenised tokens.
 """
 
 import json
@@ -49,7 +49,7 @@ def training_of(name: str, generation: GenerationLog, trainings: Sequence[Logged
 
 
 def _file_of(name: str, log: TrainingLog | GenerationLog | AveragingLog) -> str:
-    """Return the file of an entry's name, which has the entry's line behind it if the file holds several."""
+    """Return the file of an entry's name; the name ends in the entry's line if the file holds several."""
     return name.removesuffix(f"@{log.first_line}")
 
 
@@ -62,7 +62,7 @@ def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
 
 
 def _is_same_folder(save_folder: str, model_folder: str) -> bool:
-    """Tell whether one path is the other, or its end: logs name folders from wherever they were started."""
+    """Return whether one path is the other or its end: a log's paths are relative to where its command started."""
     first, second = posixpath.normpath(save_folder), model_folder
     if "." in (first, second):
         return first == second
@@ -89,7 +89,7 @@ def _is_average_of(averaging: AveragingLog, generation: GenerationLog) -> bool:
 
 
 def average_of(generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None) -> str:
-    """Return `last5` and so on, from the log of averaging or the checkpoint's name; else what the name says."""
+    """Return `last5` and so on, from the log of averaging or the checkpoint's name; else the name itself."""
     name = posixpath.basename(generation.model_path)
     made = [one for one in averagings if _is_average_of(one, generation)]
     exact = [one for one in made if one.output_path == generation.model_path]
@@ -119,7 +119,7 @@ def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]
 
 
 def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
-    """Tell whether two generations of one training say the same, wherever in a file they stand."""
+    """Return whether two generations of one training have the same content, wherever it is in a file."""
 
     def content(log: GenerationLog) -> GenerationLog:
         bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)
@@ -148,7 +148,7 @@ def metric_of_generation(log: GenerationLog) -> str:
     """Return the name of a generation's BLEU by what it was computed with and on.
 
     `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on detokenised text;
-    `bleu_sacre_on_tokens` sacreBLEU's where nothing says that the tokens were joined to text.
+    `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined to text.
     """
     arguments = log.arguments
     if log.bleu is None or log.bleu.name == "BLEU4":

@@ -1,4 +1,4 @@
-"""From a folder of logs to trainings with their row, their numbers and their faults."""
+"""Turns a folder of logs into trainings with their row, their numbers and their findings."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLo
 
 
 def judge_folder(folder: Path, file_by_path: Mapping[str, LogFile], rows: Sequence[PaperRow]) -> LoggedFolder:
-    """Return what the logs of a folder are; `rows` are sought in their order.
+    """Return the trainings and generations of a folder's logs; the first matching row of `rows` is taken.
 
     Raises:
         RecordError: if an attempts.jsonl beside a log of ours is torn.
@@ -53,7 +53,7 @@ def judge_folder(folder: Path, file_by_path: Mapping[str, LogFile], rows: Sequen
 
 
 def entries_by_name(path: str, log_file: LogFile) -> dict[str, TrainingLog | GenerationLog | AveragingLog]:
-    """Return what a file holds by name: its path, with the first line of each if there are several."""
+    """Return a file's entries by name: its path, with the first line of each if there are several."""
     is_alone = len(log_file.entries) == 1
     return {path if is_alone else f"{path}@{entry.first_line}": entry for entry in log_file.entries}
 

@@ -21,12 +21,12 @@ _AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$"
 
 
 def has_generation_event(line: bytes) -> bool:
-    """Tell whether a line may be one that `Generation.read_event` reads."""
+    """Return whether a line may be one that `Generation.read_event` reads."""
     return b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
 
 
 def has_averaging_event(line: bytes) -> bool:
-    """Tell whether a line may be one that `Averaging.read` reads."""
+    """Return whether a line may be one that `Averaging.read` reads."""
     return b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line
 
 

@@ -1,6 +1,6 @@
-"""Joins the parts of a log into trainings: a resumed start goes on with the one before, another training stands apart.
+"""Joins the parts of a log into trainings: a resumed start continues the one before; another training is separate.
 
-Where a resumed part overlaps an earlier one, the later part stands: what was measured after the update that it resumed
+Where a resumed part overlaps an earlier one, the later part counts: what was measured after the update that it resumed
 from is no longer of this training's weights.
 """
 
@@ -28,7 +28,7 @@ def join_parts(parts: Sequence[Part], truncated_line: int | None) -> list[Traini
 
 
 def _continues(part: Part, earlier: Sequence[Part]) -> bool:
-    """Tell whether a part is a further start of the same training."""
+    """Return whether a part is a further start of the same training."""
     before = earlier[-1]
     if part.arguments is None or before.arguments is None:
         return part.arguments is None
@@ -37,7 +37,7 @@ def _continues(part: Part, earlier: Sequence[Part]) -> bool:
     if part.resumed_update:
         return is_same or part.loaded_path.startswith(f"{save_folder}/")
     if part.resumed_update is None and not part.has_statistics:
-        return is_same  # it died before it said what it loaded
+        return is_same  # it ended before it printed what it loaded
     has_same_place = part.arguments.get("save_dir") == before.arguments.get("save_dir")
     return is_same and has_same_place and before.done_seconds is None
 
@@ -84,7 +84,7 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
 
 
 def _merged_fields(parts: Sequence[Part]) -> dict[str, Any]:
-    """Return what every start prints anew, as the last one to print it said."""
+    """Return the values that every start prints, each from the last start that printed it."""
     newest = list(reversed(parts))
     parameters = next((part.num_parameters for part in newest if part.num_parameters), (None, None))
     devices = next((part.num_devices for part in newest if part.num_devices is not None), None)

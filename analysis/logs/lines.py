@@ -1,9 +1,9 @@
-"""A log file as lines, in blocks: memory does not grow with the file, whatever it holds. gzip and xz are unpacked.
+"""Reads a log file as blocks of lines, in memory that does not grow with the file. gzip and xz are unpacked.
 
 A file that cannot be read, or not to its end, has a fault with its line and a next step. A line ends at LF alone and is
-counted so. Within it, what a terminal would show is kept apart: each piece between carriage returns (tqdm rewrites its
-line so) counts as a line of its own with the same number; CRLF is one end. Colours and cursor movements are taken out,
-and so is the rank that `srun --label` puts before a line.
+counted so. Each piece between carriage returns (tqdm rewrites its line so) counts as a line of its own with the same
+number; CRLF is one end. Colours and cursor movements are removed, and so is the rank that `srun --label` puts before a
+line.
 """
 
 import codecs
@@ -26,9 +26,9 @@ RANK_LABEL = re.compile(rb"^\s*\[?(?:rank ?)?(\d+)\]?: (?=\d{4}-|\||\{|Namespace
 class LogText:
     """The lines of one file, read once; after the last block `digest` is that of its bytes, unpacked.
 
-    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` says where
+    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` is where
     reading ended and why: bytes that are no text, UTF-16, a line longer than MAX_LINE_BYTES, a packed file that is cut
-    or damaged, or a file that the system does not give. Bytes that are no UTF-8 are read as they are:
+    or damaged, or a file that cannot be opened. Bytes that are no UTF-8 are read as they are:
     `not_utf8_line` is the first line with one, 0 without.
     """
 

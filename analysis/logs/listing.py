@@ -1,4 +1,4 @@
-"""Finds what may be a log below a folder, and names or counts all else: nothing is left out in silence.
+"""Finds the possible logs below a folder, and names or counts every other file: none is omitted silently.
 
 A file whose name is a log's (its suffix, also rotated or packed) is read; any other is read if it begins like a log of
 fairseq's. Linked folders are followed unless they lead to a folder that is read anyway.
@@ -52,7 +52,7 @@ MAX_SUFFIXES = 12  # that are named in a count of other files
 
 
 class LeftOut(msgspec.Struct, frozen=True, order=True):
-    """What is not read: its path below the folder, what it is, and why not with the next step."""
+    """A file or folder that is not read: its path below the folder, what it is, why, and the next step."""
 
     path: str
     what: str
@@ -60,7 +60,7 @@ class LeftOut(msgspec.Struct, frozen=True, order=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What lies below a folder: the paths there of files that may be logs, the `results/<scale>/` folders, the rest."""
+    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and what is not read."""
 
     log_paths: list[str]
     scale_folders: list[Path]
@@ -68,7 +68,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def list_folder(folder: Path) -> Listing:
-    """Return what lies below a folder, in order of name; hidden files and folders are counted, not read.
+    """Return the content of a folder, in order of name; hidden files and folders are counted, not read.
 
     Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a `results/<scale>/` none of the
     text that stages wrote.
@@ -137,7 +137,7 @@ class _Walk:
         self._skip(path, "folder", f"this folder cannot be read ({error.strerror}); make it readable")
 
     def _is_followed(self, path: Path) -> bool:
-        """Tell whether a folder is walked into: a link is, unless it leads to a folder that is read anyway."""
+        """Return whether a folder is walked into: a link is, unless it leads to a folder that is read anyway."""
         if not path.is_symlink():
             return True
         target = path.resolve()
@@ -151,7 +151,7 @@ class _Walk:
         return False
 
     def _run_of_ours(self, place: Path, files: list[str]) -> None:
-        """Take a run's own log: what else lies there are its launcher's logs, of one attempt each."""
+        """Take a run's own log; other logs there are its launcher's, of one attempt each."""
         logs = [name for name in files if unpacked_name(name) == LOG_NAME]
         self.log_paths += [self._relative(place / name) for name in logs]
         if not logs and place != self.folder:
@@ -198,7 +198,7 @@ class _Walk:
 
 
 def _begins_like_a_log(path: Path) -> bool:
-    """Tell whether the beginning of a file holds a line of fairseq's; also if it cannot be read, which is then said."""
+    """Return whether a file begins with a line of fairseq's, or cannot be read, which its reader reports."""
     try:
         with open_unpacked(path) as content:
             return _LIKE_A_LOG.search(content.read(_NUM_BYTES_LOOKED_AT)) is not None

@@ -1,4 +1,4 @@
-"""What is known of each log in a folder: its row, its numbers, what it tells of its making, and the rules it breaks."""
+"""Types of a folder's logs: each with its row, its numbers, its version and seed, and the rules that it breaks."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ VERSION_BY_FORM = {
 
 
 class LoggedEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """A BLEU that a log holds: `role` is dev or test, `path` the file that says it."""
+    """A BLEU of a log: `role` is dev or test, `path` the file that holds it."""
 
     path: str
     role: str
@@ -50,12 +50,12 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def language_pair(self) -> str:
-        """`en-de`, from the arguments or from the order of the dictionaries; '' if neither says."""
+        """`en-de`, from the arguments or from the order of the dictionaries; '' without either."""
         return language_pair_of(self.log)
 
     @property
     def seed(self) -> int | None:
-        """The seed, None if the arguments do not tell it."""
+        """The seed, None if the arguments have none."""
         return whole_number(self.log.arguments.get("seed"))
 
     @property
@@ -67,7 +67,7 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """What it was made with: our commit, or fairseq's version as far as its log tells."""
+        """The version that made it: our commit, or fairseq's version as far as its log shows."""
         if self.commits and is_ours(self.log.arguments):
             commit, plus, dirty = self.commits[-1].partition("+")
             return f"commit {commit[:12]}{plus}{dirty}"
@@ -117,12 +117,12 @@ class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subset(self) -> str:
-        """What was translated: `test`, `valid`, or another subset; '' if the log does not say."""
+        """What was translated: `test`, `valid`, or another subset; '' if the log does not name it."""
         return self.log.bleu.subset if self.log.bleu else str(self.log.arguments.get("gen_subset") or "")
 
 
 class LoggedFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a folder holds, files by their path below it."""
+    """The content of a folder, files by their path below it."""
 
     file_by_path: dict[str, LogFile]
     trainings: tuple[LoggedTraining, ...]
@@ -130,7 +130,7 @@ class LoggedFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def language_pair_of(training: TrainingLog) -> str:
-    """Return `en-de`, from the arguments or from the order of the dictionaries; '' if neither says."""
+    """Return `en-de`, from the arguments or from the order of the dictionaries; '' without either."""
     source, target = training.arguments.get("source_lang"), training.arguments.get("target_lang")
     if source and target:
         return f"{source}-{target}"

@@ -1,4 +1,4 @@
-"""Reads one log of fairseq 0.9 to 0.12, its fork, or ours, into `LogFile`: streaming, each line looked at once.
+"""Reads one log of fairseq 0.9 to 0.12, its fork, or ours, into `LogFile`: streaming, each line once.
 
 What the file is follows from its lines, never from its name. A start line is fairseq's arguments: those of a training
 begin a part of it, those of `fairseq-generate` (they name a `path`) a generation.
@@ -24,7 +24,7 @@ MAX_ARGUMENT_BYTES = 1 << 18
 
 
 def read_log(path: Path) -> tuple[LogFile, str]:
-    """Return what a file holds, and the digest of the bytes that were read.
+    """Return the content of a file, and the digest of the bytes that were read.
 
     A file that is no log of fairseq's has no entries and no refusal; one that cannot be read, or not on, has a refusal.
     """
@@ -46,7 +46,7 @@ def read_log(path: Path) -> tuple[LogFile, str]:
 
 
 class _Reader:
-    """Hands each line to what it belongs to."""
+    """Passes each line to the entry that it belongs to."""
 
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []

@@ -11,7 +11,7 @@ LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 is en-de alone
 
 
 class PaperRow(msgspec.Struct, frozen=True):
-    """A system at a scale: what a log of its training must say, and how its translations are searched for."""
+    """A system at a scale: the symbols that a log of its training must have, and the search of its translations."""
 
     scale: str
     system: str
@@ -21,7 +21,7 @@ class PaperRow(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A symbol in which a log is not a row: what the log says (None: nothing), and the row's value."""
+    """A symbol in which a log differs from a row: the log's value (None: absent), and the row's."""
 
     symbol: str
     found: Symbol | None
@@ -39,7 +39,7 @@ class Match(msgspec.Struct, frozen=True):
 def find_row(symbols: Symbols, language_pair: str, rows: Sequence[PaperRow]) -> Match:
     """Return the row whose ROW_SYMBOLS are all the log's; rows that come first win over later ones.
 
-    A symbol that the log does not tell cannot match. Without a row that is trained in this language pair, the nearest
+    A symbol that the log lacks cannot match. Without a row that is trained in this language pair, the nearest
     is sought among all.
     """
     candidates = [row for row in rows if language_pair in row.language_pairs]
@@ -81,7 +81,7 @@ def describe_differences(
 ) -> str:
     """Return `d_model 256, not 512`, and so on; at most `limit` of them in full.
 
-    `reason_by_symbol` says why the log's own words do not tell a symbol (`symbols.reasons_unknown`).
+    `reason_by_symbol` explains why the log does not determine a symbol (`symbols.reasons_unknown`).
     """
     texts = []
     for difference in differences[:limit]:

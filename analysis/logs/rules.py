@@ -1,8 +1,8 @@
-"""The rules of logs: what a complete one holds, which of its settings are the paper's, which may be averaged.
+"""Checks logs by rules: is a log complete, which of its settings are the paper's, which logs may be averaged?
 
-Each function asks one log, or the trainings of one line of a table, and yields what is broken. An `error` keeps a
-number out of the tables, `apart` gives it a line of its own, on which nothing else is averaged, a `note` is said beside
-it. Symbols are compared by `analysis.logs.symbols.SYMBOL_RULES`, with the values of the row's system.
+Each function reads one log, or the trainings of one line of a table, and yields findings. An `error` keeps a number
+out of the tables, `apart` gives it a line of its own that is averaged with no other, a `note` is printed beside it.
+Symbols are compared by `analysis.logs.symbols.SYMBOL_RULES`, with the values of the row's system.
 """
 
 import math
@@ -44,7 +44,7 @@ def show(value: Symbol | None) -> str:
 
 
 def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
-    """Return the rules that a training breaks; without a row, what the paper's settings are is no question."""
+    """Return the rules that a training breaks; without a row its settings are not compared."""
     row = training.match.row
     expected = row.symbols if row else {}
     if not is_ours(training.log.arguments):  # which then has no choice of these
@@ -66,7 +66,7 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
 
 
 def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
-    """Yield what the log of a complete training holds and this one does not."""
+    """Yield the parts of a complete training's log that this log lacks."""
     if not log.arguments:
         text = "no start line with fairseq's arguments: nothing says what was trained"
         fix = "put the beginning of the log back; fairseq prints Namespace(...) or {'_name': None, ...} first"
@@ -143,7 +143,7 @@ def symbol_findings(found: Symbols, expected: Symbols) -> Iterator[Finding]:
 
 
 def _unstated(found: Symbols, expected: Symbols, others: Sequence[str]) -> Iterator[Finding]:
-    """Yield the note on what the log does not tell, so that rules about it could not look."""
+    """Yield the note on symbols that the log lacks, so that their rules could not be checked."""
     names = [*(name for name in SYMBOL_RULES if name in expected and name not in found), *others]
     if names:
         text = f"the log does not tell {', '.join(names)}: taken for the row's, without looking"
@@ -183,7 +183,7 @@ def _of_pairs(log: TrainingLog, split: str, expected: int) -> Iterator[Finding]:
 
 
 def _of_making(training: LoggedTraining) -> Iterator[Finding]:
-    """Yield what keeps a training from being had again: commits, and the seed."""
+    """Yield what prevents a repetition of the training: commits, and the seed."""
     commits = training.commits
     if dirty := ", ".join(commit for commit in commits or () if commit.endswith("+dirty")):
         text = f"trained at {dirty}: files differed from the commit, so nobody can have this code again"
@@ -196,7 +196,7 @@ def _of_making(training: LoggedTraining) -> Iterator[Finding]:
 
 
 def _max_update(training: TrainingLog) -> int | None:
-    """Return how many updates the training was to have; None if something else was to end it, and did."""
+    """Return the number of updates at which the training was to end; None if something else was to end it, and did."""
     max_update = whole_number(training.arguments.get("max_update"))
     last_epoch = whole_number(training.arguments.get("max_epoch"))
     if training.is_stopped_early or not max_update:
@@ -234,7 +234,7 @@ def _missing_validations(training: TrainingLog) -> list[int]:
 
 
 def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
-    """Return the rules that a generation breaks; without a training, its settings are no question."""
+    """Return the rules that a generation breaks; without a training its settings are not compared."""
     training = generation.training
     row = training.match.row if training else None
     found, expected = _search_of(generation), {}
@@ -252,7 +252,7 @@ def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
 
 
 def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
-    """Yield what the log of a complete fairseq-generate of one model holds and this one does not."""
+    """Yield the parts of a complete log of fairseq-generate, of one model, that this log lacks."""
     log = generation.log
     if log.bleu is None:
         text = "no line `Generate ... with beam=...: BLEU4 = ...`"
@@ -312,13 +312,13 @@ def _search_of(generation: LoggedGeneration) -> Symbols:
 
 
 def expected_decoding(row: PaperRow, role: str, language_pair: str) -> Symbols:
-    """Return how a row's translations of a role are searched for, and of which average they are."""
+    """Return the search and the average of a row's translations of a role."""
     average = row.decoding.get(f"average_{role}_{language_pair}")
     return row.decoding | ({"average": average} if average is not None else {})
 
 
 def copies(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:
-    """Yield the trainings of a line that are an earlier one again, each with its finding."""
+    """Yield the trainings of a line that are copies of an earlier one, each with its finding."""
     for same in _by_value(members, "identity").values():
         for training in same[1:]:
             text = f"the same training as {_named(same, training)}: it counts once"
@@ -347,7 +347,7 @@ def repeated_seeds(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTr
 
 
 def _by_value(members: Sequence[LoggedTraining], name: str) -> dict[str | int, list[LoggedTraining]]:
-    """Return the trainings by a value that they tell, in order."""
+    """Return the trainings by the value that each has, in order."""
     groups: dict[str | int, list[LoggedTraining]] = {}
     for training in members:
         if (value := getattr(training, name)) is not None:

@@ -1,4 +1,4 @@
-r"""One line of fairseq's statistics, from bytes to numbers, whichever version and `--log-format` printed it.
+r"""Parses one line of fairseq's statistics, whichever version and `--log-format` printed it.
 
 | what | `simple`, `tqdm` | `json` |
 |---|---|---|
@@ -6,8 +6,8 @@ r"""One line of fairseq's statistics, from bytes to numbers, whichever version a
 | its end | `epoch 001 \| loss 3.6 \| ... \| num_updates 487 \| ...` | `{"epoch": 1, "train_loss": ...}` |
 | validation | `epoch 001 \| valid on 'valid' subset \| loss 2.0 \| ...` | `{"epoch": 1, "valid_loss": ...}` |
 
-Before 0.9's successors a bar stands before `epoch`, afterwards a time, a level and a tag. Before 0.7 simple validations
-said `valid_loss`, and JSON ends of epochs had no prefix; tqdm has a bar in place of `100 / 487`.
+Up to 0.9 a bar is before `epoch`, afterwards a time, a level and a tag. Before 0.7 simple validations
+printed `valid_loss`, and JSON ends of epochs had no prefix; tqdm has a bar in place of `100 / 487`.
 """
 
 import json

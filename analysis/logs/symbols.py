@@ -1,8 +1,8 @@
-"""From fairseq's arguments back to the paper's symbols: the inverse of `aiayn.train.fairseq_args`.
+"""Turns fairseq's arguments into the paper's symbols: the inverse of `aiayn.train.fairseq_args`.
 
-A symbol that the arguments do not tell is left out, never guessed. tests/unit/test_log_symbols.py sends every shipped
-system through the one table and back, so that the two cannot part. Two symbols are of a log only, as fairseq splits
-what the paper says in one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
+A symbol that the arguments do not determine is omitted, never guessed. tests/unit/test_log_symbols.py sends every
+shipped system through both tables and back, so they cannot diverge. Two symbols are of a log only, as fairseq splits
+what the paper names by one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
 and `peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 * warmup_steps^-0.5.
 
 `SYMBOL_RULES` say how each symbol is compared with its system's: for logs, for the doctor, and for its commands.
@@ -60,7 +60,7 @@ _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 
 
 class SymbolRule(msgspec.Struct, frozen=True, kw_only=True):
-    """How a symbol is compared with its system's: what it is called, and how fairseq sets it.
+    """How a symbol is compared with its system's: its name in messages, and how fairseq sets it.
 
     `check` is the doctor's that compares it; `key` is the argument of fairseq's that has it, '' if none has; `flags` is
     what gives it the value {0}, `source` where the paper says it. The tolerance is relative.
@@ -171,7 +171,7 @@ def is_ours(arguments: Mapping[str, Argument]) -> bool:
 
 
 def symbols_of_spec(training: TrainingSpec) -> Symbols:
-    """Return what a log of a system's training must say, under the names of `symbols_of_arguments`."""
+    """Return the symbols that a log of a system's training must have, under the names of `symbols_of_arguments`."""
     symbols: Symbols = {name: getattr(training, name) for name in _SAME_NAME}
     architecture = training.architecture
     symbols["architecture"] = "transformer" if architecture == "fairseq_transformer" else architecture
@@ -195,7 +195,7 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
 
 
 def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None = None) -> Symbols:
-    """Return the paper's symbols of a training's arguments; `num_gpus` counts where they do not say how many ranks."""
+    """Return the paper's symbols of a training's arguments; `num_gpus` is used where they give no number of ranks."""
     symbols = _our_model(arguments) if arguments.get("arch") == OUR_ARCHITECTURE else _fairseq_model(arguments)
     symbols |= _optimiser(arguments) | _schedule(arguments, symbols.get("d_model"))
     return symbols | _batches(arguments, num_gpus)
@@ -263,7 +263,7 @@ def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
 
 
 def _of_both_sides(arguments: Mapping[str, Argument], key: str) -> Symbol | None:
-    """Return what encoder and decoder have alike; both in words where they differ; None if neither says."""
+    """Return the common value of encoder and decoder; both in words where they differ; None without either."""
     encoder, decoder = arguments.get(f"encoder_{key}"), arguments.get(f"decoder_{key}")
     if encoder == decoder or decoder is None:
         return encoder
@@ -300,7 +300,7 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
 
 
 def reasons_unknown(arguments: Mapping[str, Argument]) -> dict[str, str]:
-    """Return, by symbol, why arguments that are there do not tell it."""
+    """Return, by symbol, why the given arguments do not determine it."""
     criterion, smoothing = arguments.get("criterion"), arguments.get("label_smoothing")
     if criterion is None or criterion in (*_SMOOTHED, "cross_entropy"):
         return {}

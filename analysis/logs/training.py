@@ -1,9 +1,9 @@
 """Reads the training lines of a log into parts, one a start of the trainer, and joins parts into trainings.
 
-A new arguments line begins a new part. What it is follows from what it says: another rank of the same start (before any
-statistics, no more of them than ranks), a resumed or repeated start of the same training, or another training in the
-same file. Within a part one number stands for one (subset, update): lines that repeat it are counted, a line that
-contradicts it makes the training one that cannot be trusted, and the line is named.
+A new arguments line begins a new part. Its content decides what it is: another rank of the same start (before any
+statistics, at most one a rank), a resumed or repeated start of the same training, or another training in the same
+file. A part has one number for each (subset, update): lines that repeat it are counted; a line that contradicts it
+makes the training untrusted, and the line is named.
 """
 
 import datetime
@@ -41,7 +41,7 @@ def has_event(line: bytes) -> bool:
 
 
 class Part:
-    """All that stands between one start of the trainer and the next; filled line by line."""
+    """The lines from one start of the trainer to the next; filled line by line."""
 
     def __init__(self, line: int, arguments: ParsedArguments | None, form: str, first_line: bytes) -> None:
         self.line = self.last_line = line
@@ -77,7 +77,7 @@ class Part:
     def begin_update(self) -> int | None:
         """The update that it began at, None without any; from nothing if its first statistics are of epoch 1.
 
-        fairseq before 0.9 says nothing of a checkpoint that is not there, and its first statistics may be an epoch's.
+        fairseq before 0.9 prints nothing about an absent checkpoint, and its first statistics may be an epoch's.
         """
         if self.resumed_update is not None:
             return self.resumed_update
@@ -193,7 +193,7 @@ class Part:
             self.is_stopped_early = True
 
     def as_start(self) -> Start:
-        """Return what is to be said of the start itself."""
+        """Return the start as a typed value."""
         return Start(
             line=self.line,
             last_line=self.last_line,

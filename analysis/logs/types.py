@@ -1,4 +1,4 @@
-"""What a log says, as typed values: one training, one `fairseq-generate`, one averaging of checkpoints, or why none.
+"""Types of a log's content: a training, a `fairseq-generate`, an averaging of checkpoints, or a refusal.
 
 fairseq prints losses in base 2: `loss_bits` and `nll_bits` are per target subword, end of sentence included, and the
 perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count from 1, at line feeds alone.
@@ -14,7 +14,7 @@ class LogStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class LogNote(LogStruct, frozen=True, kw_only=True):
-    """Something to be said of a line of the file."""
+    """A note on a line of the file."""
 
     line: int
     text: str
@@ -47,7 +47,7 @@ class EpochEnd(LogStruct, frozen=True, kw_only=True):
 
 
 class Start(LogStruct, frozen=True, kw_only=True):
-    """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log does not say.
+    """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log does not state it.
 
     `seconds` lie between the first and the last time printed between this start and the next; None without times.
     """
@@ -61,7 +61,7 @@ class Start(LogStruct, frozen=True, kw_only=True):
 
 
 class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
-    """One training, all starts of it together: where a resumed start overlaps an earlier one, the later part stands.
+    """One training, all starts of it together: where a resumed start overlaps an earlier one, the later part counts.
 
     `arguments` are those of the last start, the keys of `log_arguments.KEPT_KEYS` only; `arguments_digest` is over all
     that can decide a result, '' without any. `form` is how fairseq printed: `print` (0.9 and before), `namespace`
@@ -111,8 +111,8 @@ class BleuLine(LogStruct, frozen=True, kw_only=True):
 class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
     """One `fairseq-generate`: which checkpoint, how many sentences, and its BLEU line.
 
-    `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks` tells that they still hold
-    `@@ ` or word-boundary marks of subwords, so that the BLEU is one of pieces.
+    `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks`: they still hold `@@ ` or
+    word-boundary marks of subwords, so the BLEU is of pieces.
     """
 
     first_line: int
@@ -139,7 +139,7 @@ LogEntry = TrainingLog | GenerationLog | AveragingLog
 
 
 class Refusal(LogStruct, frozen=True, kw_only=True):
-    """Why a file, or what follows in it, is not read; `line` is 0 where it could not be opened or read at all."""
+    """Why a file, or the rest of it, is not read; `line` is 0 where it could not be opened or read at all."""
 
     line: int
     text: str
@@ -147,7 +147,7 @@ class Refusal(LogStruct, frozen=True, kw_only=True):
 
 
 class LogFile(LogStruct, frozen=True, kw_only=True):
-    """All that one file holds; `refusal` says with its line why it holds nothing that can be used.
+    """The content of one file; `refusal` is the line and the reason if it holds nothing usable.
 
     `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any.
     """

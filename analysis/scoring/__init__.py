@@ -1,4 +1,4 @@
 """From scores to seeds, significance and verdicts.
 
-May import records, specs and costs.
+May import `analysis.findings`, and of `aiayn` what needs neither torch nor fairseq.
 """

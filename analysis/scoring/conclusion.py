@@ -1,4 +1,4 @@
-"""Calls whether a difference that the paper reports between two systems is there in ours, by a rule fixed beforehand.
+"""Decides whether a difference between two systems in the paper holds for ours, by a rule fixed beforehand.
 
 d is the mean of a system over its n1 seeds minus the mean of its reference over n2. sd is the standard deviation over
 seeds, pooled over the systems of one scale, test set and metric that have 2 seeds or more (df = sum of n - 1). The
@@ -40,7 +40,7 @@ Relation = Literal["above", "below", "equivalent"]
 
 
 class Call(enum.StrEnum):
-    """What can be said of a conclusion of the paper's, of our systems alone."""
+    """The outcome for a conclusion of the paper's, tested on our systems alone."""
 
     HOLDS = "holds here"
     REVERSED = "reversed"
@@ -51,7 +51,7 @@ class Call(enum.StrEnum):
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     """A call with what it follows from; `difference` is system minus reference, in the metric's unit.
 
-    `reach` is what the rule adds to a difference or takes from it: t(0.975, df) standard errors, of an equivalence
+    `reach` is the half-width that the rule adds or subtracts: t(0.975, df) standard errors, for an equivalence
     t(0.95, df); None without a pooled sd.
     """
 

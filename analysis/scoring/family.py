@@ -1,7 +1,7 @@
-"""States what many verdicts together are worth: how likely one of them is wrong, and which survive Holm's correction.
+"""Corrects many verdicts for multiple testing: the chance that one is wrong, and which survive Holm's correction.
 
 Each verdict is tested at its own alpha, so a table of k of them is wrong somewhere more often: if every true difference
-lay on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would stand in it with
+lay on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would be in it with
 chance 1 - (1 - alpha)^k. The standard deviation that the cells share makes it less, and nothing makes it more than
 k alpha. Holm's step-down correction (1979) holds that chance at alpha for the whole table, under any dependence.
 """
@@ -52,7 +52,7 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def judge_family(verdicts: Sequence[Verdict]) -> Family:
-    """Return what the verdicts of one table are worth together.
+    """Return the chances of error and the corrected verdicts of one table.
 
     The tests of equivalence are one family, those of being outside the margin another: a cell can be wrong in one of
     the two only.

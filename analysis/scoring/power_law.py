@@ -22,11 +22,11 @@ class PowerLaw(msgspec.Struct, frozen=True, kw_only=True):
 def fit_power_law(variables: Sequence[str], points: Sequence[Mapping[str, float]], values: Sequence[float]) -> PowerLaw:
     """Return the exponents of `variables` in `values`, one of which belongs to each point.
 
-    The interval holds what is left over, whether noise or that the law is no power: both are in the residuals.
+    The interval covers all residuals: noise, and any deviation from a power law.
 
     Raises:
-        TableError: if the points cannot tell the exponents: too few, a variable that always has one value or goes with
-            others, or a value that is not above 0.
+        TableError: if the points do not determine the exponents: too few, a variable that is constant or collinear, or
+            a value that is not above 0.
     """
     num_unknowns = len(variables) + 1
     if len(points) <= num_unknowns:

@@ -1,4 +1,4 @@
-"""Tells how a training stands, from its record and its attempts: also while it runs, or after it failed."""
+"""Finds the state of a training from its record and its attempts: also while it runs, or after it failed."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,9 +16,9 @@ STATUS_BY_OUTCOME: dict[str, Status] = {"failed": "failed", "stopped": "stopped"
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a training stands. `update` is the newest known, of `updates` at most; `reason` says why it is not finished.
+    """The state of a training. `update` is the newest known, of `updates` at most; `reason`: why it is not finished.
 
-    `running` is a start without an end: a run that was killed without a word reads so too, until its next attempt.
+    `running` is a start without an end; a run that was killed has this state too, until its next attempt.
     `outdated` was trained under another spec than the config now holds.
     """
 
@@ -32,7 +32,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 def find_run_state(
     corpus: str, system: str, seed: int, *, training: TrainingSpec, train: TrainRecord | None, runs_folder: Path
 ) -> RunState:
-    """Return how a training stands: by its record if there is one, else by the newest attempt below `runs_folder`.
+    """Return the state of a training: by its record if there is one, else by the newest attempt below `runs_folder`.
 
     Raises:
         RecordError: if an attempts.jsonl holds a line that is no event.

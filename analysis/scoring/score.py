@@ -1,8 +1,8 @@
 """Turns one hypothesis file into BLEU and chrF under every definition, each number with its signature (section 6.1).
 
 The paper's Tables 2 and 3 print tokenised BLEU, later work sacreBLEU. On one file the two lie up to three points apart
-(HAT, En-Fr: 41.8 and 38.9), so a number leaves with the name and the signature of its definition, and unlike ones are
-never subtracted.
+(HAT, En-Fr: 41.8 and 38.9), so a number leaves with the name and the signature of its definition, and different
+definitions are never subtracted.
 
 | metric | procedure |
 |---|---|
@@ -12,14 +12,14 @@ never subtracted.
 | bleu_tok_compound_split_2018 | the same, hypotheses first through replace-unicode-punctuation.perl: T2T since 2018 |
 | bleu_tok_compound_split_quotes | the same, the reference too: the "tweaked" reference with plain quotes |
 | bleu_fairseq | tokenizer, then fairseq-score's arithmetic |
-| bleu_as_given | fairseq-score's arithmetic on the tokens as they stand: text tokenised by others, `@@ ` removed |
+| bleu_as_given | fairseq-score's arithmetic on the tokens as given: text published as tokens, `@@ ` removed |
 | bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
 | bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
 
-Both sides are detokenised lines, but for `bleu_as_given`; `analysis.scoring.system_output` tells whether they are. Our
+Hypotheses and references are detokenised lines, but for `bleu_as_given`; `analysis.scoring.system_output` checks it. Our
 signatures follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of
-hyphens, `ref` and `hyp` are what was done to each side before, `count` is whose idea of a word and of an empty line
-(see `count_ngrams`), `refs` is the beginning of the references' sha256.
+hyphens, `ref` and `hyp` are how each text was changed before, `count` is whose definition of a word and of an empty
+line (see `count_ngrams`), `refs` is the beginning of the references' sha256.
 """
 
 import difflib
@@ -51,7 +51,7 @@ Treatment = Literal["raw", "replace-unicode-punctuation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure:
-    """What is done to both sides before their n-grams are counted; the values are those that a signature prints."""
+    """How hypotheses and references are treated before n-grams are counted; a signature prints the values."""
 
     case: Literal["mixed", "lc-ascii"] = "mixed"
     tok: Literal["moses-pre2018", "none"] = "moses-pre2018"
@@ -93,7 +93,7 @@ METRICS = tuple(metric for metric in ALL_METRICS if metric not in SACREBLEU_METR
 
 
 class Text:
-    """One side of a test set; each way of tokenising it is gone through once, however many metrics ask."""
+    """Hypotheses or references of a test set; each tokenisation is computed once, however many metrics use it."""
 
     def __init__(self, lines: Sequence[str], language: str) -> None:
         """Keep the lines (detokenised, or as given) and the two-letter language of the tokenizer."""
@@ -121,14 +121,14 @@ def score_hypotheses(
     num_bootstrap_resamples: int = 0,
     rng: np.random.Generator | None = None,
 ) -> list[ScoreRecord]:
-    """One record a metric, in the order asked for; values in percent.
+    """Return one record a metric, in the order given; values in percent.
 
-    The two sums are of files, by default `lines_sha256` of what is given. With `num_bootstrap_resamples` above 0 each
+    The two sha256 are of files, by default `lines_sha256` of what is given. With `num_bootstrap_resamples` above 0 each
     BLEU has a 95 % interval over segments drawn by `rng`; chrF has none.
 
     Raises:
         ScoreError: the two sides do not have the same number of lines, or none; a metric is unknown, or is not defined
-            for the target language; an interval is asked for without `rng`.
+            for the target language; an interval is requested without `rng`.
     """
     _check_lines(hypotheses, references, testset)
     for metric in metrics:
@@ -156,11 +156,11 @@ def lines_sha256(lines: Sequence[str]) -> str:
 
 
 def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
-    """All metrics that are honest for a corpus, in the order of METRICS.
+    """Return all metrics that are defined for a corpus, in the order of METRICS.
 
-    Of text that others tokenised, lower-cased and segmented (`is_segmented`) this is `bleu_as_given` alone: the raw
-    lines that every other definition starts from do not exist. Of Chinese, Japanese and Korean it is the BLEU that
-    sacreBLEU takes for it, and chrF.
+    For text published tokenised, lower-cased and segmented (`is_segmented`) it is `bleu_as_given` alone: the raw lines
+    that every other definition starts from do not exist. For Chinese, Japanese and Korean it is the BLEU that sacreBLEU
+    uses for them, and chrF.
     """
     if is_segmented:
         return ["bleu_as_given"]

@@ -1,7 +1,7 @@
 """Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
 
 A number enters only together with the training that it belongs to: a score of an earlier run of the same name, left on
-disk while the system is trained anew, is not shown as the new one's.
+disk while the system is trained again, is not shown as the new one's.
 """
 
 from collections.abc import Callable, Iterable
@@ -69,7 +69,7 @@ def collect_scores(
 
     Raises:
         RecordError: if a record is missing or of another run (unless `so_far`), or torn.
-        ScoreError: if one number stands twice.
+        ScoreError: if one number occurs twice.
     """
     lines: list[_Line] = []
     for evaluation in evaluations:
@@ -107,7 +107,7 @@ NumberKey = tuple[str, str, str, str, str]  # corpus, system, average, test set,
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands over the seeds of one evaluation in one metric: values by seed in rising order, and signatures."""
+    """One evaluation in one metric over its seeds: values by seed in rising order, and signatures."""
 
     value_by_seed: dict[int, float]
     signatures: tuple[str, ...]

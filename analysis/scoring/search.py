@@ -1,4 +1,4 @@
-"""A search over beam size and alpha on a dev set (section 6.1): which pairs are tried, and the table of their scores.
+"""Searches over beam size and alpha on a dev set (section 6.1): the pairs to try, and the table of their scores.
 
 The paper's pair, beam 4 and alpha 0.6, was "chosen after experimentation on the development set". This is that
 experiment: a table to be looked at, which feeds no other.
@@ -46,12 +46,12 @@ class SearchTable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def beam_sizes(self) -> list[int]:
-        """The rows, in the order in which they were asked for."""
+        """The rows, in the order given."""
         return list(dict.fromkeys(cell.beam_size for cell in self.cells))
 
     @property
     def alphas(self) -> list[float]:
-        """The columns, in the order in which they were asked for."""
+        """The columns, in the order given."""
         return list(dict.fromkeys(cell.alpha for cell in self.cells))
 
     @property
@@ -69,7 +69,7 @@ def pairs_to_try(decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequ
     """Return a search for each pair, beam by beam; all else as `decoding` has it.
 
     Raises:
-        UsageError: if a value cannot be, or stands twice.
+        UsageError: if a value is invalid, or occurs twice.
     """
     for key, values in (("beam_size", list(beam_sizes)), ("length_penalty_alpha", list(alphas))):
         if not values or len(set(values)) != len(values):
@@ -90,7 +90,7 @@ def pairs_to_try(decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequ
 
 
 def common_signature(table: SearchTable) -> str:
-    """Return the signature of all cells, ROW and COLUMN standing for beam and alpha.
+    """Return the signature of all cells, with ROW and COLUMN in place of beam and alpha.
 
     Raises:
         ScoreError: if they differ in anything else, so that their values are not to be compared.

@@ -26,7 +26,7 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sample_mean(values: Sequence[float]) -> float:
-    """Return the mean, worked out exactly: that of equal values is their value."""
+    """Return the mean, computed exactly: that of equal values is their value."""
     return statistics.mean(values)
 
 
@@ -70,7 +70,7 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
 def paired_differences(value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]) -> list[float]:
     """Return value minus reference for each seed that both have, in the order of the seeds.
 
-    A seed fixes the order of the training data for both, so what it does to both alike falls out of the difference.
+    A seed fixes the order of the training data for both, so its common effect cancels in the difference.
 
     Raises:
         ScoreError: if no seed is common.

@@ -43,7 +43,7 @@ def count_segments(
 
     Raises:
         ScoreError: if there is no such metric.
-        ValueError: if the two sides do not have the same number of lines.
+        ValueError: if hypotheses and references differ in their number of lines.
     """
     if metric not in PROCEDURE_BY_METRIC:
         return np.array(make_scorer(metric)._extract_corpus_statistics(list(hypotheses), [list(references)]))

@@ -46,11 +46,11 @@ _INTERVAL_QUANTILES = (0.025, 0.975)
 
 
 class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two scores in one metric, and what a paired test says of their difference (system minus baseline).
+    """Two scores in one metric, and the paired test of their difference (system minus baseline).
 
     `interval` is the difference's 95 % percentile interval over the resamples, of the bootstrap alone.
-    `num_differing` of `num_segments` segments have unlike statistics. `p_value` is two-sided.
-    `sacrebleu_p_value` is sacreBLEU's own, before it was mended as the module says.
+    `num_differing` of `num_segments` segments differ in their statistics. `p_value` is two-sided.
+    `sacrebleu_p_value` is sacreBLEU's own, without the module's correction.
     """
 
     metric: str
@@ -70,7 +70,7 @@ class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _CountedMetric:
-    """Stands in for a metric whose segments are counted already: its `hypotheses` are the rows of statistics."""
+    """A metric whose segments are counted already: its `hypotheses` are the rows of statistics."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -103,7 +103,7 @@ def compare_segments(
 
     Raises:
         ScoreError: if the two do not have the same shape, there is no segment, the seed or number of resamples is below
-            1, or there are more resamples than memory should be asked for.
+            1, or there are more resamples than fit in memory.
     """
     if num_resamples is None:
         num_resamples = NUM_RESAMPLES_BY_METHOD[method]
@@ -129,7 +129,7 @@ def compare_segments(
 def _run_sacrebleu(
     baseline: Statistics, system: Statistics, scorer: Metric, short: str, num_resamples: int, seed: int
 ) -> tuple[Any, Any]:
-    """Return sacreBLEU's results of the two sides; the system's has the p-value."""
+    """Return sacreBLEU's results of baseline and system; the system's has the p-value."""
     with _sacrebleu_seed(seed):
         test = PairedTest(
             [("baseline", baseline), ("system", system)],  # type: ignore[list-item, unused-ignore]

@@ -1,8 +1,8 @@
-"""Reads a system's output, or references, from anybody's file and tells what the text is: plain, tokens or pieces.
+"""Reads a system output or references from any file and recognises the form of the text: plain, tokens or pieces.
 
-Every BLEU but `bleu_as_given` begins with plain lines on both sides. Output is handed around in other forms: Moses'
-tokens with their escapes, subword pieces, lower case, an .sgm file, what fairseq-generate printed. A form is told by
-what plain text does not do, as a share of the places where it could, and always beside the other side:
+Every BLEU but `bleu_as_given` begins with plain lines of hypotheses and references. Outputs are shared in other forms:
+Moses' tokens with their escapes, subword pieces, lower case, an .sgm file, a log of fairseq-generate. A form shows in
+marks that plain text lacks, as a share of the places where they could occur:
 
 | form | share of | in plain text | in that form |
 |---|---|---|---|
@@ -10,10 +10,10 @@ what plain text does not do, as a share of the places where it could, and always
 | escaped | the characters that Moses escapes that are entities (`&quot;`) | at most 0.09, or one or two of two | 1 |
 | hyphens apart | hyphens inside words that are ` @-@ ` (tokenizer.perl -a) | at most 0.002 | 1 |
 | pieces | lines with a mark of pieces: `@@ `, U+2581, U+FFED | at most 0.05 | 0.78 and more |
-| lower case | letters with case that are capitals, over the other side's share | at least 0.04 | 0 |
+| lower case | letters with case that are capitals, over the other text's share | at least 0.04 | 0 |
 
 Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their references. In that form: 12 outputs of
-rsennrich/lingeval97, tensorflow/nmt's test data. The limits lie between.
+rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
 """
 
 import gzip
@@ -29,9 +29,9 @@ from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import ScoreError
 
 TOKEN_SHARE = 0.5  # of marks that stand apart, of characters that are entities, of hyphens that are ` @-@ `
-MIN_COUNT = 4  # of the like: fewer may be chance; 4 of 4 has one in 256 where a quarter is
+MIN_COUNT = 4  # marks: fewer may be chance; 4 of 4 has one in 256 where a quarter is
 PIECE_SHARE = 0.1  # of lines that hold a mark
-MIN_CAPITALS = 5.0  # that the other side's share makes expect; none by chance has one in 148
+MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
 LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
 PIECE_MARKS = {"@@": "`@@ `", "\u2581": "\\u2581", "\uffed": "\\uffed"}  # subword-nmt, sentencepiece, OpenNMT
@@ -67,12 +67,12 @@ class Share(NamedTuple):
 
     @property
     def is_most(self) -> bool:
-        """Whether it is more than `TOKEN_SHARE`, and no chance."""
+        """Whether it is more than `TOKEN_SHARE`, of enough places."""
         return self.num >= MIN_COUNT and self.value > TOKEN_SHARE
 
 
 class Form(NamedTuple):
-    """What a text is, see the module's table; shares of tokens are of the words that pieces stand for."""
+    """The form of a text, see the module's table; shares of tokens are of the words that pieces make."""
 
     mark: str
     marked_lines: Share
@@ -88,7 +88,7 @@ class Form(NamedTuple):
 
     @property
     def token_kinds(self) -> tuple[bool, bool, bool]:
-        """Whether marks stand apart, characters are escaped, hyphens are split: alike on two sides scored as given."""
+        """Whether marks are apart, characters escaped, hyphens split: equal for two texts that are scored as given."""
         return self.apart.is_most, self.escaped.is_most, self.hyphens_apart.is_most
 
     @property
@@ -102,7 +102,7 @@ class Form(NamedTuple):
         return expected >= MIN_CAPITALS and self.capitals.num <= LOWER_SHARE * expected
 
     def words(self, other: "Form") -> str:
-        """Return in words what the text is, with what tells so."""
+        """Return in words what the text is, with its evidence."""
         kinds = []
         if self.is_pieces:
             kinds.append(f"pieces ({PIECE_MARKS[self.mark]} in {self.marked_lines} lines)")
@@ -133,7 +133,7 @@ class SystemOutput(NamedTuple):
 
 
 def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
-    """Return the lines of a file: as they stand, the segments of .sgm, or the best hypotheses of a generate log.
+    """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a generate log.
 
     A gzip file is unpacked, a byte order mark left out; lines end at LF alone. With `may_be_blank` all lines may be
     blank: a model that has hardly been trained, or has diverged, may end every sentence at once.
@@ -212,7 +212,7 @@ def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
 
 
 def form_of(lines: Sequence[str]) -> Form:
-    """Return what a text is."""
+    """Return the form of a text."""
     marks = [found[0] for line in lines if (found := _PIECE.search(line))]
     mark = max(set(marks), key=marks.count, default="")
     text = "\n".join(joined(line) for line in lines) if marks else "\n".join(lines)
@@ -240,7 +240,7 @@ def joined(pieces: str) -> str:
 
 
 class Treatment(NamedTuple):
-    """What is asked to be done to the sides before they are scored, to each that needs it."""
+    """The changes to make to hypotheses and references before they are scored, to each that needs it."""
 
     is_as_given: bool = False
     joins_pieces: bool = False
@@ -249,9 +249,9 @@ class Treatment(NamedTuple):
 
 
 class FormMismatch(NamedTuple):
-    """Why sides cannot be scored as asked: what each is, and the flags with which they can be, the best first.
+    """Why texts cannot be scored as requested: the form of each, and the flags with which they can be, the best first.
 
-    `tags` say the same in a signature's words: `hyp-tokens`.
+    `tags` are the same in a signature's words: `hyp-tokens`.
     """
 
     words_by_name: dict[str, str]
@@ -263,7 +263,7 @@ class FormMismatch(NamedTuple):
 
 
 def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment) -> FormMismatch | None:
-    """Return why sides, the references last, cannot be scored with this treatment; None if they can."""
+    """Return why texts, the references last, cannot be scored with this treatment; None if they can."""
     forms = [form_of(lines) for lines in lines_by_name.values()]
     is_pieces, is_tokens = any(form.is_pieces for form in forms), any(form.is_tokens for form in forms)
     is_lower = any(_is_lower(form, forms) for form in forms)
@@ -297,10 +297,10 @@ def _words(form: Form, forms: Sequence[Form]) -> str:
 def prepare(
     lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment, language: str
 ) -> tuple[dict[str, list[str]], str]:
-    """Return the sides after the treatment, and what was done to which in a signature's words ('' if nothing).
+    """Return the texts after the treatment, and what was done to which in a signature's words ('' if nothing).
 
     Raises:
-        ScoreError: if a treatment is asked for that no side needs.
+        ScoreError: if a treatment is requested that no text needs.
     """
     forms = {side: form_of(lines) for side, lines in lines_by_name.items()}
     joined_names = [side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces]
@@ -323,12 +323,12 @@ def prepare(
 
 
 def _is_plain(forms: Iterable[Form]) -> bool:
-    """Tell whether marks stand at their words, in numbers that are no chance."""
+    """Return whether marks are attached to their words, in each text and often enough."""
     return all(form.apart.total - form.apart.num >= MIN_COUNT for form in forms)
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:
-    """Refuse hypotheses that are not as many as the references.
+    """Check that there are as many hypotheses as references.
 
     Raises:
         ScoreError: with both numbers and, where it shows, the reason.

@@ -15,8 +15,8 @@ _MARK = "| valid | "
 def read_validations(log_path: Path) -> dict[int, float]:
     """Return perplexity a subword on the dev set by update, in rising order; empty without a log.
 
-    Where a resumed training did updates twice, the later measurement counts; a torn line is passed over, and so is what
-    is no number (a diverged training).
+    Where a resumed training did updates twice, the later measurement counts; torn lines and values
+    that are no number (a diverged training) are skipped.
     """
     if not log_path.is_file():
         return {}

@@ -29,11 +29,11 @@ from analysis.scoring.seeds import sample_mean, sample_sd
 MARGIN_BLEU = 0.5  # a smaller difference is called no difference
 ALPHA = 0.05  # of each of the two one-sided tests, and of the two-sided interval
 MIN_SEEDS = 3
-MAX_SEEDS_ASKED = 1000  # beyond that, more seeds are no advice
+MAX_SEEDS_ASKED = 1000  # more seeds than that are not advised
 
 
 class Outcome(enum.StrEnum):
-    """What can be said of a printed number."""
+    """The outcome for a printed number."""
 
     REPRODUCED = "REPRODUCED"
     NOT_REPRODUCED = "NOT REPRODUCED"
@@ -50,7 +50,7 @@ TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
 
 
 class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
-    """A standard deviation over seeds, pooled over systems; `smallest_sd` to `largest_sd` show how unlike they are.
+    """A standard deviation over seeds, pooled over systems; `smallest_sd` to `largest_sd` is their range.
 
     `bartlett_p` tests that the systems share one variance (small: they do not); None with one system or a zero sd.
     """
@@ -86,7 +86,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """Under which conditions a number was measured; `metric` is its definition."""
+    """The conditions of a measured number; `metric` is its definition."""
 
     scale: str
     corpus: str
@@ -118,7 +118,7 @@ def pool_sd(values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: b
 
 
 def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None:
-    """Return the first condition in which ours is unlike the printed number's, in words; None if all are alike."""
+    """Return the first condition in which ours differs from the printed number's, in words; None if all are equal."""
     pairs = {
         "scale": (ours.scale, printed.scale),
         "corpus": (ours.corpus, printed.corpus),
@@ -132,7 +132,7 @@ def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None
 
 
 def not_comparable(reason: str, num_seeds: int) -> Verdict:
-    """Return the verdict on a number of ours that says nothing about the printed one."""
+    """Return the verdict on a number of ours that cannot be compared with the printed one."""
     return Verdict(outcome=Outcome.NOT_COMPARABLE, reason=f"{reason}.", num_seeds=num_seeds)
 
 
@@ -160,7 +160,7 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
 
 
 def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict:
-    """Return a verdict of seeds enough with the rule applied to it."""
+    """Return a verdict of enough seeds with the rule applied to it."""
     num_seeds, degrees_of_freedom = undecided.num_seeds, pooled.degrees_of_freedom
     reach = _one_sided_reach(num_seeds, pooled.sd, degrees_of_freedom)
     half_width = _interval_half_width(num_seeds, pooled.sd, degrees_of_freedom)
@@ -183,7 +183,7 @@ def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict
 
 
 def _tail(distance: float, standard_error: float, degrees_of_freedom: int) -> float:
-    """Return P(t > distance / standard_error); without any spread a distance is certain, and none at all is even."""
+    """Return P(t > distance / standard_error); without any spread it is 0 for a distance and 0.5 for none."""
     if standard_error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
     return float(special.stdtr(degrees_of_freedom, -distance / standard_error))
