@@ -1,1 +1,4 @@
-"""The paper's printed tables, and ours beside them: `published` reads the printed strings, the rest render."""
+"""The paper's tables and ours beside them: `tables`, `figures`, `claims`, `render`, `answers` over `published/`.
+
+May import `analysis` and of `aiayn` all but its stages and the command (pyproject.toml): no torch, no fairseq.
+"""

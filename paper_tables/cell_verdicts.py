@@ -1,4 +1,4 @@
-"""Joins each printed BLEU to ours and judges it: verdicts.tsv, a line a printed number."""
+"""Joins each printed BLEU with ours and gives the verdict: verdicts.tsv, a line a printed number."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -67,12 +67,12 @@ class JudgedCell:
 
 
 def is_bleu(metric: str) -> bool:
-    """Tell whether the rule, whose margin is in BLEU, applies to a metric."""
+    """Return whether the rule, whose margin is in BLEU, applies to a metric."""
     return metric.startswith("bleu_")
 
 
 def has_condition_mismatch(results: ScaleResults, evaluation: Evaluation) -> bool:
-    """Tell whether an evaluation is not of the paper's scale, corpus and test set."""
+    """Return whether an evaluation is not of the paper's scale, corpus and test set."""
     printed = _paper_conditions(evaluation.language_pair, evaluation.role, metric="")
     return find_condition_mismatch(_our_conditions(results, evaluation, metric=""), printed) is not None
 
@@ -92,7 +92,7 @@ def corrected(cells: Sequence[JudgedCell]) -> list[JudgedCell]:
 
 
 def family_of(cells: Iterable[JudgedCell]) -> Family:
-    """Return what the verdicts of one scale are worth together; every cell of `judge_cells` is to be there."""
+    """Return the family of a scale's verdicts, for Holm's correction; `cells` are all of `judge_cells`."""
     return judge_family([cell.verdict for cell in cells])
 
 
@@ -204,7 +204,7 @@ def pool_of(results: ScaleResults, judged: Sequence[Evaluation], metric: str) ->
     """Return the sd pooled over the scale's systems in this definition, on the one test set of all judged numbers.
 
     Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
-    of the same training: a judged system stands by the judged one, any other by the first of its evaluations.
+    of the same training: a judged system is represented by the judged one, any other by the first of its evaluations.
     """
     evaluation_by_system: dict[tuple[str, str], Evaluation] = {}
     for evaluation in [*judged, *results.evaluations]:

@@ -1,4 +1,4 @@
-"""What each finding of the doctor costs in BLEU, how likely it is behind what is missing, and their order by that.
+"""Estimates what each finding of the doctor costs in BLEU and how likely it explains what is missing; ranks them so.
 
 Costs are those of published/costs.csv and Table 3 that were seen on the run's own corpus with a system of its kind and
 a difference of that size; a fault planted in the demo is one for the demo alone. The costs of all causes together are
@@ -60,7 +60,7 @@ _FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds spli
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A difference of a size `at_least` to `at_most` ('': any), on one of `corpora`, and what it was seen to cost.
+    """A difference of a size `at_least` to `at_most` ('': any), on one of `corpora`, and its measured cost.
 
     `what` and the size are those of `Finding`; `rank` is that of causes.csv ('': it has none).
     """
@@ -79,7 +79,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     source: Text
 
     def concerns(self, finding: Finding, corpus: str, system: str) -> bool:
-        """Tell whether this is a cost of such a finding."""
+        """Return whether this is a cost of such a finding."""
         if (self.what, self.rank) != (finding.what, finding.published_rank):
             return False
         if corpus not in self.corpora.split() or self.systems not in ("", system):
@@ -103,7 +103,7 @@ class _KnownCost(msgspec.Struct, frozen=True):
 
 
 def read_costs(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCost]:
-    """Every published cost of a difference of known size.
+    """Return every published cost of a difference of known size.
 
     Raises:
         TableError: the file is malformed, a bound is no number, or a range is upside down.
@@ -127,9 +127,9 @@ def published_system(system: str) -> str:
 
 
 def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis:
-    """Return the diagnosis with costs, findings ranked by likelihood, and differences that cost nothing set apart.
+    """Return the diagnosis with costs, findings ranked by likelihood, and harmless differences separate.
 
-    `missing` is what is missing where the caller knows; else it is taken from the diagnosis's own scores.
+    `missing` is by default computed from the diagnosis's own scores.
 
     Raises:
         TableError: if a published file is malformed.
@@ -255,7 +255,7 @@ def _known_cost(
     costs: Sequence[PublishedCost],
     table3: dict[tuple[str, object], "_KnownCost"],
 ) -> _KnownCost | None:
-    """Return the published cost of a finding: from the lowest to the highest that was seen, as sure as the least."""
+    """Return the published cost of a finding: from the lowest to the highest, with the lowest certainty."""
     kind = published_system(system)
     rows = [
         _KnownCost(
@@ -339,7 +339,7 @@ def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
 
 
 def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Missing | None) -> list[Finding]:
-    """Return findings with costs and likelihoods; the published costs share what measured ones leave of the missing."""
+    """Return findings with costs and likelihoods; published costs share the missing BLEU that measured ones leave."""
     measured = sum(
         max(0.0, cost.low or 0.0) for finding, _ in pairs if not finding.is_symptom for cost in finding.costs[:1]
     )

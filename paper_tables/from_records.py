@@ -1,9 +1,8 @@
-"""Gathers results from records alone: folders laid out as `results/` is, with no config that says what was asked for.
+"""Gathers the results of a scale from records alone: folders laid out as `results/`, without a config.
 
-What was asked for stands in `asked.json` beside the records, as `aiayn pack` writes it; without it, what is there was
-asked for. A system is as its runs were trained, whatever its file says today. Scores enter if the translations that
-they are of lie beside their record of decode, plain or packed, with the digest that the record of score names; else
-they are left out, and the record is named.
+The request is `asked.json` beside the records, as `aiayn pack` writes it; without it, the request is what is there. A
+system is as its runs were trained, whatever its file is today. Scores count if their translations lie beside the record
+of decode, plain or packed, with the digest in the record of score; else they are omitted, and the record is named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +34,7 @@ from paper_tables.scale_results import ScaleResults, read_baselines, read_binari
 from paper_tables.translations import Translations, read_translations
 
 REQUEST_NAME = "asked.json"
-PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # where runs ran is no matter here
+PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # does not matter for tables
 
 
 class RecordFault(NamedTuple):
@@ -52,7 +51,7 @@ class RecordFault(NamedTuple):
 
 
 class RecordedResults(NamedTuple):
-    """What was found at one scale: results, what was left out, and below which folder each training's records lie."""
+    """The results of one scale, the records left out, and the folder of each training's records."""
 
     results: ScaleResults
     faults: tuple[RecordFault, ...]
@@ -62,7 +61,7 @@ class RecordedResults(NamedTuple):
 def gather_from_records(
     scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
 ) -> RecordedResults:
-    """Read the records of a scale below one or several results folders; what is missing is missing.
+    """Read the records of a scale below one or several results folders; missing ones are allowed.
 
     Raises:
         RecordError: if a record is torn or of another training than its path says, or if two folders hold different
@@ -99,7 +98,7 @@ def gather_from_records(
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
-    """Return why scores are not those of the translations that lie beside a record of decode; None if they are."""
+    """Return why scores are not of the translations beside a record of decode; None if they are."""
     found_path = find_packed(decode_path.with_suffix(".txt"))
     next_step = "score these translations again (`aiayn score`), or restore those that were scored"
     if found_path is None:
@@ -143,7 +142,7 @@ def _read_request(
     found: Mapping[TrainingKey, TrainRecord],
     config_folder: Path,
 ) -> tuple[ScaleSpec, list[Training]]:
-    """Return what was requested and its trainings, of one folder by its asked.json; else what is there."""
+    """Return the request and its trainings: of one folder its asked.json, else what is there."""
     path = results_folders[0] / scale / REQUEST_NAME
     if len(results_folders) == 1 and path.exists():
         try:
@@ -159,9 +158,9 @@ def _read_request(
 def _request_of_trained(
     scale: str, found: Iterable[TrainingKey], config_folder: Path, *, has_baselines: bool
 ) -> ScaleSpec:
-    """Return the config that asks for what was trained: each system in the list whose table it stands in.
+    """Return a config for what was trained: each system in the list of its table.
 
-    A corpus that the scale's own file names is that of its language pair; else it is the first of that pair.
+    A corpus that the scale's own file names is the one of its language pair; else the first of that pair.
     """
     default = read_scale(config_folder / f"{scale}.yaml")
     trained: dict[tuple[str, str], set[int]] = {}
@@ -217,7 +216,7 @@ def _request_of_trained(
 
 
 def _as_trained(experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]) -> dict[str, SystemSpec]:
-    """Return each system as its first run was trained; one without a run as its file says."""
+    """Return each system as its first run was trained; one without a run as in its file."""
     systems = dict(experiment.system_by_name)
     for name, system in systems.items():
         keys = sorted(one.key for one in experiment.trainings if one.system == name and one.key in found)

@@ -1,9 +1,9 @@
-"""What a table is before it has a format: columns, rows and cells of text with marks. The only place that rounds.
+"""Defines a table before it has a format: columns, rows and cells of text with marks. Only this module rounds.
 
-`render` turns a Table into md, tex, csv and html without knowing what is in it. A table of like rows is declared as
-fields, each a column with what stands in it; one of unlike rows gives each row's cells by the names of their columns.
-A cell of ours says which evaluations it shows, from which `layout_ours.complete` makes notes and signatures; it carries
-a mark whenever these are of another corpus, test set or scale than the paper's; `compact` leaves one of them in a row.
+`render` turns any Table into md, tex, csv and html. A table of rows of one kind is declared as fields, each a column
+with its cell; one of several kinds gives each row's cells by the names of their columns. A cell of ours names its
+evaluations, from which `tables.ours.complete` makes notes and signatures; it has a mark whenever these are of another
+corpus, test set or scale than the paper's; `compact` leaves one mark in a row.
 """
 
 import itertools
@@ -48,7 +48,7 @@ class Part:
 class Source:
     """A training behind a number of ours: its run (or the path of its log), and what it adds to the number.
 
-    `commit` and `hardware` are of the training; '' where nobody wrote them down.
+    `commit` and `hardware` are of the training; '' where they are not recorded.
     """
 
     run: str
@@ -59,13 +59,13 @@ class Source:
 
 
 def anchor_of(run: str) -> str:
-    """Return what the row of a run, or of a log by its path, is named in a link: letters, digits, and `-_.`."""
+    """Return the name, in a link, of the row of a run or of a log's path: letters, digits, and `-_.`."""
     return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
 
 
 @dataclass(frozen=True)
 class CellProvenance:
-    """Where a number of ours comes from: what it is of, the trainings behind it, and its signature if it was scored."""
+    """The origin of a number of ours: what it is of, the trainings behind it, and its signature if it was scored."""
 
     of: str
     sources: tuple[Source, ...]
@@ -74,7 +74,7 @@ class CellProvenance:
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a cell; `num_columns` above 1 is a span, whose first column it stands in.
+    """The content of a cell; `num_columns` above 1 is a span that begins in its column.
 
     `shows` names the evaluations behind a cell of ours, each with its metric, also where they have no value yet.
     """
@@ -95,7 +95,7 @@ class Cell:
 class Column:
     """A column: its name for machines, its heading, and the heading that it shares with its neighbours, if any.
 
-    Where `better` says so, the highest or lowest printed value is set in bold, as the paper does, and so is ours.
+    By `better` the highest or lowest printed value is in bold, as in the paper, and so is ours.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Aside:
-    """What a row without any number of ours is about, and why it has none."""
+    """The name of a row without any number of ours, and the reason."""
 
     name: str
     reason: str
@@ -118,7 +118,7 @@ class Row:
     """A row; its cells cover all columns.
 
     The page names a row that has an `aside` below the table instead of showing it. `anchor` is what links to it name.
-    Neighbours of one `group` stand together, as the paper's (A) to (E).
+    Neighbours of one `group` are together, as the paper's (A) to (E).
     """
 
     cells: tuple[Cell, ...]
@@ -140,7 +140,7 @@ class Note:
 class Table:
     """A whole table. `signatures` are (metric, test set, signature) of every number of ours in it.
 
-    `summary` is the one line that stands on the page for a table that stays folded until a reader asks.
+    `summary` is the line shown on the page for a table that is folded until a reader opens it.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Table:
 
 
 class Field(NamedTuple, Generic[Item]):
-    """A column, and what stands in it beside an item that a row is of."""
+    """A column, and its cell for the item of a row."""
 
     column: Column
     cell: Callable[[Item], Cell]
@@ -186,7 +186,7 @@ def rows_of(
     side: Literal["printed", "ours"] = "printed",
     aside: Callable[[Item], Aside | None] = lambda item: None,
 ) -> tuple[Row, ...]:
-    """Return a row an item, each of whose cells is what the field of its column makes of the item."""
+    """Return a row an item; each cell is made from the item by the field of its column."""
     return tuple(Row(tuple(field.cell(item) for field in fields), side, aside(item)) for item in items)
 
 
@@ -262,7 +262,7 @@ def format_interval(interval: tuple[float, float]) -> str:
 
 
 def format_seeds(values: Sequence[float], metric: str, num_asked: int) -> str:
-    """Return what stands over the seeds and how many they are: `27.31 +- 0.42 (n=3)` or `27.11, 27.51 (n=2 of 3)`."""
+    """Return the value over the seeds and their number: `27.31 +- 0.42 (n=3)` or `27.11, 27.51 (n=2 of 3)`."""
     seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
     return f"{over_seeds(values, metric)} ({seeds})"
 
@@ -303,7 +303,7 @@ def compact(table: Table) -> Table:
 
 
 def _texts_by_column(row: Row) -> list[str]:
-    """Return one text a column; a cell that spans columns stands in its first."""
+    """Return one text a column; a cell that spans columns is in its first."""
     texts: list[str] = []
     for cell in row.cells:
         texts += ["".join(part.text for part in cell.parts), *[""] * (cell.num_columns - 1)]
@@ -371,7 +371,7 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[0-9]+)?")
 
 
 def _number_of(text: str) -> float | None:
-    """Return the number that a cell's text stands for: a mean before its interval, or the mean of single values."""
+    """Return the number of a cell's text: a mean before its interval, or the mean of single values."""
     values = text.partition(PLUS_MINUS)[0].partition("(")[0].strip()
     found = [values] if _NUMBER.fullmatch(values) else values.split(", ")
     if not all(_NUMBER.fullmatch(one) for one in found):

@@ -1,9 +1,9 @@
-"""Turns what others published about this paper's numbers into typed, checked rows: gaps, replications, causes.
+"""Turns published data about this paper's numbers into typed, checked rows: gaps, replications, causes.
 
 Three files, described in published/README.md and read as strictly as the paper's own (see `published`):
 
-* `gaps.csv`: one system's output scored under two definitions of BLEU, hence how far apart the two read;
-* `reference_replications.csv`: what others got for base and big, each in the definition in which it was printed;
+* `gaps.csv`: one system output scored under two definitions of BLEU, hence their difference;
+* `reference_replications.csv`: published numbers of others for base and big, each in its printed definition;
 * `causes.csv`: why a replication lies below (or above) the paper, ranked, each with its published cost in BLEU.
 """
 
@@ -48,7 +48,7 @@ UNVERIFIED = "unverified"
 
 
 def counted_alike(metric: str) -> frozenset[str]:
-    """Return the definitions whose numbers may be laid beside this one's: itself, and those that count as it does."""
+    """Return the definitions whose numbers are comparable with this one's: itself, and those that count alike."""
     return _COUNTED_ALIKE if metric in _COUNTED_ALIKE else frozenset({metric})
 
 
@@ -80,7 +80,7 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others got for one of the paper's systems; empty `training_data` means WMT14, other blanks: not stated."""
+    """A published number for one of the paper's systems; empty `training_data` means WMT14, other blanks: unstated."""
 
     name: Text
     who: Text
@@ -105,13 +105,13 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def remarks(self) -> str:
-        """What sets it apart: other training data, and the note; empty if nothing does."""
+        """What distinguishes it: other training data, and the note; empty without either."""
         trained_on = f"trained on {self.training_data}" if self.training_data else ""
         return "; ".join(filter(None, (trained_on, self.note)))
 
 
 class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a number lies below the paper's (`lowers`) or above (`raises`), and what that was seen to cost in BLEU.
+    """Why a number is below the paper's (`lowers`) or above (`raises`), and its measured cost in BLEU.
 
     Empty `language_pair`, `systems` and `metrics` mean: any. `command` is one of this project's, or empty.
     """
@@ -135,7 +135,7 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return Decimal(self.cost_low), MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
 
     def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
-        """Tell whether the cause can hold for a number of this kind."""
+        """Return whether the cause can hold for a number of this kind."""
         return (
             self.language_pair in ("", language_pair)
             and self.systems in ("", system)
@@ -144,10 +144,10 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
-    """Every published gap between a paper-style definition and another, in file order.
+    """Return every published gap between a paper-style definition and another, in file order.
 
     Raises:
-        TableError: the file is malformed, a gap stands twice, or a printed pair does not lie within its own gap.
+        TableError: the file is malformed, a gap is repeated, or a printed pair lies outside its own gap.
     """
     placed = read_rows(folder / "gaps.csv", PublishedGap)
     place_by_key: dict[tuple[str, ...], str] = {}
@@ -164,10 +164,10 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
 
 
 def read_reference_replications(folder: Path = PUBLISHED_FOLDER) -> list[ReferenceReplication]:
-    """Every published replication of base and big, in file order.
+    """Return every published replication of base and big, in file order.
 
     Raises:
-        TableError: the file is malformed, a name stands twice, a value is not a printed number below 100, or a row was
+        TableError: the file is malformed, a name is repeated, a value is not a printed number below 100, or a row was
             never checked against its source.
     """
     placed = read_rows(folder / "reference_replications.csv", ReferenceReplication)
@@ -184,10 +184,10 @@ def read_reference_replications(folder: Path = PUBLISHED_FOLDER) -> list[Referen
 
 
 def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
-    """Every published cause with its cost, the highest rank first.
+    """Return every published cause with its cost, the highest rank first.
 
     Raises:
-        TableError: the file is malformed, a cause stands twice, a cost is no range of numbers, a metric is unknown, or
+        TableError: the file is malformed, a cause is repeated, a cost is no range of numbers, a metric is unknown, or
             a command holds something else to fill in than `PLACEHOLDERS`.
     """
     placed = read_rows(folder / "causes.csv", PublishedCause)
@@ -211,7 +211,7 @@ def placeholders_of(command: str, place: str = "a command") -> list[str]:
     """Return the names in braces in a command, in order.
 
     Raises:
-        TableError: a brace stands alone; `place` says where.
+        TableError: at `place`, for a brace without its pair.
     """
     try:
         return [name for _, name, _, _ in string.Formatter().parse(command) if name is not None]
@@ -232,7 +232,7 @@ def _check_order(low: Decimal, high: Decimal, place: str) -> None:
 
 
 def _check_pair(gap: PublishedGap, place: str) -> None:
-    """Refuse half a pair, and a pair whose difference lies outside the gap."""
+    """Check that a pair is whole, and that its difference lies within the gap."""
     if bool(gap.value_from) != bool(gap.value_to):
         raise TableError(f"{place}: one printed value without the other; give value_from and value_to, or neither")
     if not gap.value_from:
@@ -247,7 +247,7 @@ def _check_pair(gap: PublishedGap, place: str) -> None:
 
 
 def _check_once(key: tuple[str, ...], place: str, place_by_key: dict[tuple[str, ...], str]) -> None:
-    """Refuse a key that stands already. Adds it to `place_by_key`."""
+    """Check that a key is new, and add it to `place_by_key`."""
     earlier_place = place_by_key.setdefault(key, place)
     if earlier_place != place:
         raise TableError(f"{place}: {', '.join(filter(None, key))} stands already at {earlier_place}; delete one")

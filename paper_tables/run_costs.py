@@ -1,6 +1,6 @@
-"""What a finished training cost: tokens, operations of its model, the paper's estimate, utilisation, energy, money.
+"""Computes what a finished training cost: tokens, operations, the paper's estimate, utilisation, energy, money.
 
-Each is None where it cannot be known; `layout_costs` says why. The operations follow from the spec that the run was
+Each is None where it cannot be known; `tables.costs` gives the reason. The operations follow from the spec that the run was
 trained as, its tokens, and the mean lengths of its corpus's training sentences; so records of any version have them.
 """
 
@@ -41,7 +41,7 @@ def estimate_of(results: ScaleResults, train: TrainRecord) -> float | None:
 
 
 def utilisation_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return the fraction of what its GPUs could have done, in all attempts, that the model's operations were.
+    """Return the model's operations as a fraction of what its GPUs could have done in all attempts.
 
     They could have done the sustained rate of Table 2's estimate in fp32, and their tensor cores' peak in tf32 or bf16.
     """
@@ -53,7 +53,7 @@ def utilisation_of(results: ScaleResults, train: TrainRecord) -> float | None:
 
 
 def kilowatt_hours_of(train: TrainRecord) -> float | None:
-    """Return what the GPUs drew by their own counters, as far as they were metered."""
+    """Return the energy by the GPUs' own counters, as far as they were metered."""
     joules = train.energy.joules if train.energy else None
     return None if joules is None else joules / JOULES_PER_KILOWATT_HOUR
 

@@ -1,4 +1,4 @@
-"""Gathers all that the tables of one scale are made of: specs, trainings and their states, scores, baselines."""
+"""Gathers the data of one scale's tables: specs, trainings and their states, scores, baselines."""
 
 import functools
 from pathlib import Path
@@ -29,10 +29,9 @@ TRAIN_SPLIT = "train"  # of a data-bin
 
 
 class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
-    """What was asked for at a scale, and what came of it; `train_by_key` holds what was trained as now asked for.
+    """An experiment at a scale and its results; `train_by_key` has only trainings under the present spec.
 
-    The systems are as the scale trains them, its overrides put in; so a training of another length or precision is
-    outdated.
+    The systems include the scale's overrides, so a training of another length or precision is outdated.
     """
 
     scores: pd.DataFrame
@@ -78,7 +77,7 @@ class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
         return number.signatures if number else ()
 
     def is_scored(self, evaluation: Evaluation) -> bool:
-        """Tell whether any seed of an evaluation has a value in any metric."""
+        """Return whether any seed of an evaluation has a value in any metric."""
         return number_key(evaluation, "")[:-1] in self._scored
 
     def trainings_of(self, corpus: str, system: str) -> dict[int, TrainRecord]:
@@ -89,7 +88,7 @@ class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
 def gather_results(
     scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
 ) -> ScaleResults:
-    """Read everything; `so_far` takes what is there, otherwise every record must be.
+    """Read everything; with `so_far` records may be missing, else every one must exist.
 
     Raises:
         TableError: naming the first missing record, or a training under another spec (unless `so_far`).
@@ -143,13 +142,13 @@ def _refuse_outdated(state_by_key: dict[TrainingKey, RunState]) -> None:
 
 
 def read_baselines(experiment: Experiment, results_folder: Path, *, so_far: bool) -> list[BaselineRecords]:
-    """Return the baselines that a scale asks for; `so_far` leaves out those that are not there."""
+    """Return the baselines of a scale; `so_far` leaves out those that are not there."""
     paths = [baselines_record(results_folder, experiment.scale.scale, *place) for place in experiment.baselines]
     return [read_record(path, BaselineRecords) for path in paths if path.exists() or not so_far]
 
 
 def read_measured(path: Path) -> MeasureRecord | None:
-    """Return what was measured without a training, if it was."""
+    """Return the measurements without a training, if there are any."""
     return read_record(path, MeasureRecord) if path.exists() else None
 
 

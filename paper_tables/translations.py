@@ -1,4 +1,4 @@
-"""Reads what a system put out, for the tables that show it sentence by sentence."""
+"""Reads system outputs for the tables that show them sentence by sentence."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def read_translations(
 
 
 def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
-    """Return the lines that a record of decode is of; they lie beside it, or packed."""
+    """Return the lines of a record of decode, from the file beside it, plain or packed."""
     found_path = find_packed(path)
     content = b""
     if found_path is not None:

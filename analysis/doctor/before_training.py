@@ -143,7 +143,7 @@ def corpus_of(trial: Trial) -> Corpus:
 
 
 def is_translation(command: FairseqCommand) -> bool:
-    """Tell whether a command trains or runs a translation by its task; fairseq's default is one."""
+    """Return whether a command trains or runs a translation by its task; fairseq's default is one."""
     task = command.arguments.get("task")
     return task is None or str(task).startswith(("translation", "$")) or "translation" in str(task)
 

@@ -135,7 +135,7 @@ def _open_until(lines: list[str], index: int, logical: str, place: str) -> int:
 
 
 def _is_open(text: str) -> bool:
-    """Tell whether a quotation or the bracket of an array is open at the end of a text."""
+    """Return whether a quotation or the bracket of an array is open at the end of a text."""
     quote, depth, index = "", 0, 0
     is_array = bool(_DECLARING.match(text)) and "=(" in text
     while index < len(text):

@@ -113,7 +113,7 @@ class _Start:
         self._last_slot = -1
 
     def is_skipped(self, line: bytes, num_updates: int) -> bool:
-        """Tell whether a line of statistics within an epoch follows one that was read; never one without a number."""
+        """Return whether a line of statistics within an epoch follows one that was read; never one without a number."""
         if b'"update": ' not in line and b"num_updates=" not in line:
             return False
         update = UPDATE.search(line)

@@ -347,7 +347,7 @@ def repeated_seeds(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTr
 
 
 def _by_value(members: Sequence[LoggedTraining], name: str) -> dict[str | int, list[LoggedTraining]]:
-    """Return the trainings by the value that each has, in order."""
+    """Return the trainings by value, in order; those without one are omitted."""
     groups: dict[str | int, list[LoggedTraining]] = {}
     for training in members:
         if (value := getattr(training, name)) is not None:

@@ -166,7 +166,7 @@ SYMBOL_RULES: dict[str, SymbolRule] = {
 
 
 def is_ours(arguments: Mapping[str, Argument]) -> bool:
-    """Tell whether a training was started by `aiayn train`."""
+    """Return whether a training was started by `aiayn train`."""
     return arguments.get("task") == OUR_TASK
 
 
@@ -357,7 +357,7 @@ def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols
 
 
 def are_equal(found: Symbol, expected: Symbol, tolerance: float = 0.0) -> bool:
-    """Tell whether two values are one; numbers may differ by a relative `tolerance`."""
+    """Return whether two values are one; numbers may differ by a relative `tolerance`."""
     if isinstance(found, bool) or isinstance(expected, bool):
         return found is expected
     if isinstance(found, str) or isinstance(expected, str):

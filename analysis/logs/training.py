@@ -27,7 +27,7 @@ MAX_DAMAGED_LINES = 20  # named; more say nothing new
 
 
 def has_event(line: bytes) -> bool:
-    """Tell whether a line may be one that `Part.read_event` reads; a search for plain words, as most lines are not."""
+    """Return whether a line may be one that `Part.read_event` reads; a search for plain words, fast on other lines."""
     return (
         b"checkpoint" in line
         or b"done training" in line

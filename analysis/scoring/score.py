@@ -16,7 +16,7 @@ definitions are never subtracted.
 | bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
 | bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
 
-Hypotheses and references are detokenised lines, but for `bleu_as_given`; `analysis.scoring.system_output` checks it. Our
+Hypotheses and references are detokenised lines, but for `bleu_as_given`: see `analysis.scoring.system_output`. Our
 signatures follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of
 hyphens, `ref` and `hyp` are how each text was changed before, `count` is whose definition of a word and of an empty
 line (see `count_ngrams`), `refs` is the beginning of the references' sha256.

@@ -97,7 +97,7 @@ class Form(NamedTuple):
         return any(self.token_kinds)
 
     def is_lower_beside(self, other: "Form") -> bool:
-        """Tell whether this text is lower-cased throughout where the other has capitals."""
+        """Return whether this text is lower-cased throughout where the other has capitals."""
         expected = self.capitals.total * other.capitals.value
         return expected >= MIN_CAPITALS and self.capitals.num <= LOWER_SHARE * expected
 

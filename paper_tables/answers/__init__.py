@@ -1,4 +1,4 @@
-"""Answers to one question: explain a number, where it is from, compare two outputs, what the doctor found.
+"""Answers to one question each: explain a number, trace a cell, compare two outputs, print a diagnosis.
 
 May import all else of `paper_tables`.
 """

@@ -17,7 +17,7 @@ OF_SENTENCES = (
 
 
 class NamedComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison and its two sides: their names, digests, and how a run searched ('' of a file)."""
+    """A comparison of two system outputs: their names, digests, and the search of a run ('' for a file)."""
 
     testset: str
     baseline_name: str

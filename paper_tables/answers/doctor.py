@@ -1,6 +1,6 @@
-"""Asks the doctor about a run or a folder: the claim from the system's own file, the checks, the costs of findings.
+"""Diagnoses a run, a folder or a file of commands: the claim from the system's own file, the checks, their costs.
 
-The expectation is the spec of the system that a run claims to be, and the averages that the paper's tables ask of it.
+The expected values are the spec of the system that a run claims to be, and the averages of the paper's tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ def list_run_names(results_folder: Path) -> list[str]:
 def diagnose_run(
     results_folder: Path, runs_folder: Path, name: str, overrides: Overrides, make_scorer: MakeScorer
 ) -> Diagnosis:
-    """Return what is wrong with a run of ours; what its scale overrides stands for its system's own values."""
+    """Return the diagnosis of a run of ours; overrides of its scale replace its system's own values."""
     path = next(path for path, train in list_runs(results_folder) if train.run == name)
     train = read_train_record(path, runs_folder)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
@@ -75,7 +75,7 @@ def diagnose_run(
 def diagnose_folder(
     folder: Path, claim: Claim, make_scorer: MakeScorer, *, hypotheses_path: Path | None, references_path: Path | None
 ) -> Diagnosis:
-    """Return what is wrong with a training of anybody's, as far as a folder shows it."""
+    """Return the diagnosis of any training, from the evidence in a folder."""
     case = collect_folder(
         folder, claim, make_scorer(claim.corpus), hypotheses_path=hypotheses_path, references_path=references_path
     )
@@ -92,7 +92,7 @@ def diagnose_commands(
     metric: str | None = None,
     missing: Missing | None = None,
 ) -> list[Diagnosis]:
-    """Return for each training of a file of commands what differs from the paper's configuration it is nearest to.
+    """Return for each training of a file of commands its differences from the nearest configuration of the paper.
 
     `bleu` (percent, in `metric`, by default that of the file's own scoring) is what the training got, if it was run;
     without it a BLEU line in the file counts.
@@ -149,7 +149,7 @@ def diagnose_settings(
     missing: Missing | None = None,
     notes: Sequence[str] = (),
 ) -> Diagnosis:
-    """Return what differs from a system of the paper, with costs; `missing` overrides what a BLEU says is missing.
+    """Return what differs from a system of the paper, with costs; `missing` overrides what follows from a BLEU.
 
     Where something is missing, findings are ranked by likelihood, else by published cost. A corpus that is neither of
     the paper's is compared with the settings of En-De, and has none of their costs.
@@ -181,7 +181,7 @@ def diagnose_settings(
 
 
 def _is_unaccounted(diagnosis: Diagnosis) -> bool:
-    """Tell whether several BLEU are missing that no difference of known cost can account for."""
+    """Return whether several BLEU are missing that no difference of known cost explains."""
     missing = diagnosis.missing
     if missing is None or not missing.is_known or missing.high < MIN_SLIP:
         return False
@@ -194,7 +194,7 @@ def _is_unaccounted(diagnosis: Diagnosis) -> bool:
 
 
 def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:
-    """Return what a run claims to be.
+    """Return the system, scale and corpus that a run claims to be.
 
     Raises:
         ConfigError: if there is no such scale, system or corpus.

@@ -1,8 +1,8 @@
-"""Explains a BLEU without any run: how the paper's number reads in its definition, who lies near, what to check next.
+"""Explains a BLEU without any run: the paper's number in its definition, near replications, what to check next.
 
 One number is never turned into another. The printed number keeps its own definition (section 6.1 for Table 2, 6.2 for
-Table 3); beside it stands the range in which published gaps between the two definitions let it read, and the number
-asked about is compared with that range. Every gap, replication and cause carries its source (published/README.md).
+Table 3); beside it is the range that published gaps between the two definitions give, and the number in
+question is compared with that range. Every gap, replication and cause carries its source (published/README.md).
 """
 
 import difflib
@@ -47,7 +47,7 @@ Position = Literal["within", "below", "above", "not comparable"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The number asked about, in percent; `system` is the row of the paper's table.
+    """The number in question, in percent; `system` is the row of the paper's table.
 
     Without a definition given (`is_metric_given`) `metric` is the one in which the paper's number is printed.
     """
@@ -61,7 +61,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number in its definition, the range in which it reads in the question's, and where the number lies.
+    """A printed number in its definition, its range in the question's definition, and the position of the number.
 
     `low` and `high` are None without a published gap; they equal the printed number in its own definition.
     `distance` is to the nearer end of the range, 0 within it.
@@ -89,7 +89,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in; if none costs the
     amount, `is_amount_matched` is false and the nearest ones are listed. `is_low`: below 10 BLEU, where other causes
-    come first. `taken` says which definition was taken when none was given, and how the number reads in the other.
+    come first. `taken` names the definition assumed when none was given, and how the number reads in the other.
     """
 
     question: Question
@@ -111,9 +111,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain(
     *, bleu: float, metric: str | None, testset: str, language_pair: str, system: str, folder: Path = PUBLISHED_FOLDER
 ) -> Explanation:
-    """Return all that published numbers say about one BLEU (in percent) of one of the paper's systems.
+    """Return how published numbers explain one BLEU (in percent) of one of the paper's systems.
 
-    Without a `metric` the number is taken to be in the definition in which the paper's is printed, and this is said.
+    Without a `metric` the number is assumed to be in the definition in which the paper's is printed; `taken` notes it.
 
     Raises:
         UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in percent.
@@ -163,7 +163,7 @@ def explain(
 
 
 def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
-    """Return which definition was taken for a number without one, and how it reads if it is sacreBLEU's instead."""
+    """Return the definition assumed for a number without one, and how it reads if it is sacreBLEU's instead."""
     other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
     gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _concerns(gap, other)]
     reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
@@ -186,7 +186,7 @@ def _checked_bleu(bleu: float) -> float:
 
 
 def _candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
-    """Return the joins of the printed BLEUs that the question is about, one an edition."""
+    """Return the joins of the printed BLEUs of the question, one an edition."""
     if metric is not None:
         _check_known("--metric", metric, SCORE_METRICS)
     _check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
@@ -215,7 +215,7 @@ def _check_known(flag: str, name: str, known: Sequence[str], where: str = "") ->
 
 
 def _concerns(gap: PublishedGap, question: Question) -> bool:
-    """Tell whether a gap leads to the question's definition on its lines; full and filtered set differ by less."""
+    """Return whether a gap leads to the question's definition on its lines; full and filtered set differ by less."""
     printed_testsets = [PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)]
     is_same_set = printed_testsets[0] == printed_testsets[1]
     leads_there = gap.definition_to in counted_alike(question.metric)
@@ -223,7 +223,7 @@ def _concerns(gap: PublishedGap, question: Question) -> bool:
 
 
 def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path) -> Reading:
-    """Return where the number lies beside one printed number; the range is rounded outwards to its decimals."""
+    """Return the position of the number beside one printed number; the range is rounded outwards to its decimals."""
     printed = find_printed(join, read_table(join.table, folder)).value
     number, bleu = Decimal(printed), Decimal(str(question.bleu))
     unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
@@ -292,7 +292,7 @@ def _amount(
 def _matching_causes(
     question: Question, direction: str, amount: tuple[Decimal, Decimal] | None, causes: Sequence[PublishedCause]
 ) -> tuple[list[PublishedCause], bool]:
-    """Return the causes whose cost meets the amount, give or take the seed, in their rank; or the nearest ones."""
+    """Return the causes whose cost matches the amount up to the seed's noise, in their rank; else the nearest ones."""
     if amount is None or amount[1] == 0:
         return [], True
     fitting = [cause for cause in causes if cause.direction == direction and _fits(cause, question)]

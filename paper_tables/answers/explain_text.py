@@ -175,7 +175,7 @@ def _one_cause(cause: PublishedCause) -> list[str]:
 
 
 def _command_lines(command: str, body: str) -> list[str]:
-    """Return a command over several lines as a shell reads it; no word is broken, no flag parted from its value."""
+    """Return a command over several lines as a shell reads it; no word is broken, no flag separated from its value."""
     if not command:
         return []
     unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", command)

@@ -1,7 +1,7 @@
 """Renders what differs in a training's command from the paper's configuration: one screen, a line a difference.
 
 Columns are the line of the file, what, here, the paper's, the cost in BLEU with the number of its source, and what to
-change; a `?` stands behind a cost that was suspected only. Sources stand below by their numbers.
+change; a `?` follows a cost that was only suspected. Sources are below by their numbers.
 """
 
 import textwrap

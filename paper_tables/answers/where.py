@@ -1,7 +1,7 @@
-"""Follows a cell of a table back to what it was made of: run, attempts, log line, digests, commit, commands.
+"""Traces a cell of a table to its origin: run, attempts, log line, digests, commit, commands.
 
-From the records of a scale and the runs' own folders; nothing is computed anew but the digest of the hypotheses. A
-checkpoint's digest is of its tensors, which take torch to read: it is told as recorded.
+It reads the records of a scale and the runs' own folders, and computes only the digest of the hypotheses. A
+checkpoint's digest is of its tensors, which need torch to read: it is shown as recorded.
 """
 
 import re
@@ -48,7 +48,7 @@ _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  
 def trace_cell(
     cell: NamedCell, scale: ScaleSpec, results_folder: Path, config_folder: Path = CONFIG_FOLDER
 ) -> CellTrace:
-    """Return where a cell of a scale comes from; a seed that is missing, running or failed is told as such.
+    """Return the origin of a cell of a scale; a seed that is missing, running or failed is marked so.
 
     Raises:
         UsageError: if the scale does not run the cell's system on its corpus.
@@ -83,7 +83,7 @@ def trace_cell(
 
 
 def last_update_line(log_path: Path) -> LogLine | None:
-    """Return the last line of a training's log that tells of an update, or None if none does."""
+    """Return the last line of a training's log that has an update, or None if none has."""
     last: tuple[int, int, bytes] | None = None
     with log_path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -135,7 +135,7 @@ def _trace_seed(
 
 
 def _record_paths(cell: NamedCell, evaluation: Evaluation, results_folder: Path, scale: str) -> dict[str, Path]:
-    """Return the records that a cell's number hangs on, by verb, in the order of the stages."""
+    """Return the records behind a cell's number, by verb, in the order of the stages."""
     training = (evaluation.corpus, evaluation.system, evaluation.seed)
     paths = {"train": train_record(results_folder, scale, *training)}
     if cell.metric in TRAINING_METRICS:
@@ -163,7 +163,7 @@ def _value(metric: str, records: dict[str, Record]) -> tuple[float | None, str]:
 
 
 def _run_folder(train: TrainRecord | None, run: str, runs_folder: Path, results_folder: Path) -> Path | None:
-    """Return the folder of a run, of one that is not finished below the runs folder; None if it is nowhere."""
+    """Return the folder of a run, of an unfinished one below the runs folder; None if there is none."""
     if not run:
         return None
     begun = [runs_folder / run, results_folder.parent / runs_folder / run]
@@ -206,7 +206,7 @@ def _step(verb: str, path: Path) -> Step:
 
 
 def _contradictions(trace: SeedTrace, records: dict[str, Record]) -> list[str]:
-    """Return in words what does not fit together: runs, commits, a log or translations that are others' or gone."""
+    """Return contradictions in words: between runs or commits, or a log or translations that are changed or missing."""
     found = []
     run_by_verb = {verb: getattr(record, "run", "") for verb, record in records.items()}
     if len(set(run_by_verb.values())) > 1:

@@ -1,4 +1,4 @@
-"""Names every cell of ours that stands in a table, `table:row:column`, and says which evaluation fills it.
+"""Names every cell of ours in a table, `table:row:column`, with the evaluation that fills it.
 
 `table2:base:bleu_en_de` and its like are the joins of published/cells.csv, `replications:<row>:value` the rows of
 replications.csv; `variants:<system>:<column>` and `architectures:<system>:<column>` are ours alone.
@@ -25,7 +25,7 @@ METRIC_BY_COMPARED_COLUMN = {
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
     """A cell of ours: its name, what is printed there by edition (nothing in a table of ours), and its evaluation.
 
-    `corpus` is '' where the scale says which corpus is that of the language pair.
+    `corpus` is '' where the scale names the corpus of the language pair.
     """
 
     name: str
@@ -43,7 +43,7 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_named_cells() -> dict[str, NamedCell]:
-    """Return every cell by name, in the order of the tables; one that the editions print unlike is one cell.
+    """Return every cell by name, in the order of the tables; one that the editions print differently is one cell.
 
     Raises:
         TableError: if a file of published/ is malformed.
@@ -55,7 +55,7 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     """Return the cell of a name.
 
     Raises:
-        UsageError: if there is none, with the names that are meant, perhaps.
+        UsageError: if there is none, with similar names.
     """
     if name in cell_by_name:
         return cell_by_name[name]

@@ -1,4 +1,4 @@
-"""Renders where a cell comes from for a terminal: what it shows, each seed's origin, the commands to repeat it."""
+"""Renders the origin of a cell for a terminal: what it shows, each seed's origin, the commands to repeat it."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""What is known of where a cell comes from: the stages, attempts, files and digests behind each seed's number."""
+"""Types of a cell's origin: the stages, attempts, files and digests behind each seed's number."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a training; `ended` and `outcome` are '' while nothing ended it."""
+    """One attempt of a training; `ended` and `outcome` are '' until it ends."""
 
     attempt: int
     started: str
@@ -33,7 +33,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a training's log, counted from 1, and the update that it tells of."""
+    """A line of a training's log, counted from 1, and its update."""
 
     path: str
     number: int
@@ -42,7 +42,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, the digest that its record has, and how the file stands: `as recorded`, `changed` or `missing`."""
+    """A file, the digest in its record, and the state of the file: `as recorded`, `changed` or `missing`."""
 
     path: str
     sha256: str
@@ -59,7 +59,7 @@ class CheckpointTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeedTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one seed's number was made of; what is not there is None or empty, and `problems` says why."""
+    """The origin of one seed's number; what is missing is None or empty, and `problems` gives the reason."""
 
     seed: int
     status: str

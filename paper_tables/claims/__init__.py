@@ -1,5 +1,5 @@
-"""What others say of the paper: their claims, judged, and a tutorial's six pairs; only for a scale that asks for them.
+"""Verdicts on what others claim about the paper, and a tutorial's six sentence pairs. Optional.
 
-The claims are asked for by `has_claims`, the pairs by a row of `replications`. Nothing else imports this package but
-`paper_tables.render.tables`, and that only then.
+A scale has the claims by `has_claims`, the pairs by a row of `replications`; only then `paper_tables.render.tables`
+imports this package. May import `tables`, `figures` and the modules of `paper_tables` itself.
 """

@@ -1,6 +1,6 @@
-"""Looks for the number that decides a claim, among what a scale has measured, trained and translated, and judges it.
+"""Finds the number that decides a claim, among what a scale has measured, trained and translated, and judges it.
 
-Nothing is decided by hand: the expectation stands in published/claims.csv, the rule in `claims.judge_number`. Intervals
+Nothing is decided by hand: the expectation is in published/claims.csv, the rule in `judge_number`. Intervals
 are of 95 %: over draws for a measurement, over the seeds that both systems have for a comparison, pair by pair.
 """
 
@@ -42,7 +42,7 @@ RECORD_METRICS = ("wall_seconds", "num_parameters")  # of a training's record, n
 
 
 def judge_claim(claim: PublishedClaim, results: ScaleResults, judged: Sequence[JudgedCell]) -> Judgement:
-    """Return the verdict on a claim, and by what."""
+    """Return the verdict on a claim, with its evidence."""
     judges: dict[DecidedBy, Callable[[], Judgement]] = {
         "test": lambda: _judge_test(claim),
         "measurement": lambda: _judge_measurement(claim, results),
@@ -56,7 +56,7 @@ def judge_claim(claim: PublishedClaim, results: ScaleResults, judged: Sequence[J
 
 
 def command_of(claim: PublishedClaim) -> str:
-    """Return the command that runs what a claim waits for."""
+    """Return the command that runs the evidence that a claim lacks."""
     if claim.decided_by == "measurement":
         return "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
     if claim.config == "paper":
@@ -71,7 +71,7 @@ def _not_run(claim: PublishedClaim, seen: str = "not run here") -> Judgement:
 def _judged(
     claim: PublishedClaim, what: str, value: float, half_width: float = 0.0, unit: str = "1", shown: str = ""
 ) -> Judgement:
-    """Judge a number and say it, or what is `shown` for it: `what: 1.014 +- 0.014, expected 0.97 to 1.03`."""
+    """Judge a number; its words have `shown`, else the number: `what: 1.014 +- 0.014, expected 0.97 to 1.03`."""
     number = shown or f"{value:.{NUM_DIGITS}g}"
     if half_width and not shown:
         number += f" {PLUS_MINUS} {half_width:.2g}"
@@ -157,7 +157,7 @@ def _judge_printed(claim: PublishedClaim) -> Judgement:
 
 
 def _judge_reproduction(claim: PublishedClaim, judged: Sequence[JudgedCell]) -> Judgement:
-    """Take over the verdict on a printed number: it has a rule of its own (table `verdicts`)."""
+    """Return the verdict on a printed number, which has a rule of its own (table `verdicts`)."""
     cell = _printed_cell(claim.evidence)
     column = claim.evidence.partition("@")[0].rpartition(":")[2]
     wanted = (str(cell.table), cell.row, column, cell.edition)

@@ -1,4 +1,4 @@
-"""Lays out what others say of the paper, grouped by verdict: settled, contradicted, not settled, not testable here."""
+"""Lays out claims of others about the paper, grouped by verdict: settled, contradicted, not settled, not testable."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ NOTES = (
 
 
 def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
-    """Return one row a claim or part of one, sorted by verdict; the counts stand in the caption."""
+    """Return one row a claim or part of one, sorted by verdict; the counts are in the caption."""
     pairs = [(claim, judge_claim(claim, results, judged)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
     counts = Counter(judgement.verdict for _, judgement in pairs)

@@ -1,8 +1,8 @@
-"""Turns published/claims.csv into typed, checked rows, and judges a number by the expectation that stands in its row.
+"""Turns published/claims.csv into typed, checked rows, and judges a number by the expectation in its row.
 
-Every claim that readers of the paper make, every system and figure that they print, says beforehand what decides it: a
-test, a measurement, a comparison of two systems, a printed number, a reproduction, translations, or nothing here.
-`claim_evidence` looks for the number, `layout_claims` makes the table.
+A row is a claim, system or figure of the paper's readers. It names beforehand what decides it: a test, a measurement,
+a comparison of two systems, a printed number, a reproduction, translations, or nothing here. `evidence` finds the
+number, `layout` makes the table.
 """
 
 import math
@@ -54,7 +54,7 @@ class Expectation(NamedTuple):
 
 
 class PublishedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line: what somebody says, and what decides it. A source that says several things has several parts.
+    """One line: a claim and what decides it. A source with several claims has several parts.
 
     `evidence` names a test, a measurement, `a b metric` (a minus b), a printed cell or two, or sentences; `expected` is
     `> x`, `< x`, `= x` or `x to y`. `finding` says what a test that passes shows. `config` is the config that runs it.
@@ -79,7 +79,7 @@ class PublishedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict, and by what: a number beside its expectation, a test's name, or why there is none.
+    """A verdict with its evidence: a number beside its expectation, a test's name, or the reason for having none.
 
     `measurement`, or the `evaluations` of two systems and their `metric`, is what the number was made of, if of ours.
     """
@@ -95,7 +95,7 @@ def read_claims(folder: Path = PUBLISHED_FOLDER) -> list[PublishedClaim]:
     """Return every claim, in the order of the ids.
 
     Raises:
-        TableError: the file is malformed, an id or part stands twice or out of order, or a line does not say what
+        TableError: the file is malformed, an id or part is repeated or out of order, or a line does not name what
             decides it, and only that.
     """
     placed = read_rows(folder / "claims.csv", PublishedClaim)
@@ -114,7 +114,7 @@ def read_claims(folder: Path = PUBLISHED_FOLDER) -> list[PublishedClaim]:
 
 
 def _check_decision(place: str, claim: PublishedClaim) -> None:
-    """Refuse a line whose fields are not those of what decides it."""
+    """Check that a line has exactly the fields of its kind of decision."""
     pattern = EVIDENCE_BY_DECIDER[claim.decided_by]
     if re.fullmatch(pattern, claim.evidence) is None:
         raise TableError(f"{place}: evidence {claim.evidence!r} of a {claim.decided_by}; expected the form {pattern!r}")

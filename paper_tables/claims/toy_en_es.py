@@ -1,4 +1,4 @@
-"""Lays out the six pairs of a tutorial: each of its eight sentences, what its author got, what our seeds did.
+"""Lays out the six pairs of a tutorial: each of its eight sentences, what its author got, what our seeds produced.
 
 The tutorial prints no number, so nothing is judged: a translation is the same as another, word for word, or it is not.
 """

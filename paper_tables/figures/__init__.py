@@ -1,8 +1,7 @@
 """The figures: curves of trainings, results beside the printed ones, and the paper's own figures.
 
-A figure is a function from a tidy frame to an Altair chart, without any state. `figure.py` says what a figure is and
-writes one; `registry.py` lists all of them, and how each one's frame is made. Altair is an extra: nothing outside of
-this folder imports it, and `has_figures` tells whether it is installed.
+A figure is a function from a tidy frame to an Altair chart, without any state: `figure.py` defines it, `registry.py`
+lists all. May import `tables` and the modules of `paper_tables` itself. Altair is an extra, imported here alone.
 """
 
 import importlib
@@ -19,7 +18,7 @@ PAPER_SENTENCES = {
 
 
 def has_figures() -> bool:
-    """Tell whether the extra `figures` is installed: Altair, and vl-convert, which draws without a browser."""
+    """Return whether the extra `figures` is installed: Altair, and vl-convert, which draws without a browser."""
     try:
         for name in ("altair", "vl_convert"):
             importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Figures 3 to 5: what the heads of one layer attend to, as lines between words and as one matrix a head.
+"""Draws Figures 3 to 5: what the heads of one layer attend to, as lines between words and as one matrix a head.
 
 A frame is of one sentence and has a line a weight: run, kind, layer, num_layers, head, query_index, query, key_index,
 key, weight. The weights of a query sum to 1 in each head; `aiayn attention` writes them, taken from the model itself.
@@ -47,7 +47,7 @@ def read_attention(path: Path) -> pd.DataFrame:
 
 
 def check_sums(frame: pd.DataFrame) -> None:
-    """Refuse weights that are no distribution over the keys.
+    """Check that weights are distributions over the keys.
 
     Raises:
         FigureError: naming the first query whose weights do not sum to 1, or that has a weight below 0.
@@ -85,12 +85,12 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
 
 
 def _is_special(token: str) -> bool:
-    """Tell whether a token is fairseq's own: </s>, <unk>."""
+    """Return whether a token is fairseq's own: </s>, <unk>."""
     return token.startswith("<") and token.endswith(">")
 
 
 def shown_tokens(tokens: Iterable[str]) -> list[str]:
-    """Return tokens as a reader knows them: the marks of subwords left out, a dot before what goes on with a word."""
+    """Return tokens for a reader: without marks of subwords, a dot before a token that continues a word."""
     tokens = list(tokens)
     has_marks = any(token.startswith("\u2581") for token in tokens)
     shown, goes_on = [], False
@@ -128,7 +128,7 @@ def draw_attention(
 ) -> Iterator[str]:
     """Draw what `aiayn attention` wrote at `path`, beside it; yield the path of each picture, or why there is none.
 
-    Lines are drawn of `word` alone if it is given; that it must occur says `needs_word`. Without heads all are drawn.
+    Lines are drawn of `word` alone if it is given; with `needs_word` it must occur. Without heads all are drawn.
 
     Raises:
         FigureError: if there is no such head or word, or the weights sum to something else than 1.

@@ -1,4 +1,4 @@
-"""Curves of trainings: loss, dev perplexity, learning rate and speed, against updates and against hours.
+"""Draws curves of trainings: loss, dev perplexity, learning rate and speed, against updates and against hours.
 
 A frame of curves has a line a point: run, series (what shares a colour: a system on a corpus, or a configuration),
 seed, measure, update, hours, value. The measures are those of `analysis.logs.curves`; seeds of a series make a band.
@@ -190,7 +190,7 @@ def _restart_marks(restarts: pd.DataFrame, x: alt.X, *, is_first: bool) -> list[
 
 
 def _not_finite_marks(data: _Data, x: alt.X) -> list[alt.Chart]:
-    """Return where a curve stops being one, said in words."""
+    """Return marks, in words, where a curve's values stop being numbers."""
     base = alt.Chart(data.not_finite)
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)

@@ -1,9 +1,9 @@
-"""What a figure is, the one style of all, and how it is written: frame as TSV, chart as SVG, HTML, PNG or PDF.
+"""Defines a figure and the style of all; writes the frame as TSV, the chart as SVG, HTML, PNG or PDF.
 
 Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. Colours are Okabe and
-Ito's, which stay apart for colour-blind eyes; no figure tells things apart by colour alone where words can.
+Ito's, which colour-blind readers can distinguish; no figure distinguishes by colour alone where words can.
 
-Text and axes have the one colour INK. A written SVG says `currentColor` instead and has no background: it is dark on a
+Text and axes have the one colour INK. A written SVG has `currentColor` instead and has no background: it is dark on a
 light page and light on a dark one, alone or within a page. PNG and PDF, which cannot adapt, are dark on white.
 """
 
@@ -26,7 +26,7 @@ INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 OURS, PRINTED, WARNING = PALETTE[0], INK, PALETTE[1]
-FAINT = 0.55  # opacity of what is said by the way
+FAINT = 0.55  # opacity of secondary text
 WIDTH = 350  # of a plot without its axis; with it about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 PIXELS_PER_UNIT = 2  # of a PNG
@@ -47,14 +47,14 @@ Format = Literal["svg", "html", "png", "pdf"]
 
 
 class FigureError(AiaynError):
-    """A figure cannot be drawn from what is there; the message is a sentence for the reader of the page."""
+    """A figure cannot be drawn from the available data; the message is a sentence for the reader of the page."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure: `columns` are those of its frame, `draw` makes the chart, `describe` the alternative text of a frame.
 
-    `title` names it in a heading, `caption` says what is drawn and how to read it.
+    `title` names it in a heading, `caption` describes what is drawn and how to read it.
     """
 
     name: str

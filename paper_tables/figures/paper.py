@@ -1,4 +1,4 @@
-"""The paper's own figures that need no trained model: Figures 1 and 2 of a run's spec, positions, learning rates.
+"""Draws the paper's own figures that need no trained model: Figures 1 and 2 of a run's spec, positions, learning rates.
 
 All of it is arithmetic on a TrainingSpec: sections 3.1 to 3.5 and 5.3.
 """
@@ -324,7 +324,7 @@ NUM_STEPS_DRAWN = 240
 def schedule_frame(own: tuple[int, int] | None = None) -> pd.DataFrame:
     """Return equation (3) for pairs of d_model and warm-up steps, up to five warm-ups.
 
-    A run's `own` pair stands in a panel of its own, unless it is one of the paper's.
+    A run's `own` pair has a panel of its own, unless it is one of the paper's.
     """
     pairs = [(PAPER_PANEL, *pair) for pair in PAPER_SCHEDULES]
     if own is not None and own not in PAPER_SCHEDULES:

@@ -1,4 +1,4 @@
-"""All figures of a results page, in its order: how each one's frame is made, and writing them into a folder."""
+"""Lists all figures of a results page in order, makes each one's frame, and writes them into a folder."""
 
 import csv
 import functools
@@ -27,7 +27,7 @@ NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes t
 
 @dataclass(frozen=True)
 class Material:
-    """What the figures of a scale are made of; attention is drawn of what lies in its folder, if there is one."""
+    """The data of a scale's figures; attention is drawn from the files in its folder, if there is one."""
 
     results: ScaleResults
     judged: Sequence[JudgedCell]
@@ -109,7 +109,7 @@ def _found(figure: Figure, make: Callable[[], pd.DataFrame]) -> FoundFigure:
 def write_figures(found: Iterable[FoundFigure], folder: Path, formats: Sequence[Format] = FORMATS) -> list[Path]:
     r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
 
-    A PDF comes with a `.tex` to be \input. What an earlier call wrote of a figure that is not there now goes.
+    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent are removed.
     """
     written: list[Path] = []
     lines = []

@@ -1,6 +1,6 @@
-"""Results beside the printed ones: Table 3 as a forest plot, BLEU against cost, verdicts, definitions, time planned.
+"""Draws results beside the printed ones: Table 3 as a forest plot, BLEU against cost, verdicts, definitions, plan.
 
-The frames are made of what the tables are made of: `ScaleResults`, judged cells and the printed values.
+The frames are made of the same data as the tables: `ScaleResults`, judged cells and the printed values.
 """
 
 import itertools
@@ -109,7 +109,7 @@ def _group_of(row: str) -> str:
 
 
 def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
-    """Return what a row says of itself: the settings printed in it, as the paper leaves blank what is as in base."""
+    """Return the label of a row: the settings printed in it, as the paper leaves blank what is as in base."""
     if row == "big":
         return "big"
     settings = [
@@ -193,7 +193,7 @@ SHIFT_BY_ALIGN: dict[Literal["left", "right", "center"], int] = {"left": 7, "rig
 def cost_frame(results: ScaleResults) -> pd.DataFrame:
     """Return Table 2's systems with BLEU and training cost, a panel for each language pair, and ours.
 
-    Ours stand among the printed where they are of the paper's scale and trained on a GPU whose rate is known, so that
+    Ours are among the printed where they are of the paper's scale and trained on a GPU whose rate is known, so that
     both numbers are of the printed kind; otherwise in panels of their own, their cost by `aiayn.cost.model_flops`.
     """
     printed, joins = read_table(2), [join for join in read_cells() if join.table == 2 and is_bleu(join.metric)]
@@ -484,8 +484,8 @@ PLAN_COLUMNS = ("label", "planned_hours", "actual_hours", "num_finished", "basis
 def plan_frame(results: ScaleResults) -> pd.DataFrame:
     """Return for each system the hours that a plan without any training of it predicts, and those that it took.
 
-    On a GPU that hardware.yaml knows a plan takes the utilisation that stands there. A CPU's rate stands in no record:
-    there a plan takes the speed that the other systems reached (their median), as `aiayn plan` does.
+    On a GPU of hardware.yaml a plan takes the utilisation given there. A CPU's rate is in no record: there a plan takes
+    the speed that the other systems reached (their median), as `aiayn plan` does.
 
     Raises:
         FigureError: if no training is finished, or one system alone is, on a machine without a known rate.
@@ -515,7 +515,7 @@ def plan_frame(results: ScaleResults) -> pd.DataFrame:
 
 
 def _planned_rate(results: ScaleResults, train: TrainRecord) -> tuple[float | None, str]:
-    """Return the operations a second that a plan reckons with, and of what; None without a GPU that is known."""
+    """Return the operations a second that a plan assumes, and of what; None without a known GPU."""
     gpu = results.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     training = results.system_by_name[train.system].training
     rate = gpu.rate_by_precision.get(training.precision) if gpu else None

@@ -1,4 +1,4 @@
-"""Where curves come from: the runs of a scale, runs or logs by name, and folders of anybody's logs."""
+"""Collects curves: of the runs of a scale, of runs or logs by name, of any folder of logs."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: S
 
     A run of ours that they do not show has its system's name, any other training its path.
 
-    At most MAX_LOGS files are read, and what is left out is said.
+    At most MAX_LOGS files are read; a message gives both numbers if there are more.
 
     Raises:
         RecordError: if a log cannot be read.

@@ -1,4 +1,4 @@
 """Tables and figures as files: Markdown, LaTeX, CSV, HTML, and the page.
 
-May import `paper_tables.render.tables` and `paper_tables.figures`.
+May import `tables`, `figures`, `claims` (in `tables.py` alone) and the modules of `paper_tables` itself.
 """

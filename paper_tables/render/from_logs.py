@@ -1,6 +1,6 @@
-"""The verb `aiayn tables --from-logs`: from folders of logs and records to the tables, and a page of each.
+"""Makes tables and pages from folders of logs and records (`aiayn tables --from-logs`).
 
-Neither checkpoints nor a GPU are needed, nor torch or fairseq: what a cell says stands in a log or a record. Runs of
+It needs no checkpoints, GPU, torch or fairseq: every value is in a log or a record. Runs of
 ours whose records are there fill the tables of their scale, by the layouts of the DAG; any other log fills Tables 2 and
 3 from logs, under the printed rows.
 """
@@ -57,7 +57,7 @@ FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
 
 
 class Made(NamedTuple):
-    """The pages that were written, that of the logs first; what the tables of records lack; files not read."""
+    """The pages that were written, that of the logs first; records left out of the tables; files not read."""
 
     pages: tuple[Path, ...]
     faults: tuple[RecordFault, ...]
@@ -74,7 +74,7 @@ class _Read(NamedTuple):
 
     @property
     def not_read(self) -> tuple[str, ...]:
-        """What should have been read and is not, a sentence each."""
+        """One sentence for each file that could not be read."""
         refused = ((path, one) for path, one in self.file_by_path.items() if one.refusal is not None)
         named = (one.why for one in self.left_out if not one.path.rpartition("/")[2].startswith("("))
         return (*(file_problems(path, one)[0] for path, one in sorted(refused)), *named)
@@ -129,7 +129,7 @@ def _read_folders(folders: Sequence[Path], cache_folder: Path | None) -> _Read:
 
 
 def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
-    """Tell whether a folder lies in another of the folders, or is the same as an earlier one."""
+    """Return whether a folder lies in another of the folders, or is the same as an earlier one."""
     place, places = folder.resolve(), [other.resolve() for other in folders]
     return place in places[:index] or any(place.is_relative_to(other) for other in places if other != place)
 
@@ -143,8 +143,7 @@ def _write_logs(
 ) -> Path:
     """Write tables/, figures/, trainings.tsv, findings.tsv and the page of the logs; return the page's path.
 
-    Tables 2 and 3 from logs are of trainings whose records are not there. Without any such training, and with records,
-    there are none.
+    Tables 2 and 3 from logs are of trainings without records. They are absent if all trainings have records.
     """
     judged = judge_folder(read.root, read.file_by_path, read_rows(_scales_of(read.file_by_path), config_folder))
     scale_by_run = {
@@ -195,14 +194,14 @@ def _write_figures_of_records(recorded: RecordedResults, judged: list[JudgedCell
 
 
 def run_of_log(path: str) -> str:
-    """Return the folder in which a log lies, which of a run of ours has the run's name."""
+    """Return the folder of a log, which for a run of ours has the run's name."""
     return posixpath.basename(posixpath.dirname(path))
 
 
 def _contradictions(
     judged: LoggedFolder, recorded_by_scale: Mapping[str, RecordedResults]
 ) -> list[tuple[str, Finding]]:
-    """Return what the records of runs say otherwise than their logs: updates and parameters."""
+    """Return the updates and parameters in which records and logs of runs differ."""
     trains = [train for recorded in recorded_by_scale.values() for train in recorded.results.train_by_key.values()]
     train_by_run = {train.run: train for train in trains}
     found = []
@@ -247,7 +246,7 @@ def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> lis
 
 
 def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
-    """Return the scales whose rows are sought: the paper's, and the others only if a log is ours."""
+    """Return the scales whose rows are searched: the paper's, and the others only if a log is ours."""
     entries = (entry for log_file in file_by_path.values() for entry in log_file.entries)
     has_ours = any(isinstance(entry, TrainingLog) and is_ours(entry.arguments) for entry in entries)
     return [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)] if has_ours else [PAPER_SCALE]

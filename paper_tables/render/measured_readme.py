@@ -1,6 +1,6 @@
 """Makes the README of a folder of measured runs: what was run, when, on what, at which commit, and what came of it.
 
-All of it follows from records, nothing from the time or the checkout that renders it.
+It follows from records alone, not from the time or the checkout that renders it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ def _commit(train: TrainRecord) -> str:
 
 
 def _not_there(recorded: RecordedResults) -> str:
-    """Return what was asked for and is not there, by system."""
+    """Return what was requested and is missing, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
     for corpus, system, seed in recorded.results.state_by_key:
         if (corpus, system, seed) not in recorded.results.train_by_key:

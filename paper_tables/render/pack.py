@@ -1,4 +1,4 @@
-"""Packs what a scale's finished runs left into a small folder: records, logs, translations, and the tables of these.
+"""Packs a scale's finished runs into a small folder: records, logs, translations, and their tables.
 
 The folder is laid out as `results/<scale>/` is, with `runs/<run>/` for logs and attempts, texts packed by xz. The same
 runs give the same bytes: no time of packing, and neither hosts nor the folders of this machine, are written.
@@ -48,7 +48,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was packed where; `num_asked` trainings were asked for, `missing` says how the others stand."""
+    """The packed folder; `num_asked` trainings were requested, `missing` gives the states of those not packed."""
 
     folder: Path
     num_runs: int
@@ -123,7 +123,7 @@ def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
 
 
 class _Packer:
-    """Writes what the results of a scale were made of below `<folder>/<scale>/`."""
+    """Writes the files behind the results of a scale below `<folder>/<scale>/`."""
 
     def __init__(self, results: ScaleResults, results_folder: Path, folder: Path) -> None:
         self.results = results
@@ -154,7 +154,7 @@ class _Packer:
                 self._pack_evaluation(evaluation)
 
     def _copy(self, inside: Path, record_type: type[Record], run: str = "") -> bool:
-        """Copy a record without what names this machine; tell whether it was there, and of the run if one is given."""
+        """Copy a record without this machine's names; return whether it existed, and is of the run if one is given."""
         path = self.results_folder / inside
         if not path.exists():
             return False
@@ -202,7 +202,7 @@ class _Packer:
             self.num_translations += 1
 
     def _neutral(self, value: Any) -> Any:
-        """Return a record's values without the folders of this machine, in whichever text they stand."""
+        """Return a record's values without the folders of this machine, in any text."""
         if isinstance(value, str):
             return self._neutral_text(value)
         if isinstance(value, dict):
@@ -222,7 +222,7 @@ class _Packer:
 
 
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
-    """Return what stands for the absolute paths of this machine: nothing for the working folder and the checkout."""
+    """Return replacements of the absolute paths of this machine: nothing for the working folder and the checkout."""
     name_by_folder = {str(folder.absolute()): folder.name for folder in folders if folder.is_absolute()}
     name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
     replacements = []

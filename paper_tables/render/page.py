@@ -1,8 +1,8 @@
-"""The frame of every page that is written: one self-contained file that asks nothing of any server.
+"""Frames every page: one self-contained file that loads nothing from any server.
 
-Its Content-Security-Policy says so to the browser, too. A page is light or dark as the reader's system is, prints dark
-on white, is read at 420 pixels, by keyboard and by screen reader. What the script adds is comfort: long tables sort by
-a click on a heading; without it everything is there.
+Its Content-Security-Policy enforces that. A page is light or dark as the reader's system is, prints dark on white, and
+is readable at 420 pixels, by keyboard and by screen reader. The script only adds sorting of long tables by a click on
+a heading; the page is complete without it.
 """
 
 import html

@@ -1,6 +1,6 @@
 """Renders one laid-out table as Markdown, CSV or HTML (LaTeX: `latex`); it neither rounds nor leaves anything out.
 
-A cell that spans columns is one cell in LaTeX and HTML; Markdown and CSV have no spans and say `(spanned)` in the rest.
+A cell that spans columns is one cell in LaTeX and HTML; Markdown and CSV have no spans: `(spanned)` is in the rest.
 """
 
 import csv
@@ -92,7 +92,7 @@ def render_csv(table: Table) -> str:
 
 
 class Popovers:
-    """Where the numbers of a page come from: each provenance is written once, however many cells open it."""
+    """The provenance of the numbers of a page: each is written once, however many cells open it."""
 
     def __init__(self) -> None:
         self._number_by_provenance: dict[CellProvenance, int] = {}
@@ -162,7 +162,7 @@ def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = Fa
 
 
 def _html_asides(table: Table) -> str:
-    """Return a line for each reason why rows hold no number of ours, with the names of what they are about."""
+    """Return a line for each reason why rows hold no number of ours, with the names of these rows."""
     names_by_reason: dict[str, list[str]] = {}
     for row in table.rows:
         if row.aside is not None:

@@ -1,6 +1,6 @@
-"""Makes the page of a scale: what was asked, what came of it, what it is worth and what is missing; figures and tables.
+"""Makes the page of a scale: request, results, verdicts and what is missing; figures and tables.
 
-A figure comes as it lies in its folder, so the page needs no library that draws.
+A figure is read from its folder, so the page needs no plotting library.
 """
 
 import csv
@@ -31,7 +31,7 @@ NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: 
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says of its own making: when, from which commit, and whether everything was there."""
+    """The origin of a page: when, from which commit, and whether all records were there."""
 
     made: str
     commit: str
@@ -39,7 +39,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrawnFigure(NamedTuple):
-    """A figure as it lies in its folder: its SVG, or in a sentence why there is none."""
+    """A figure from its folder: its SVG, or in a sentence why there is none."""
 
     name: str
     title: str
@@ -94,7 +94,7 @@ def render_report(
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
 ) -> str:
-    """Return the page; without `figures` it has tables alone, and says how to get the pictures."""
+    """Return the page; without `figures` it has tables alone, and the command that installs what draws them."""
     scale = results.scale.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
@@ -143,7 +143,7 @@ def render_page(
 
 
 def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
-    """Return the figures; those that would make the page too large become a sentence that says where they lie."""
+    """Return the figures; those that would make the page too large become a sentence with their path."""
     kept, num_left = [], MAX_SVG_BYTES
     for one in figures:
         size = len(one.svg.encode())
@@ -159,7 +159,7 @@ def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
 def _chapters(
     figures: Iterable[DrawnFigure], tables: Sequence[Table]
 ) -> list[tuple[Chapter, list[DrawnFigure], list[Table]]]:
-    """Return the chapters that there is something for; what none of them names is in a further one."""
+    """Return the chapters that have content; figures and tables of no chapter are in a further one."""
     left_figures, left_tables = list(figures), {table.name: table for table in tables}
     found = []
     for chapter in (*CHAPTERS, FURTHER):
@@ -173,7 +173,7 @@ def _chapters(
 
 
 def is_sortable(table: Table) -> bool:
-    """Tell whether a table is long and each of its rows stands alone: no printed row with ours below it, no span."""
+    """Return whether a table is long and each of its rows stands alone: no printed row with ours below it, no span."""
     rows = [row for row in table.rows if row.aside is None]
     sides = {row.side for row in rows}
     spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
@@ -192,7 +192,7 @@ def _figure(figure: DrawnFigure) -> str:
 
 
 def _glance(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
-    """Return the first look: asked, came out, verdict, missing."""
+    """Return the overview: request, results, verdict, missing."""
     cards = (
         ("Asked", _asked(results)),
         ("Came out", _came_out(results, judged, popovers)),
@@ -203,7 +203,7 @@ def _glance(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popov
 
 
 def card(name: str, content: str) -> str:
-    """Return one of the cards of the first look; `content` is HTML."""
+    """Return one of the cards of the overview; `content` is HTML."""
     return f"<div><dt>{name}</dt><dd>{content}</dd></div>\n"
 
 
@@ -296,7 +296,7 @@ def _missing(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
 
 
 def _banners(scale: str, origin: Origin) -> str:
-    """Return what a reader must not overlook: that this is another scale than the paper's, or not everything yet."""
+    """Return the warnings: the scale is not the paper's, or results are incomplete."""
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(

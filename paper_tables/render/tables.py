@@ -1,4 +1,4 @@
-"""The whole verb: from records to scores.tsv, summary.tsv, verdicts.tsv, tables, figures, and report.html."""
+"""Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn tables`)."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -69,8 +69,8 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
 def make_recorded_tables(recorded: RecordedResults, folder: Path) -> list[Table]:
     """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
 
-    Nothing of it says when or from which commit it was rendered: the same records give the same bytes. The page that
-    says so is `write_report`'s.
+    It has no time and no commit of rendering: the same records give the same bytes. `write_report` makes the page that
+    has them.
     """
     results = recorded.results
     judged = judge_cells(results)
@@ -102,13 +102,13 @@ def write_report(
     so_far: bool,
     figures: Sequence[DrawnFigure] | None,
 ) -> None:
-    """Write the page of these tables and figures, which says when it was made and from which commit."""
+    """Write the page of these tables and figures, with its time and commit."""
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     write_text(render_report(results, judged, tables, origin, figures), path)
 
 
 def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | None:
-    """Draw figures if the extra is installed, and return them; else say in one line how to get them."""
+    """Draw figures if the extra is installed, and return them; else log in one line how to install it."""
     folder.mkdir(parents=True, exist_ok=True)
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
@@ -158,7 +158,7 @@ def _repeated_sentences(results: ScaleResults) -> list[Table]:
 
 
 def _claims(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
-    """Return the table of what others say, if the scale asks for it."""
+    """Return the table of claims, if the scale has it."""
     if not results.scale.has_claims:
         return []
     from paper_tables.claims.layout import lay_out_claims

@@ -1,4 +1,4 @@
 """The tables: what each has in its rows and columns.
 
-May import `paper_tables.layout`, findings and published values.
+May import the modules of `paper_tables` itself (layout, results, verdicts), not `figures`, `claims`, `render`.
 """

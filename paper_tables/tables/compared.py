@@ -1,6 +1,6 @@
-"""Lays out what stands beside base: the paper's model as others read it, and recurrence and convolution.
+"""Lays out comparisons with base: variants of the paper's model in other code, and recurrence and convolution.
 
-Variants stand in the shape of Table 3; architectures with BLEU beside seconds, at equal size and equal tokens.
+Variants are laid out as Table 3; architectures with BLEU beside seconds, at equal size and equal tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -192,7 +192,7 @@ def missing_note(results: ScaleResults, key: str, known: Sequence[str], named: S
 
 
 def differing_keys(results: ScaleResults, system: str) -> str:
-    """Return the keys of training and decoding in which a system is unlike base, each with its own value."""
+    """Return the keys of training and decoding in which a system differs from base, each with its own value."""
     spec, base = (results.system_by_name[name] for name in (system, REFERENCE_SYSTEM))
     texts = []
     for part, base_part in ((spec.training, base.training), (spec.decoding, base.decoding)):
@@ -253,7 +253,7 @@ def _architecture_words(results: ScaleResults, system: str) -> str:
 def _notes(
     trains_by_system: Mapping[str, Mapping[int, TrainRecord]], target_by_seed: Mapping[int, float]
 ) -> list[Note]:
-    """Return which perplexity was reached by all, and that seconds of unlike machines do not compare."""
+    """Return the notes: the perplexity that all reached; seconds of different machines are not comparable."""
     notes = []
     if target_by_seed:
         targets = "; ".join(

@@ -1,4 +1,4 @@
-"""Lays out what holds: each conclusion of the paper's text that two printed cells support, printed and ours.
+"""Lays out conclusions of the paper's text that two printed cells support: printed, ours, and whether they hold.
 
 The rule is in `analysis.scoring.conclusion`, and in the notes of the table; both were fixed before any run.
 """
@@ -66,14 +66,14 @@ class Pair(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Whose difference it is: ours, or the printed row where that is not run."""
+        """The name of the difference: our system, or the printed row where that is not run."""
         row = self.conclusion.row if self.row is None else self.row.system
         reference = self.conclusion.reference if self.reference is None else self.reference.system
         return f"{row} minus {reference}"
 
     @property
     def aside(self) -> Aside | None:
-        """Why nothing of ours can stand in its row; None if it can."""
+        """Why its row has no number of ours; None if it has."""
         if self.row is not None and self.reference is not None:
             return None
         return Aside(f"{self.conclusion.row} minus {self.conclusion.reference} ({self.metric})", NOT_RUN)
@@ -162,7 +162,7 @@ def _call_cell(found: Conclusion | None) -> Cell:
 
 
 def _sd_notes(found_by_pair: Iterable[_Found]) -> list[Note]:
-    """Return the pooled sd of each metric and test set that something was called by."""
+    """Return the pooled sd of each metric and test set that a call used."""
     texts: dict[str, None] = {}
     for pair, conclusion in found_by_pair:
         pooled = None if conclusion is None else conclusion.pooled

@@ -65,7 +65,7 @@ MEASURES = (
 
 
 def lay_out_costs(results: ScaleResults) -> Table:
-    """Return one row a system that has a finished training, values over its seeds; what is not known is a dash."""
+    """Return one row a system that has a finished training, values over its seeds; an unknown value is a dash."""
     systems = list(dict.fromkeys((corpus, system) for corpus, system, _ in results.state_by_key))
     trained = [(key, list(trains.values())) for key in systems if (trains := results.trainings_of(*key))]
     notes_by_mark: dict[str, str] = {}
@@ -105,7 +105,7 @@ def lay_out_costs(results: ScaleResults) -> Table:
 def _row(
     results: ScaleResults, corpus: str, system: str, trains: Sequence[TrainRecord], notes_by_mark: dict[str, str]
 ) -> Row:
-    """Return the row of a system, and put into `notes_by_mark` what its dashes stand for."""
+    """Return the row of a system, and add the reasons of its dashes to `notes_by_mark`."""
     evaluation = next((e for e in results.evaluations if (e.corpus, e.system) == (corpus, system)), None)
     marks = mark_of(results, evaluation)
     seeds = text_cell(f"{len(trains)} of {len(results.seeds_of(corpus, system))}", "ours", *marks)

@@ -61,7 +61,7 @@ def lay_out_expectations(results: ScaleResults) -> Table:
 
 
 def holds(expectation: PublishedExpectation, ours: float, reference: float) -> bool:
-    """Tell whether a seed's pair of values lies as expected; equal values do not."""
+    """Return whether a seed's pair of values lies as expected; equal values do not."""
     return ours > reference if expectation.relation == "above" else ours < reference
 
 

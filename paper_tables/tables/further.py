@@ -1,4 +1,4 @@
-"""Lays out what is printed only (Table 4) and what the paper lacks: baselines, and how each run stands."""
+"""Lays out Table 4, which is printed only, the baselines, and the state of each run."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -142,7 +142,7 @@ def _lead_cell(results: ScaleResults, pair: str, metric: str, record: BaselineRe
 
 
 class _Run(NamedTuple):
-    """A training, how it stands, and its record if it is finished."""
+    """A training, its state, and its record if it is finished."""
 
     key: tuple[str, str, int]
     state: RunState
@@ -155,7 +155,7 @@ class _Run(NamedTuple):
 
 
 def lay_out_runs(results: ScaleResults) -> Table:
-    """Return every training of the scale and how it stands."""
+    """Return every training of the scale and its state."""
     runs = [_Run(key, state, results.train_by_key.get(key)) for key, state in results.state_by_key.items()]
     fields: list[Field[_Run]] = [
         label_field("training", "training", lambda run: "{} {} seed {}".format(*run.key)),

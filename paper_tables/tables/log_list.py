@@ -20,8 +20,8 @@ def lay_out_logs(
 ) -> Table:
     """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why.
 
-    What is no log and not read stands below. A log in `scale_by_path` is of a run of ours that stands, by its records,
-    in the tables of that scale.
+    Files that are no log, or not read, are below. A log in `scale_by_path` is of a run of ours whose records are in the
+    tables of that scale.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -66,7 +66,7 @@ def lay_out_logs(
 
 
 def file_problems(path: str, log_file: LogFile) -> list[str]:
-    """Return what is to be said of a file itself: why it cannot be read, or is no log, and bytes that are no text."""
+    """Return the problems of a file itself: it cannot be read, is no log, or has bytes that are no text."""
     problems = []
     if log_file.refusal is not None:
         place = f"{path}:{log_file.refusal.line}" if log_file.refusal.line else path

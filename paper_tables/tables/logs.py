@@ -1,6 +1,6 @@
 """Lays out Tables 2 and 3 from logs: the printed rows, and under each the lines of logs.
 
-Under each printed row stands a line for each configuration that was trained, named by what it has that the row has not;
+Under each printed row stands a line for each configuration that was trained, named by its differences from the row;
 its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
 """
 
@@ -124,7 +124,7 @@ def _label_cell(line: AveragedLine) -> Cell:
 
 
 def _bleu_cells(line: AveragedLine, role: str) -> list[Cell]:
-    """Return the BLEU of a role and its definition; several definitions or settings stand side by side."""
+    """Return the BLEU of a role and its definition; several definitions or settings are side by side."""
     by_definition = line.evaluations(role)
     if not by_definition:
         return [text_cell(DASH, "state"), blank_cell()]
@@ -139,7 +139,7 @@ def _bleu_cells(line: AveragedLine, role: str) -> list[Cell]:
 
 
 def _provenance(line: AveragedLine, of: str, value_by_path: Sequence[tuple[str, str]]) -> CellProvenance:
-    """Return the logs that a number stands in, each with its own value; seed and GPU are those of the training."""
+    """Return the logs of a number, each with its own value; seed and GPU are those of the training."""
     training_by_path = {training.path: training for training in line.trainings}
     sources = []
     for path, value in value_by_path:

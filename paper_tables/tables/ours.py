@@ -1,4 +1,4 @@
-"""Cells and notes of our own numbers: the value over seeds, the mark of its scale, or how its trainings stand."""
+"""Makes cells and notes of our own numbers: the value over seeds, the mark of its scale, or its trainings' states."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ COMMIT_DIGITS = 12
 
 
 def mark_of(results: ScaleResults, evaluation: Evaluation | None) -> tuple[str, ...]:
-    """Return the mark of the scale if the evaluation is unlike the paper's, else nothing."""
+    """Return the mark of the scale if the evaluation's conditions are not the paper's, else nothing."""
     is_marked = evaluation is not None and has_condition_mismatch(results, evaluation)
     return (MARK_BY_SCALE[results.scale.scale],) if is_marked else ()
 
@@ -43,8 +43,8 @@ def complete(
 ) -> Table:
     """Return a table with what follows from the evaluations that its cells show.
 
-    Before its own notes stand the legend of the scale's mark, or `mark_text`, and precisions that are not the paper's;
-    after them the trainings that are not finished. Its signatures are joined by those of the numbers.
+    Before its own notes are the legend of the scale's mark, or `mark_text`, and precisions that are not the paper's;
+    after them the unfinished trainings. The signatures of the numbers are added to its own.
     """
     shown = list(dict.fromkeys(one for row in table.rows for cell in row.cells for one in cell.shows))
     evaluations = list(dict.fromkeys(evaluation for evaluation, _ in shown))
@@ -98,7 +98,7 @@ def _precision_notes(results: ScaleResults, evaluations: Iterable[Evaluation]) -
 
 
 def state_notes(results: ScaleResults, evaluations: Iterable[Evaluation]) -> list[Note]:
-    """Return a note for each training of these systems that is not finished: which, how it stands, and why."""
+    """Return a note for each training of these systems that is not finished: which, its state, and why."""
     systems = {(evaluation.corpus, evaluation.system) for evaluation in evaluations}
     return [
         Note("", f"{corpus} {system} seed {seed}: {state.status} at update {state.update:,} of {state.updates:,}; "
@@ -109,7 +109,7 @@ def state_notes(results: ScaleResults, evaluations: Iterable[Evaluation]) -> lis
 
 
 def state_words(results: ScaleResults, evaluation: Evaluation, missing_seeds: Sequence[int]) -> dict[int, str]:
-    """Return in a word or two, by seed, why an evaluation has no value."""
+    """Return, by seed, in a word or two, why an evaluation has no value."""
     words: dict[int, str] = {}
     for seed in missing_seeds:
         key = (evaluation.corpus, evaluation.system, seed)
@@ -186,7 +186,7 @@ def difference_provenance(
 def seeds_cell(
     results: ScaleResults, evaluation: Evaluation, value_by_seed: Mapping[int, float], metric: str, *further_marks: str
 ) -> Cell:
-    """Return our cell: what stands over the seeds, or how they stand; always with the mark of the scale."""
+    """Return our cell: the value over the seeds, or their states; always with the mark of the scale."""
     seeds = results.seeds_of(evaluation.corpus, evaluation.system)
     words = state_words(results, evaluation, [seed for seed in seeds if seed not in value_by_seed])
     marks = (*mark_of(results, evaluation), *further_marks)

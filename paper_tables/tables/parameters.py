@@ -1,6 +1,6 @@
 """Lays out how many parameters each row of Table 3 has: printed, ours, and which vocabulary the printed count implies.
 
-Counted from the specs of scale paper (`aiayn.cost.num_parameters`); it asks for no run: the same at every scale.
+Counted from the specs of scale paper (`aiayn.cost.num_parameters`); it needs no run and is the same at every scale.
 """
 
 from dataclasses import dataclass

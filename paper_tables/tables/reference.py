@@ -1,4 +1,4 @@
-"""Lays out what others got for base and big, each in its own definition, with ours beside it where it is the same."""
+"""Lays out replications of base and big by others, each in its own definition, beside ours where that is the same."""
 
 from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_TESTSET_BY_ROLE, evaluations_of, read_cells
@@ -22,9 +22,9 @@ OTHER_DEFINITION = "other"
 
 
 def lay_out_reference(results: ScaleResults) -> Table:
-    """Return one row a published replication, sorted so that like stands by like, the highest value first.
+    """Return one row a published replication, comparable ones together, the highest value first.
 
-    Ours stands beside one only on the same test set and in the same definition; values are never subtracted here.
+    Ours is beside one only on the same test set and in the same definition; values are never subtracted here.
     """
     replications = sorted(read_reference_replications(), key=_order)
     fields: tuple[Field[ReferenceReplication], ...] = (

@@ -55,7 +55,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def lay_out_table2(results: ScaleResults, judged: list[JudgedCell]) -> Table:
-    """Return Table 2; a system of the paper's that is not run at this scale says so."""
+    """Return Table 2; a system of the paper's that is not run at this scale is marked so."""
     printed, columns = read_table(2), _columns()
     joins = [join for join in read_cells() if join.table == 2]
     rows = []
@@ -83,7 +83,7 @@ def lay_out_table2(results: ScaleResults, judged: list[JudgedCell]) -> Table:
 
 
 def group_of(row: str) -> str:
-    """Return which of Table 2's three groups, set apart by rules, a row stands in."""
+    """Return which of Table 2's three groups, separated by rules, a row is in."""
     if row in OUR_ROWS:
         return "this paper"
     return "ensembles" if row.endswith("ensemble") else "single models"
@@ -103,7 +103,7 @@ def _bleu_cells(results: ScaleResults, join: CellJoin, judged: Iterable[JudgedCe
 
 
 def difference_cell(results: ScaleResults, evaluation: Evaluation, judged: Iterable[JudgedCell]) -> Cell:
-    """Return ours minus printed, by edition where they differ; the mark alone where the two are unlike."""
+    """Return ours minus printed, by edition where they differ; the mark alone where conditions differ."""
     if has_condition_mismatch(results, evaluation):
         return text_cell("", "state", *mark_of(results, evaluation))
     parts, metrics = [], []
@@ -118,9 +118,9 @@ def difference_cell(results: ScaleResults, evaluation: Evaluation, judged: Itera
 
 
 def _cost_cells(results: ScaleResults, join: CellJoin) -> dict[str, Cell]:
-    """Return seconds x GPUs x sustained rate over all attempts (footnote 5), and what the model's products came to.
+    """Return seconds x GPUs x sustained rate over all attempts (footnote 5), and the operations of the model.
 
-    A dash stands where no GPU is known, or the lengths of the corpus's sentences are not.
+    A dash is where the GPU or the lengths of the corpus's sentences are unknown.
     """
     evaluation = results.evaluation_for(join)
     if evaluation is None:

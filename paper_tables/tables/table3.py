@@ -59,7 +59,7 @@ def lay_out_table3(results: ScaleResults, judged: list[JudgedCell]) -> Table:
 
 
 def group_of(row: str) -> str:
-    """Return what the group of a row is called in print: `base`, `(A)` to `(E)`, `big`."""
+    """Return the printed name of a row's group: `base`, `(A)` to `(E)`, `big`."""
     return f"({row.split('_')[1].upper()})" if row.startswith("table3_") else row
 
 
@@ -78,7 +78,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def dev_evaluation(results: ScaleResults, row: str) -> Evaluation | None:
-    """Return the evaluation that stands beside a row's dev BLEU, of one seed; None if the scale does not run it."""
+    """Return the evaluation beside a row's dev BLEU, of one seed; None if the scale does not run it."""
     join = next((join for join in read_cells() if (join.table, join.row, join.metric) == (3, row, BLEU_METRIC)), None)
     return None if join is None else results.evaluation_for(join)
 
@@ -114,7 +114,7 @@ def _our_cells(results: ScaleResults, evaluation: Evaluation, judged: list[Judge
 
 
 def _notes(results: ScaleResults, evaluations: list[Evaluation]) -> list[Note]:
-    """Return what a count of parameters depends on, and positions that are no sinusoids."""
+    """Return the notes on counts of parameters, and on positions that are no sinusoids."""
     notes = []
     for corpus in dict.fromkeys(evaluation.corpus for evaluation in evaluations):
         sizes = results.vocabulary_sizes_of(corpus)

@@ -1,4 +1,4 @@
-"""Lays out what is judged: published replications beside ours, and the verdict on every printed BLEU."""
+"""Lays out verdicts: on every printed BLEU, and on published replications beside ours."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -99,7 +99,7 @@ def lay_out_verdicts(results: ScaleResults, judged: Sequence[JudgedCell]) -> Tab
 
 
 def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
-    """Return what both tables say of a cell: printed, ours, the difference, and the verdict with its reason."""
+    """Return the columns of both tables: printed, ours, the difference, and the verdict with its reason."""
 
     def largest(cell: JudgedCell) -> str:
         difference = cell.verdict.largest_equivalent_difference
@@ -147,7 +147,7 @@ def _difference(results: ScaleResults, cell: JudgedCell) -> Cell:
 
 
 def is_not_comparable(cell: JudgedCell) -> bool:
-    """Tell whether the rule cannot be applied to a printed number here: not run, or not under its conditions."""
+    """Return whether the rule cannot be applied to a printed number here: not run, or not under its conditions."""
     return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
 
@@ -172,7 +172,7 @@ def _p_cell(cell: JudgedCell, name: Literal["p_equivalent", "p_outside"]) -> Cel
 
 
 def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
-    """Return what all verdicts together are worth, and which of them Holm's correction would take back."""
+    """Return the notes on all verdicts together, and those that Holm's correction would change."""
     if family.num_judged == 0:
         return [Note("", "Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
     changed = [
@@ -196,7 +196,7 @@ def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
 
 
 def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
-    """Return, for each definition, the pooled standard deviation and how unlike the systems are."""
+    """Return, for each definition, the pooled standard deviation and how much the systems' differ."""
     notes: dict[str, None] = {}
     for cell in cells:
         pooled = cell.verdict.pooled
