@@ -148,7 +148,7 @@ def _read_request(
         try:
             request = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise RecordError(f"{path}: not what was asked for ({error}); pack the scale again") from error
+            raise RecordError(f"{path}: not the config of a scale ({error}); pack the scale again") from error
         return request, expand_trainings(request)
     has_baselines = any(any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders)
     request = _request_of_trained(scale, found, config_folder, has_baselines=has_baselines)

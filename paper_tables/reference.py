@@ -155,9 +155,9 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
         low, high = (_decimal(text, place) for text in (gap.low, gap.high))
         _check_order(low, high, place)
         if gap.definition_from == gap.definition_to:
-            raise TableError(f"{place}: {gap.definition_to} on both sides; a gap lies between two definitions")
+            raise TableError(f"{place}: both definitions are {gap.definition_to}; a gap is between two different ones")
         if gap.counts == "no" and not gap.note:
-            raise TableError(f"{place}: counts is 'no' without a note; say why no range is made from this gap")
+            raise TableError(f"{place}: counts is 'no' without a note; add a note why no range is made from this gap")
         _check_pair(gap, place)
         _check_once((gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to), place, place_by_key)
     return [gap for _, gap in placed]
@@ -174,9 +174,9 @@ def read_reference_replications(folder: Path = PUBLISHED_FOLDER) -> list[Referen
     place_by_key: dict[tuple[str, ...], str] = {}
     for place, replication in placed:
         if not 0 < printed_number(replication.value, place) < MAX_BLEU:
-            raise TableError(f"{place}: value is {replication.value}; BLEU lies between 0 and 100, in percent")
+            raise TableError(f"{place}: value is {replication.value}; expected 0 to 100, in percent")
         if any(UNVERIFIED in text for text in msgspec.structs.astuple(replication)):
-            raise TableError(f"{place}: {replication.name!r} is marked {UNVERIFIED}; check its source or leave it out")
+            raise TableError(f"{place}: {replication.name!r} is marked {UNVERIFIED}; check its source or remove it")
         if replication.language_pair == "en-fr" and "compound_split" in replication.metric:
             raise TableError(f"{place}: {replication.metric} is defined for German only; name another, or 'other'")
         _check_once((replication.name,), place, place_by_key)
@@ -195,7 +195,7 @@ def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
     for place, cause in placed:
         costs = [cause.cost_low] if cause.cost_high == WHOLE_SCORE else [cause.cost_low, cause.cost_high]
         if any(_decimal(text, place) < 0 for text in costs):
-            raise TableError(f"{place}: a cost of {costs}; costs are positive, direction says which way")
+            raise TableError(f"{place}: a cost of {costs}; give positive numbers, the sign is in direction")
         _check_order(*cause.cost, place)
         for metric in cause.metrics.split():
             if metric not in SCORE_METRICS:
@@ -216,7 +216,7 @@ def placeholders_of(command: str, place: str = "a command") -> list[str]:
     try:
         return [name for _, name, _, _ in string.Formatter().parse(command) if name is not None]
     except ValueError as error:
-        raise TableError(f"{place}: command {command!r}: {error}; close each brace, or leave it out") from error
+        raise TableError(f"{place}: command {command!r}: {error}; close each brace, or remove it") from error
 
 
 def _decimal(text: str, place: str) -> Decimal:
@@ -234,7 +234,7 @@ def _check_order(low: Decimal, high: Decimal, place: str) -> None:
 def _check_pair(gap: PublishedGap, place: str) -> None:
     """Check that a pair is whole, and that its difference lies within the gap."""
     if bool(gap.value_from) != bool(gap.value_to):
-        raise TableError(f"{place}: one printed value without the other; give value_from and value_to, or neither")
+        raise TableError(f"{place}: only one of value_from and value_to; give both, or neither")
     if not gap.value_from:
         return
     value_from, value_to = (_decimal(value, place) for value in (gap.value_from, gap.value_to))
@@ -250,4 +250,4 @@ def _check_once(key: tuple[str, ...], place: str, place_by_key: dict[tuple[str, 
     """Check that a key is new, and add it to `place_by_key`."""
     earlier_place = place_by_key.setdefault(key, place)
     if earlier_place != place:
-        raise TableError(f"{place}: {', '.join(filter(None, key))} stands already at {earlier_place}; delete one")
+        raise TableError(f"{place}: {', '.join(filter(None, key))} is repeated, first at {earlier_place}; delete one")

@@ -1,7 +1,7 @@
 """Computes what a finished training cost: tokens, operations, the paper's estimate, utilisation, energy, money.
 
-Each is None where it cannot be known; `tables.costs` gives the reason. The operations follow from the spec that the run was
-trained as, its tokens, and the mean lengths of its corpus's training sentences; so records of any version have them.
+Each is None where it cannot be known; `tables.costs` gives the reason. The operations follow from the run's spec, its
+tokens, and the mean lengths of its corpus's training sentences, so records of any version have them.
 """
 
 from aiayn.cost import model_flops, training_flops

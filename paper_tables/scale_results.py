@@ -130,15 +130,15 @@ def _require(experiment: Experiment, results_folder: Path) -> None:
     for path in experiment.records(results_folder):
         if not path.exists():
             raise TableError(
-                f"{path}: no such record, and the tables of scale {experiment.scale.scale} need it; run `snakemake`, "
-                "or see what is there with `aiayn tables --so-far`"
+                f"{path}: no such record; the tables of scale {experiment.scale.scale} need it; run `snakemake`, "
+                "or make tables of the present records with `aiayn tables --so-far`"
             )
 
 
 def _refuse_outdated(state_by_key: dict[TrainingKey, RunState]) -> None:
     for state in state_by_key.values():
         if state.status == "outdated":
-            raise TableError(f"{state.run}: {state.reason}, or see what is there with `aiayn tables --so-far`")
+            raise TableError(f"{state.run}: {state.reason}, or make tables without it: `aiayn tables --so-far`")
 
 
 def read_baselines(experiment: Experiment, results_folder: Path, *, so_far: bool) -> list[BaselineRecords]:

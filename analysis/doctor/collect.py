@@ -39,7 +39,7 @@ def read_trained(path: Path) -> Trained:
     found = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
     if len(found) != 1:
         refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
-        raise RecordError(f"{path}: {len(found)} trainings{refusal}; expected the log of one, as fairseq writes it")
+        raise RecordError(f"{path}: {len(found)} trainings{refusal}; expected the log of one, by fairseq-train")
     symbols = symbols_of_arguments(found[0].arguments, found[0].num_gpus)
     return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path))
 

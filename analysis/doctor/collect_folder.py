@@ -57,8 +57,8 @@ def collect_folder(
     case = Case(claim, _trained(folder), _data(folder, claim), translations, scorer)
     if case.trained is None and case.data is None and not translations:
         raise RecordError(
-            f"{folder}: neither a training's log nor a data-bin of {claim.corpus.language_pair} nor translations; "
-            f"expected at least one of them; name the folder that holds them"
+            f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no translations; "
+            f"expected one of them at least; name the folder that has them"
         )
     return case
 

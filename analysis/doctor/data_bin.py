@@ -56,7 +56,7 @@ class Side:
         expected_bytes = _HEADER_BYTES + 12 * num_lines
         if self.path.stat().st_size != expected_bytes:
             found_bytes = self.path.stat().st_size
-            raise CorpusError(f"{self.path}: {found_bytes} bytes, expected {expected_bytes}: torn; binarize again")
+            raise CorpusError(f"{self.path}: {found_bytes} bytes, expected {expected_bytes}: cut; binarize again")
         self._dtype = np.dtype(_DTYPE_BY_CODE[code])
         self._bin_path = prefix.with_name(f"{prefix.name}.bin")
         mapped: npt.NDArray[Any] = np.memmap(self.path, np.uint8, "r") if num_lines else np.zeros(0, np.uint8)
@@ -67,7 +67,7 @@ class Side:
         if num_bytes != self.num_tokens * self._dtype.itemsize:
             raise CorpusError(
                 f"{self._bin_path}: {num_bytes} bytes, its .idx says {self.num_tokens * self._dtype.itemsize}: "
-                f"torn, or of another .idx; binarize again"
+                f"the file is cut, or belongs to another .idx; binarize again"
             )
         self._tokens: npt.NDArray[Any] = (
             np.memmap(self._bin_path, self._dtype, "r") if num_bytes else np.zeros(0, self._dtype)
@@ -107,7 +107,7 @@ class DataBin:
             for role, language in zip(("source", "target"), languages, strict=True):
                 self.side_by_place[split, role] = Side(folder / f"{split}.{stem}.{language}")
         if ("train", "source") not in self.side_by_place:
-            raise CorpusError(f"{folder}: no train.{stem}.{source_language}.idx; name the folder that holds it")
+            raise CorpusError(f"{folder}: no train.{stem}.{source_language}.idx; name the folder that has it")
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def read_command_file(path: Path) -> CommandFile:
         ]  # fmt: skip
         where = f"it stands in comments alone (line {commented[0]})" if commented else "none is there"
         raise CommandError(
-            f"{path}: no fairseq-train and no fairseq-generate with its flags: {where}; give a file with the command "
+            f"{path}: no command fairseq-train or fairseq-generate with flags: {where}; give a file with the command "
             "as it is run, such as `fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
         )
     return CommandFile(path=str(path), commands=tuple(commands), bleus=tuple(_bleus(text)))
@@ -142,16 +142,16 @@ def _read_text(path: Path) -> str:
     if not content.strip():
         raise CommandError(f"{path}: empty; expected a fairseq-train or fairseq-generate command")
     if len(content) > _MAX_BYTES:
-        raise CommandError(f"{path}: {len(content):,} bytes; expected a script; of a log give its folder as WHAT")
+        raise CommandError(f"{path}: {len(content):,} bytes; expected a script; for a log, give its folder as WHAT")
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise CommandError(f"{path}: UTF-16, by its first two bytes; save it as UTF-8")
     if b"\0" in content:
-        raise CommandError(f"{path}: byte {content.index(0)} is 0: no text; expected a script or a command line")
+        raise CommandError(f"{path}: byte {content.index(0)} is 0: binary; expected a script or a command line")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise CommandError(f"{path}:{line}: byte {error.start} is no UTF-8; save the file as UTF-8") from error
+        raise CommandError(f"{path}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
 
 
 def _fairseq_commands(commands: Sequence[ShellCommand], sbatch: tuple[int, str] | None) -> Iterator[FairseqCommand]:

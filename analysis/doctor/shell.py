@@ -106,8 +106,8 @@ def _logical_lines(text: str, place: str) -> Iterator[tuple[int, str]]:
             last += 1
             if last == len(lines):
                 raise CommandError(
-                    f"{place}:{last}: the file ends in a line that goes on (`\\`): is it cut? Give the whole command, "
-                    f"or take that `\\` away"
+                    f"{place}:{last}: the file ends in a continued line (`\\`): is it cut? Give the whole command, "
+                    f"or remove that `\\`"
                 )
             logical = _CONTINUED.sub("", logical) + "\n" + lines[last]
         closed = _open_until(lines, last, logical, place)

@@ -121,7 +121,7 @@ def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, t
             read = processes.map(read_log, [(folder / path).resolve() for path in in_turn], chunksize=share)
             return dict(zip(in_turn, read, strict=True))
     except BrokenProcessPool as error:
-        raise RecordError(f"{folder}: a process that read logs died; its message is above, if it had one") from error
+        raise RecordError(f"{folder}: a process that reads logs died; see its message above, run again") from error
 
 
 def _num_bytes(path: Path) -> int:

@@ -77,9 +77,9 @@ def list_folder(folder: Path) -> Listing:
         RecordError: if there is no such folder, or it cannot be read.
     """
     if folder.is_file():
-        raise RecordError(f"{folder}: is a file; name the folder that it lies in, {folder.parent}")
+        raise RecordError(f"{folder}: is a file; name its folder, {folder.parent}")
     if not folder.is_dir():
-        raise RecordError(f"{folder}: no such folder; name one that holds logs of trainings")
+        raise RecordError(f"{folder}: no such folder; name a folder with logs of trainings")
     return _Walk(folder).listing()
 
 

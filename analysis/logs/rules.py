@@ -1,4 +1,4 @@
-"""Checks logs by rules: is a log complete, which of its settings are the paper's, which logs may be averaged?
+"""Checks logs by rules: which are complete, which settings are the paper's, which logs may be averaged.
 
 Each function reads one log, or the trainings of one line of a table, and yields findings. An `error` keeps a number
 out of the tables, `apart` gives it a line of its own that is averaged with no other, a `note` is printed beside it.

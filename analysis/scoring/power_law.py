@@ -38,7 +38,7 @@ def fit_power_law(variables: Sequence[str], points: Sequence[Mapping[str, float]
     logarithms = np.log([[point[name] for name in variables] for point in points])
     design = np.column_stack([np.ones(len(points)), logarithms - logarithms.mean(axis=0)])  # centred: exponents stay
     if np.linalg.matrix_rank(design) < num_unknowns:
-        raise TableError(f"the sizes do not tell {', '.join(variables)} apart; vary one at a time")
+        raise TableError(f"the sizes do not separate the exponents of {', '.join(variables)}; vary one size at a time")
     target = np.log(values)
     coefficients, *_ = np.linalg.lstsq(design, target, rcond=None)
     degrees_of_freedom = len(points) - num_unknowns

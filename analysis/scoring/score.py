@@ -256,8 +256,8 @@ def _interval(
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: str) -> None:
     if len(hypotheses) != len(references):
         raise ScoreError(
-            f"{testset}: {len(hypotheses)} hypotheses, {len(references)} references; expected one line a segment on "
-            "both sides, split at LF alone; rerun `decode`, or name the references that belong to these hypotheses"
+            f"{testset}: {len(hypotheses)} hypotheses, {len(references)} references; expected one line a segment in "
+            "both, split at LF alone; rerun `decode`, or name the references that belong to these hypotheses"
         )
     if not references:
         raise ScoreError(f"{testset}: no hypotheses and no references; expected at least one line; check both files")

@@ -99,7 +99,7 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
     repeated = frame[frame.duplicated(key_columns)]
     if len(repeated):
         name = ", ".join(str(value) for value in repeated.iloc[0][key_columns])
-        raise ScoreError(f"({name}): scored twice in one record; expected one number; rerun `score`")
+        raise ScoreError(f"({name}): two scores in one record; expected one; rerun `score`")
     return frame
 
 

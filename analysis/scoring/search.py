@@ -73,7 +73,7 @@ def pairs_to_try(decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequ
     """
     for key, values in (("beam_size", list(beam_sizes)), ("length_penalty_alpha", list(alphas))):
         if not values or len(set(values)) != len(values):
-            raise UsageError(f"{FLAG_BY_KEY[key]} is {values}; expected one value or more, each once; correct the flag")
+            raise UsageError(f"{FLAG_BY_KEY[key]} is {values}; expected one or more different values; correct the flag")
 
     def check(key: str, is_right: bool, expected: str) -> None:
         if not is_right:

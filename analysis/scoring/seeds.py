@@ -78,5 +78,5 @@ def paired_differences(value_by_seed: Mapping[int, float], reference_by_seed: Ma
     common = sorted(value_by_seed.keys() & reference_by_seed.keys())
     if not common:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
-        raise ScoreError(f"{seeds}: none is common, expected one or more; train both with the same seeds")
+        raise ScoreError(f"{seeds}: no common seed, expected one or more; train both with the same seeds")
     return [value_by_seed[seed] - reference_by_seed[seed] for seed in common]

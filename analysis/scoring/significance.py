@@ -155,16 +155,16 @@ def _two_sided_p(differences: Differences, difference: float) -> float:
 def _check_request(baseline: Statistics, system: Statistics, num_resamples: int, seed: int) -> None:
     if baseline.shape != system.shape or not len(baseline):
         raise ScoreError(
-            f"statistics of {len(baseline)} and {len(system)} segments; expected the same ones, at least one; "
+            f"{len(baseline)} and {len(system)} segments; expected equal numbers, at least one; "
             "compare two translations of one test set in one metric"
         )
     if seed < 1:
-        raise ScoreError(f"seed {seed}: expected 1 or more; sacreBLEU takes 0 for 'none', which cannot be repeated")
+        raise ScoreError(f"seed {seed}: expected 1 or more; sacreBLEU reads 0 as no seed, which cannot be repeated")
     most = MAX_DRAWN_SEGMENTS // len(baseline)
     if not 1 <= num_resamples <= most:
         raise ScoreError(
-            f"{num_resamples} resamples of {len(baseline)} segments: expected 1 to {most:,}, which are held in memory "
-            "at once; ask for fewer"
+            f"{num_resamples} resamples of {len(baseline)} segments: expected 1 to {most:,}, which fit in "
+            "memory at once; give a smaller number"
         )
 
 

@@ -145,7 +145,7 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     if _SGM.match(text):
         lines = list(read_segments(text, str(path)))
         if not lines:
-            raise ScoreError(f"{path}: an sgm file without any <seg>; expected one a sentence; is it cut?")
+            raise ScoreError(f"{path}: an sgm file without <seg>; expected one a sentence; is it cut?")
         return SystemOutput(str(path), lines, "sgm")
     lines = text.removesuffix("\n").split("\n")
     if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
@@ -166,13 +166,13 @@ def read_text(path: Path, *, may_be_blank: bool = False) -> str:
         try:
             content = gzip.decompress(content)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ScoreError(f"{path}: not a whole gzip file: {error}; copy or fetch it anew") from error
+            raise ScoreError(f"{path}: not a whole gzip file: {error}; copy or fetch it again") from error
     try:
         text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ScoreError(
-            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is no UTF-8; expected text, one line a "
+            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8; expected text, one line a "
             "segment; is it cut? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
         ) from error
     if "\0" in text:
@@ -194,7 +194,7 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
-            f"{place}: a fairseq-generate log without a hypothesis of {len(missing)} sentences, the first "
+            f"{place}: a fairseq-generate log that lacks the hypotheses of {len(missing)} sentences, the first "
             f"H-{missing[0]}; expected every sentence; is it cut, or of one shard, or were long sentences skipped?"
         )
     references = [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
@@ -310,9 +310,9 @@ def prepare(
         (treatment.detokenises, detokenised_names, "--detokenise", "tokens"),
     ):
         if is_asked and not sides:
-            raise ScoreError(f"{flag}: neither side is {what}, so that there is nothing to do; leave it out")
+            raise ScoreError(f"{flag}: neither hypotheses nor references are {what}; omit the flag")
     if treatment.is_as_given and not any(form.is_tokens for form in forms.values()) and _is_plain(forms.values()):
-        raise ScoreError("--as-given: both sides are plain text, not tokens; leave it out")
+        raise ScoreError("--as-given: hypotheses and references are plain text, not tokens; omit the flag")
     prepared = {}
     for side, lines in lines_by_name.items():
         treated = [joined(line) for line in lines] if side in joined_names else list(lines)
@@ -338,7 +338,7 @@ def check_num_lines(output: SystemOutput, num_references: int, place: str) -> No
         return
     hint = "is it cut, or of another test set?"
     if num_lines > num_references and not any(line.strip() for line in output.lines[num_references:]):
-        hint = "what it has too much are empty lines at its end: delete them"
+        hint = "the extra lines are empty lines at its end: delete them"
     elif (num_lines, num_references) == (NUM_FILTERED, NUM_FULL):
         hint = f"{NUM_FILTERED:,} lines are the filtered newstest2014: --testset newstest2014_filtered"
     elif (num_lines, num_references) == (NUM_FULL, NUM_FILTERED):
@@ -346,6 +346,6 @@ def check_num_lines(output: SystemOutput, num_references: int, place: str) -> No
     elif num_lines % num_references == 0:
         hint = f"is it a list of the {num_lines // num_references} best of each?"
     raise ScoreError(
-        f"{output.path}: {num_lines:,} lines, {place} has {num_references:,}; expected one line a segment on both "
-        f"sides, split at LF alone; {hint}"
+        f"{output.path}: {num_lines:,} lines, {place} has {num_references:,}; expected one line a segment in "
+        f"both, split at LF alone; {hint}"
     )

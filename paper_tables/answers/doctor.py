@@ -110,8 +110,8 @@ def diagnose_commands(
             dict.fromkeys(str(command.arguments["task"]) for command in file.commands if command.arguments.get("task"))
         )
         raise CommandError(
-            f"{path}:{file.commands[0].line}: task {tasks}: no translation; the paper's configurations are of "
-            "translation, which alone can be compared"
+            f"{path}:{file.commands[0].line}: task {tasks}: not translation; the paper's configurations are of "
+            "translation; give a command that trains it"
         )
     trials = trials_of(commands)
     bleus_by_trial = [

@@ -179,9 +179,9 @@ def _fits(cause: PublishedCause, question: Question) -> bool:
 
 def _checked_bleu(bleu: float) -> float:
     if 0 < bleu < 1:
-        raise UsageError(f"--bleu {bleu:g}: BLEU is taken in percent; did you mean {100 * bleu:g}?")
+        raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
     if not 0 <= bleu <= 100:
-        raise UsageError(f"--bleu {bleu:g}: BLEU lies between 0 and 100, in percent")
+        raise UsageError(f"--bleu {bleu:g}: expected 0 to 100, in percent")
     return bleu
 
 
@@ -191,7 +191,7 @@ def _candidate_joins(metric: str | None, testset: str, language_pair: str, syste
         _check_known("--metric", metric, SCORE_METRICS)
     _check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
     if language_pair != "en-de" and "compound_split" in (metric or ""):
-        raise UsageError(f"--metric {metric}: defined for German only; {language_pair} has bleu_tok_moses")
+        raise UsageError(f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses")
     joins = [
         join for join in read_cells(folder) if join.language_pair == language_pair and join.metric.startswith("bleu")
     ]

@@ -103,7 +103,7 @@ def read_claims(folder: Path = PUBLISHED_FOLDER) -> list[PublishedClaim]:
     for place, claim in placed:
         _check_decision(place, claim)
         if claim.id in parts_by_id and claim.id != list(parts_by_id)[-1]:
-            raise TableError(f"{place}: {claim.id} stands further up already; keep its parts together")
+            raise TableError(f"{place}: {claim.id} is on an earlier line too; keep its parts together")
         parts_by_id.setdefault(claim.id, []).append(claim.part)
         parts = parts_by_id[claim.id]
         if len(parts) > 1 and parts != [chr(ord("a") + index) for index in range(len(parts))]:
@@ -129,7 +129,7 @@ def _check_decision(place: str, claim: PublishedClaim) -> None:
             found = f"{field} is {getattr(claim, field)!r}"
             raise TableError(f"{place}: {found}; a line decided by {claim.decided_by} has {expected}")
     if claim.decided_by == "nothing" and not claim.note:
-        raise TableError(f"{place}: {claim.name} is decided by nothing, without a note; say why it cannot be tested")
+        raise TableError(f"{place}: {claim.name} is decided by nothing; add a note why it cannot be tested")
     if claim.expected:
         parse_expectation(claim.expected, place)
 

@@ -76,7 +76,7 @@ def _pairs(results: ScaleResults, run: PublishedSentence) -> tuple[dict[str, str
     """Return the reference by test sentence, and the sentences of training."""
     corpus = results.corpora[run.corpus]
     if not isinstance(corpus.source, ListedSource):
-        raise TableError(f"corpus {run.corpus}: its text is not in its file; expected a source of kind listed")
+        raise TableError(f"corpus {run.corpus}: its file does not hold its text; expected a source of kind listed")
     source_language, target_language = corpus.source_language, corpus.target_language
     pairs_by_split = corpus.source.pairs_by_split
     reference_by_sentence = {pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]}

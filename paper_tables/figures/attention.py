@@ -38,7 +38,7 @@ def read_attention(path: Path) -> pd.DataFrame:
         frame = pd.read_csv(path, sep="\t", dtype=words, keep_default_na=False, quoting=3)
     except (ValueError, pd.errors.ParserError) as error:
         raise RecordError(
-            f"{path}: no table of attention weights ({error}); write it again: aiayn attention"
+            f"{path}: not a table of attention weights ({error}); write it again: aiayn attention"
         ) from error
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
@@ -110,7 +110,7 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
     known = sorted(frame["head"].unique())
     missing = [head for head in heads if head not in known]
     if missing:
-        raise FigureError(f"--head {missing[0]}: the layer has heads {known[0]} to {known[-1]}")
+        raise FigureError(f"--head {missing[0]}: no such head; expected one of heads {known[0]} to {known[-1]}")
     if heads:
         frame = frame[frame["head"].isin(heads)]
     if not word:
@@ -118,8 +118,8 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
     queries = frame.drop_duplicates("query_index").sort_values("query_index")
     found = positions_of_word(list(queries["query"]), word)
     if not found:
-        said = " ".join(queries["query"])
-        raise FigureError(f"--word {word}: does not occur among the queries; expected a word of: {said[:300]}")
+        queried = " ".join(queries["query"])
+        raise FigureError(f"--word {word}: not among the queries; expected a word of: {queried[:300]}")
     return frame[frame["query_index"].isin(queries["query_index"].iloc[found])]
 
 

@@ -72,7 +72,7 @@ def draw_by_hours(frame: pd.DataFrame) -> alt.VConcatChart:
     """Return the four measures, one below the other, against hours of training."""
     hours = frame["hours"].dropna()
     if hours.empty or hours.max() <= 0:
-        raise FigureError("Curves by hours: the log prints no times that advance, neither of lines nor fairseq's wall.")
+        raise FigureError("Curves by hours: the log has no increasing times, neither of lines nor fairseq's wall.")
     is_short = float(hours.max()) < 1.0
     in_unit = frame.assign(hours=frame["hours"] * (60 if is_short else 1)).dropna(subset=["hours"])
     unit = "minutes" if is_short else "hours"
@@ -86,7 +86,7 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
         not_finite = frame[~frame["value"].map(math.isfinite)]
         if not_finite.empty:
             raise FigureError("Curves: the logs hold no statistics yet; fairseq prints the first after --log-interval.")
-        raise FigureError("Curves: every value that was printed is not a number: the training diverged at once.")
+        raise FigureError("Curves: no printed value is a finite number: the training diverged from the beginning.")
     names = list(dict.fromkeys(frame["series"]))
     colour = _colour(names)
     x_scale = alt.Scale(domain=[0, float(frame[x].max()) or 1.0], nice=False)

@@ -508,7 +508,7 @@ def plan_frame(results: ScaleResults) -> pd.DataFrame:
         lines.append((label, flops / rate / 3600, hours, len(trains), basis))
     if not lines:
         raise FigureError(
-            "Plan against actual: nothing to compare yet; it takes a finished training on a known GPU, or two systems "
+            "Plan against actual: nothing to compare yet; expected a finished training on a known GPU, or two systems "
             "trained on the same machine."
         )
     return pd.DataFrame(lines, columns=list(PLAN_COLUMNS))

@@ -109,4 +109,4 @@ def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[
     try:
         return read_curves(path, log_file or read_log(path)[0])
     except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+        raise RecordError(f"{path}: cannot be read ({error.strerror}); make it readable") from error

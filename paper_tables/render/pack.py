@@ -70,14 +70,14 @@ def pack_scale(
     """
     target = output_folder / scale.scale
     if target.exists() and not (target / REQUEST_NAME).exists():
-        raise StateError(f"{target}: exists and holds no {REQUEST_NAME}, so it is no pack; name another --output")
+        raise StateError(f"{target}: exists and has no {REQUEST_NAME}, so it is not a pack; name another --output")
     results = gather_results(scale, results_folder, so_far=True, config_folder=config_folder)
     if not results.train_by_key:
         states = Counter(state.status for state in results.state_by_key.values())
         counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
         raise RecordError(
-            f"{results_folder / scale.scale}: no finished training that the config asks for ({counted}); train first, "
-            "or give the --config that they were trained with"
+            f"{results_folder / scale.scale}: no finished training of this config ({counted}); train first, "
+            "or give the --config of the trainings"
         )
     output_folder.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
@@ -173,8 +173,8 @@ class _Packer:
         for name in (LOG_NAME, ATTEMPTS_NAME):
             if not (source / name).exists():
                 raise RecordError(
-                    f"{source / name}: no such file, and the record of {train.run} alone is not packed; set "
-                    "`runs_folder` to where its folder lies (--config runs_folder=...)"
+                    f"{source / name}: no such file; {train.run} is not packed without it; set "
+                    "`runs_folder` to the folder above the run's (--config runs_folder=...)"
                 )
         target.mkdir(parents=True)
         for event in read_events(source):
