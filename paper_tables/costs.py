@@ -35,7 +35,7 @@ PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.
 OTHER_CORPORA = ("iwslt14_de_en",)  # on which differences were measured that the paper's corpora have no cost of
 DEMO_CORPUS = "demo_en_de"
 NOISE = 0.3  # two runs of one recipe lie this far apart (cause 12 of causes.csv)
-UNKNOWN_COST = "cost unknown: nobody published one for this corpus, system and size"
+UNKNOWN_COST = "cost unknown: none is published for this corpus, system and size"
 PLANTED_SOURCE = "planted in base of the demo, 500 updates, one seed (tests/doctor/planted_faults.md)"
 # BLEU lost in the demo by check: the fault as it was planted, and its loss; two seeds lie 1.2 apart.
 PLANTED_BY_CHECK: dict[str, tuple[tuple[str, float], ...]] = {

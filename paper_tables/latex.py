@@ -1,6 +1,6 @@
 r"""Renders one laid-out table as LaTeX in the typography of the paper: a `table` environment, to be \input.
 
-Rules are booktabs', groups of rows stand apart, a label of a group spans its rows, the best value of a column is bold.
+Rules are booktabs', groups of rows are separate, a label of a group spans its rows, the best value of a column is bold.
 """
 
 import re
@@ -45,7 +45,7 @@ def escape_latex(text: str) -> str:
 def render_latex(table: Table) -> str:
     r"""Return a `table` environment to be \input; its first line names what its preamble needs.
 
-    Where rows have groups whose names are printed, as (A) to (E), these stand in a column of their own.
+    Where rows have groups whose names are printed, as (A) to (E), these are in a column of their own.
     """
     has_labels = any(_is_label_of_group(row) for row in table.rows)
     caption = table.caption if table.title.startswith("Table") else f"{table.title}: {table.caption}"  # LaTeX counts
@@ -73,7 +73,7 @@ def _legend(table: Table) -> list[str]:
     """Return marks, notes and signatures as one small paragraph each, as wide as the text."""
     texts = [f"{_mark(note.mark)}{escape_latex(note.text)}" for note in table.notes]
     for metric, testset, signature in table.signatures:
-        # \path breaks a line at its punctuation, and takes every character but its own two delimiters as it stands
+        # \path breaks a line at its punctuation, and takes every character but its own two delimiters literally
         shown = _PATH_UNSAFE.sub("?", signature).replace("!", "?")
         texts.append(f"{escape_latex(f'{metric}, {testset}')}: " + rf"\path!{shown}!")
     if not texts:
@@ -95,7 +95,7 @@ def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
             above.append(rf"\multicolumn{{{len(shared)}}}{{c}}{{{escape_latex(group)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + len(shared) - 1}}}")
             below += [_heading(column) for column in shared]
-        else:  # a heading that is not shared stands beside both lines
+        else:  # a heading that is not shared is beside both lines
             above += [rf"\multirow{{2}}{{*}}{{{_heading(column)}}}" for column in shared]
             below += [""] * len(shared)
         start += len(shared)

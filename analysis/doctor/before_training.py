@@ -473,7 +473,7 @@ def unstated_settings(settings: Settings, trial: Trial | None) -> list[str]:
         )
     absent = []
     if trial is None or trial.training is None:
-        absent.append("the training (--system says of which)")
+        absent.append("the training (name its system by --system)")
     elif not settings.symbols.get("updates") and not settings.num_epochs:
         absent.append("updates (--max-update)")
     if not settings.average_words and settings.average is None:
@@ -487,10 +487,10 @@ def unstated_settings(settings: Settings, trial: Trial | None) -> list[str]:
     commands = [] if trial is None else [one for one in (trial.training, *trial.others) if one is not None]
     unknown = list(dict.fromkeys(flag for command in commands for flag in command.unknown))
     if unknown:
-        notes.append(f"Not flags of fairseq 0.12, left aside: {', '.join(unknown)}.")
+        notes.append(f"Not flags of fairseq 0.12, not compared: {', '.join(unknown)}.")
     unread = list(dict.fromkeys(text for command in commands for text in command.unread))
     if unread:
-        notes.append(f"Values that only a run tells, left aside: {'; '.join(unread)}.")
+        notes.append(f"Values known only in a run, not compared: {'; '.join(unread)}.")
     return notes
 
 

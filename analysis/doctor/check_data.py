@@ -54,7 +54,7 @@ def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
     wrong = list(_wrong_counts(case))
     if wrong:
-        fix = "make the data-bin anew from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
+        fix = "make the data-bin again from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
         is_other_text = any(one.what in ("training pairs", "dev pairs") for one in wrong)
         rank = None if is_other_text else ""  # the published cost is of another selection of WMT's text
         finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank)

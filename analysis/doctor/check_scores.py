@@ -44,7 +44,7 @@ def check_pieces(case: Case) -> Answer:
         if wrong:
             title = next(title for title, items in wrong_by_title.items() if items)
             fix = "join the pieces (fairseq: --remove-bpe), detokenise: `aiayn score --join-pieces --detokenise`"
-            costs = _mended_cost(one, case)
+            costs = _corrected_cost(one, case)
             # Published costs do not matter where the cost is measured on these lines.
             finding = found("pieces", title, wrong, fix, rank="" if costs else None, what="form" if costs else "")
             findings.append(msgspec.structs.replace(finding, costs=costs))
@@ -92,20 +92,20 @@ def _not_of_its_pieces(one: Translation) -> Iterator[Evidence]:
         yield fact(one.path, what, f"{len(wrong)} of {len(plain)}", "none", wrong[0] + 1)
 
 
-def _mended_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
+def _corrected_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
     """Return the BLEU that a wrong form costs: by the log's own BLEU line if there is one, else on these lines."""
-    mended = plain(one, case.claim.corpus)
-    if one.references is None or mended.references is None or len(one.references) != len(one.lines):
+    corrected = plain(one, case.claim.corpus)
+    if one.references is None or corrected.references is None or len(one.references) != len(one.lines):
         return ()
     if one.logged is not None and _logged_metric(one) == AS_GIVEN:
-        then = case.scorer(mended.lines, mended.references).get(AS_GIVEN)
+        then = case.scorer(corrected.lines, corrected.references).get(AS_GIVEN)
         if then is None:
             return ()
         place = f"{one.path}:{one.logged.line}"
-        source = f"{place} says {one.logged.value:.2f}; the same lines mended, {AS_GIVEN}: {then:.2f}"
+        source = f"{place} has {one.logged.value:.2f}; the same lines corrected, {AS_GIVEN}: {then:.2f}"
         return (Cost(low=then - one.logged.value, high=then - one.logged.value, words="", source=source),)
-    metrics = (AS_GIVEN,) if mended.is_tokens else PREFERRED_METRICS
-    return _difference(one.lines, mended.lines, one.references, mended.references, case.scorer, metrics)
+    metrics = (AS_GIVEN,) if corrected.is_tokens else PREFERRED_METRICS
+    return _difference(one.lines, corrected.lines, one.references, corrected.references, case.scorer, metrics)
 
 
 def _logged_metric(one: Translation) -> str:
@@ -113,16 +113,17 @@ def _logged_metric(one: Translation) -> str:
 
 
 def _difference(
-    lines: Sequence[str], mended_lines: Sequence[str], given: Sequence[str], mended: Sequence[str], scorer: Scorer,
+    lines: Sequence[str], corrected_lines: Sequence[str], given: Sequence[str], corrected: Sequence[str],
+    scorer: Scorer,
     metrics: Sequence[str] = PREFERRED_METRICS,
 ) -> tuple[Cost, ...]:  # fmt: skip
     """Return what the fault costs on these lines: the score after correction minus the score as given."""
-    now, then = scorer(lines, given), scorer(mended_lines, mended)
+    now, then = scorer(lines, given), scorer(corrected_lines, corrected)
     metric = next((name for name in metrics if name in now), None)
     if metric is None:
         return ()
     lost = then[metric] - now[metric]
-    source = f"these lines, {metric}: {now[metric]:.2f} as they stand, {then[metric]:.2f} mended"
+    source = f"these lines, {metric}: {now[metric]:.2f} as given, {then[metric]:.2f} corrected"
     return (Cost(low=lost, high=lost, words="", source=source),)
 
 
@@ -144,7 +145,7 @@ def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
         "translate with the vocabulary and the codes of the training, so that every word has pieces; for words that "
         "were cut from the vocabulary: fairseq's --replace-unk"
     )
-    title = "Words of the translations are unknown: `<unk>` stands for them"
+    title = "Words of the translations are unknown: `<unk>` is in their place"
     yield found("pieces", title, [evidence], fix, rank="", what="unknown_words")
 
 
@@ -236,7 +237,7 @@ def _against_known(one: Translation, known: list[str], scorer: Scorer) -> Findin
     if num_there < MIN_EQUAL * len(plain):
         return _other_references(one, evidence)
     fix = "score against the references as published: `aiayn score --testset NAME` checks their MD5; sort neither side"
-    finding = found("reference_order", "The references stand in another order than the source", [evidence], fix)
+    finding = found("reference_order", "The references are in another order than the source", [evidence], fix)
     costs = _difference(one.lines, one.lines, one.references or (), known, scorer)
     return msgspec.structs.replace(finding, costs=costs)
 
@@ -253,7 +254,7 @@ def _against_translations(one: Translation, references: Sequence[str]) -> Findin
     what = "translations that fit their own reference no better than another line's"
     evidence = fact(one.references_path, what, f"{min(1.0, out_of_order):.0%}", f"at most {MAX_OUT_OF_ORDER:.0%}")
     fix = "put both files into the order of the source; fairseq-generate writes by length: sort its H- lines by number"
-    return found("reference_order", "Translations and references stand in unlike orders", [evidence], fix)
+    return found("reference_order", "Translations and references are in different orders", [evidence], fix)
 
 
 def check_definition(case: Case) -> Answer:
@@ -272,8 +273,8 @@ def check_definition(case: Case) -> Answer:
             return Answer(check="definition", findings=(_case_or_name(case, one, lower, wrong, values),))
         if one.reported and values:
             names = ", ".join(dict.fromkeys(score.metric for score in one.reported))
-            seen.append(f"{one.testset}: {len(one.reported)} scores are what their names say, scored anew ({names})")
-    missing = "" if seen else "no reported scores with references to score anew"
+            seen.append(f"{one.testset}: {len(one.reported)} scores match their names, scored again ({names})")
+    missing = "" if seen else "no reported scores with references to score again"
     return Answer(check="definition", seen="; ".join(seen), missing=missing)
 
 
@@ -289,10 +290,10 @@ def _case_or_name(
         finding = found("definition", title, wrong, fix, rank="", what="lower_case")
         return msgspec.structs.replace(finding, costs=_case_cost(case, one, values, is_lost=True))
     if any("case" in item.what for item in wrong):
-        finding = found("definition", "Scored with its case thrown away", wrong, SCORE_AGAIN, rank="A2")
+        finding = found("definition", "Scored without case", wrong, SCORE_AGAIN, rank="A2")
         costs = () if lower else _case_cost(case, one, values, is_lost=False)
         return msgspec.structs.replace(finding, costs=costs)
-    return found("definition", "A score is not what its name says", wrong, SCORE_AGAIN, rank="4")
+    return found("definition", "A score does not match its name", wrong, SCORE_AGAIN, rank="4")
 
 
 def _lower_cased(case: Case, one: Translation) -> Iterator[Evidence]:
@@ -323,7 +324,7 @@ def _not_as_named(score: Reported, value_by_metric: dict[str, float]) -> Iterato
     others = [name for name, value in value_by_metric.items() if abs(value - score.value) <= MAX_DIFFERENCE]
     expected = f"{mine:.2f}" + (f"; {score.value:.2f} is {' or '.join(others)}" if others else "")
     is_lower = bool(others) and all(name.endswith(CASE_OF_SUFFIX) for name in others)
-    yield fact(score.place, f"{score.metric}{', case thrown away' if is_lower else ''}", f"{score.value:.2f}", expected)
+    yield fact(score.place, f"{score.metric}{', without case' if is_lower else ''}", f"{score.value:.2f}", expected)
 
 
 def _case_cost(case: Case, one: Translation, values: dict[str, float], *, is_lost: bool) -> tuple[Cost, ...]:
@@ -363,5 +364,5 @@ def check_testset(case: Case) -> Answer:
     if wrong:
         fix = "translate the full test set; 2,737 lines are the filtered newstest2014 that sacreBLEU calls wmt14"
         return Answer(check="testset", findings=(found("testset", "Another test set", wrong, fix),))
-    missing = "" if seen else "nothing says how many lines the test set has"
+    missing = "" if seen else "the test set's number of lines is not known"
     return Answer(check="testset", seen="; ".join(seen), missing=missing)

@@ -32,7 +32,7 @@ def check_wrong_checkpoints(case: Case) -> Answer:
         return Answer(check="wrong_checkpoints", missing="no log of a training was given")
     averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
     if not averages:
-        return Answer(check="wrong_checkpoints", missing="nothing says which checkpoints were averaged")
+        return Answer(check="wrong_checkpoints", missing="the averaged checkpoints are not recorded")
     wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(case, name, one)]
     if wrong:
         fix = "average the last checkpoints: `aiayn average --last N` (fairseq: --num-update-checkpoints N)"
@@ -76,7 +76,7 @@ def check_average(case: Case) -> Answer:
         title = "Checkpoints not averaged as the paper's were"
         finding = found("average", title, wrong, fix, amount=amount)
         return Answer(check="average", findings=(finding,))
-    missing = "" if seen else "nothing says which average was decoded, or no table asks for one of this system"
+    missing = "" if seen else "the decoded average is not recorded, or no table has one of this system"
     return Answer(check="average", seen="; ".join(seen), missing=missing)
 
 
@@ -105,7 +105,7 @@ def check_search(case: Case) -> Answer:
         return Answer(check="search", findings=(finding,))
     known = [one.search for one in case.translations if one.search]
     if not known:
-        return Answer(check="search", missing="nothing says how the translations were searched for; none is cut")
+        return Answer(check="search", missing="the settings of the search are not recorded; no translation is cut")
     return Answer(check="search", seen=_words(known[0]))
 
 
@@ -182,7 +182,7 @@ def _length_finding(translation: Translation, place: str, words: str, bleu: floa
     evidence = [fact(place, f"lengths on {translation.testset}", words, f"a ratio of {MIN_RATIO} to {MAX_RATIO}")]
     is_short = penalty < 1
     how = "short" if is_short else "long"
-    title = f"Translations are too {how}: a symptom, its cause stands above or is not found yet"
+    title = f"Translations are too {how}: a symptom; its cause is above or not found yet"
     fix = "the maximum length, the length penalty, or a model that ends too early; then the tokenisation of either side"
     finding = found("lengths", title, evidence, fix, is_symptom=True)
     if not is_short or penalty <= 0:

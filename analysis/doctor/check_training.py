@@ -212,7 +212,7 @@ def check_symbols(case: Case, check: str) -> Answer:
         return Answer(check=check, findings=tuple(symbol_findings(check, wrong, here)))
     known = [name for name in names if name in case.trained.symbols]
     if not known:
-        return Answer(check=check, missing=f"the log does not tell {', '.join(names)}")
+        return Answer(check=check, missing=f"the log does not state {', '.join(names)}")
     if check == "model":
         return Answer(check=check, seen=f"{len(known)} symbols as in the spec")
     return Answer(check=check, seen=", ".join(f"{name} {case.trained.symbols[name]}" for name in known))

@@ -140,7 +140,7 @@ def _generations(
 
 
 def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, references_path: Path | None) -> Translation:
-    """Return fairseq-generate's lines as they stand, in the order of the source, with the BLEU that it printed."""
+    """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that it printed."""
     lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]

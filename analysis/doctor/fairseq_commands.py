@@ -70,7 +70,7 @@ _BLEU = re.compile(
 
 
 class PastedBleu(LogStruct, frozen=True, kw_only=True):
-    """A line of BLEU that stands in the file: value in percent, lengths in tokens."""
+    """A line of BLEU in the file: value in percent, lengths in tokens."""
 
     line: int
     metric: str
@@ -126,7 +126,7 @@ def read_command_file(path: Path) -> CommandFile:
             number for number, line in enumerate(text.split("\n"), 1)
             if re.match(r"\s*#.*(?:fairseq-(?:train|generate)|\b(?:train|generate)\.py\b.*--)", line)
         ]  # fmt: skip
-        where = f"it stands in comments alone (line {commented[0]})" if commented else "none is there"
+        where = f"it is in comments alone (line {commented[0]})" if commented else "the file has none"
         raise CommandError(
             f"{path}: no command fairseq-train or fairseq-generate with flags: {where}; give a file with the command "
             "as it is run, such as `fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
@@ -368,7 +368,7 @@ def _slurm_gpus(flags: str) -> int | None:
 
 
 def _bleus(text: str) -> Iterator[PastedBleu]:
-    """Yield the lines of BLEU that stand in the file, as fairseq, multi-bleu.perl and sacreBLEU print them."""
+    """Yield the lines of BLEU in the file, as fairseq, multi-bleu.perl and sacreBLEU print them."""
     for number, line in enumerate(text.split("\n"), 1):
         if found := _BLEU.search(line):
             name = found["name"]

@@ -13,7 +13,7 @@ from analysis.doctor.types import Translation
 from analysis.scoring.system_output import Treatment, form_of, joined, prepare
 
 NUM_DECOYS = 19
-NUM_FREQUENT = 25  # words of the references that tell their language; they are a third of any German or French text
+NUM_FREQUENT = 25  # words of the references that identify their language; they are a third of any German or French text
 MIN_WORDS = 200  # of either side, below which its language is not judged
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
 _ESCAPES = (
@@ -41,8 +41,8 @@ def as_text(one: Translation, corpus: CorpusSpec) -> Plain:
     if not read.is_tokens or read.references is None:
         return Plain(one.lines, one.references, is_tokens=False)
     sides = {"hyp": read.lines, "ref": read.references}
-    mended, _ = prepare(sides, Treatment(detokenises=True), corpus.target_language)
-    return Plain(tuple(mended["hyp"]), tuple(mended["ref"]), is_tokens=False)
+    normalised, _ = prepare(sides, Treatment(detokenises=True), corpus.target_language)
+    return Plain(tuple(normalised["hyp"]), tuple(normalised["ref"]), is_tokens=False)
 
 
 @functools.lru_cache(maxsize=8)
@@ -53,9 +53,9 @@ def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language:
     forms = [form_of(side) for side in sides.values()]
     if len({form.token_kinds for form in forms}) > 1:
         sides, _ = prepare(sides, Treatment(detokenises=True), language)
-    mended = [tuple(side) for side in sides.values()]
+    normalised = [tuple(side) for side in sides.values()]
     is_tokens = all(form.is_tokens for form in forms) and len({form.token_kinds for form in forms}) == 1
-    return Plain(mended[0], mended[1] if len(mended) > 1 else None, is_tokens)
+    return Plain(normalised[0], normalised[1] if len(normalised) > 1 else None, is_tokens)
 
 
 def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float, float] | None:
@@ -86,7 +86,7 @@ def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str], rng
     """Return the share of hypotheses whose reference is no better than another's, twice that in the worse half.
 
     Words in common are counted; the decoys are references of other lines of about the same length. It is 1 if the
-    references stand in random order, and near 0 for any translation worth the name.
+    references stand in random order, and near 0 for any real translation.
     """
     words = [set(letters_of_words(line)) for line in references]
     order = np.argsort([len(one) for one in words], kind="stable")

@@ -199,7 +199,7 @@ def _words(logical: str, lines: list[int], variables: dict[str, str]) -> list[li
 
 
 def _piece(kind: str, text: str, variables: dict[str, str]) -> _Piece:
-    """Return a part of a word from its token; an apostrophe that quotes nothing stands for itself."""
+    """Return a part of a word from its token; an apostrophe that quotes nothing is literal."""
     if kind == "single":
         return _Piece(text[1:-1], is_literal=True, is_quoted=True)
     if kind == "double":

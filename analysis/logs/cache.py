@@ -115,7 +115,7 @@ def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, t
         return {path: read_log(folder / path) for path in paths}
     in_turn = sorted(paths, key=lambda path: -size_by_path[path])
     share = max(1, len(paths) // (SHARES_PER_PROCESS * num_processes))
-    context = multiprocessing.get_context("spawn")  # a fork copies threads' locks as they stand
+    context = multiprocessing.get_context("spawn")  # a fork copies threads' locks in their present state
     try:
         with ProcessPoolExecutor(num_processes, context) as processes:
             read = processes.map(read_log, [(folder / path).resolve() for path in in_turn], chunksize=share)

@@ -112,6 +112,6 @@ def _notes(parts: Sequence[Part]) -> list[LogNote]:
         notes.append(LogNote(line=part.line, text=text))
     for part in parts:
         if part.num_ranks_printed > 1:
-            text = f"{part.num_ranks_printed} ranks wrote into this file; lines that say the same count once"
+            text = f"{part.num_ranks_printed} ranks wrote into this file; equal lines count once"
             notes.append(LogNote(line=part.line, text=text))
     return notes

@@ -68,7 +68,7 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
 def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
     """Yield the parts of a complete training's log that this log lacks."""
     if not log.arguments:
-        text = "no start line with fairseq's arguments: nothing says what was trained"
+        text = "no start line with fairseq's arguments: what was trained is not known"
         fix = "put the beginning of the log back; fairseq prints Namespace(...) or {'_name': None, ...} first"
         yield broken("error", "start-line", text, fix, line=log.first_line)
     if log.conflict is not None:
@@ -99,14 +99,14 @@ def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
         fix = "put the beginning of the log back to have the number of parameters"
         yield broken("note", "parameters-line", "no line `num. model params`", fix)
     if number := log.num_repeated_lines:
-        text = f"{number:,} line(s) say again what another says (several ranks, or one handler more an epoch); "
+        text = f"{number:,} line(s) repeat another (several ranks, or one handler more an epoch); "
         yield broken("note", "repeated-lines", f"{text}counted once", "let only rank 0 write the log")
 
 
 def _of_its_end(log: TrainingLog) -> Iterator[Finding]:
     max_update = _max_update(log)
     if max_update is not None and log.last_update < max_update:
-        text = f"ends at update {log.last_update:,}, was asked for {max_update:,}"
+        text = f"ends at update {log.last_update:,}, was to reach {max_update:,}"
         fix = "resume the training, or add the log that follows"
         yield broken("error", "last-update", text, fix, line=log.last_line)
     if not log.is_done:
@@ -128,7 +128,7 @@ def _of_its_last_validation(log: TrainingLog) -> Iterator[Finding]:
         yield broken("error", "dev-nll", text, fix)
     elif final is not None and final.nll_bits is not None and not math.isfinite(final.nll_bits):
         text = "the last validation's nll_loss is no finite number: the training diverged"
-        yield broken("error", "finite-loss", text, "look in the log for where the loss left the numbers")
+        yield broken("error", "finite-loss", text, "find in the log where the loss stops being a number")
 
 
 def symbol_findings(found: Symbols, expected: Symbols) -> Iterator[Finding]:
@@ -146,7 +146,7 @@ def _unstated(found: Symbols, expected: Symbols, others: Sequence[str]) -> Itera
     """Yield the note on symbols that the log lacks, so that their rules could not be checked."""
     names = [*(name for name in SYMBOL_RULES if name in expected and name not in found), *others]
     if names:
-        text = f"the log does not tell {', '.join(names)}: taken for the row's, without looking"
+        text = f"the log does not state {', '.join(names)}: assumed to be the row's, not checked"
         yield broken("note", "untold", text, "look them up elsewhere")
 
 
@@ -157,7 +157,7 @@ def _of_languages(training: LoggedTraining) -> Iterator[Finding]:
         yield broken("error", "language-pair", text, "take it out of the folder")
     elif not pair and training.log.arguments:
         fix = "put the beginning of the log back; fairseq prints the dictionary of each language"
-        yield broken("error", "language-pair-told", "no line says which languages it translates", fix)
+        yield broken("error", "language-pair-told", "no line names its languages", fix)
 
 
 def _expected_pairs(training: LoggedTraining) -> dict[str, int]:
@@ -186,11 +186,11 @@ def _of_making(training: LoggedTraining) -> Iterator[Finding]:
     """Yield what prevents a repetition of the training: commits, and the seed."""
     commits = training.commits
     if dirty := ", ".join(commit for commit in commits or () if commit.endswith("+dirty")):
-        text = f"trained at {dirty}: files differed from the commit, so nobody can have this code again"
-        yield broken("apart", "clean-commit", text, "commit, and train anew", found=False, expected=True)
+        text = f"trained at {dirty}: files differed from the commit, so this code cannot be had again"
+        yield broken("apart", "clean-commit", text, "commit, and train again", found=False, expected=True)
     if commits is not None and len(commits) != 1:
         text = f"its attempts are of {len(commits)} commits ({', '.join(commits)}): mixed versions in one training"
-        yield broken("apart", "one-commit", text, "train anew with one version", found=len(commits), expected=1)
+        yield broken("apart", "one-commit", text, "train again with one version", found=len(commits), expected=1)
     if training.seed is None and training.log.arguments:
         yield broken("note", "seed-told", "no seed in its arguments", "put the start line back")
 
@@ -277,7 +277,7 @@ def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
         fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
         yield broken("error", "words-not-pieces", text, fix, line=log.bleu.line if log.bleu else log.last_line)
     if log.num_hypotheses and log.num_sentences is not None and log.num_hypotheses != log.num_sentences:
-        text = f"{log.num_hypotheses:,} hypotheses stand in the log, {log.num_sentences:,} sentences were translated"
+        text = f"{log.num_hypotheses:,} hypotheses are in the log, {log.num_sentences:,} sentences were translated"
         yield broken("error", "every-sentence", text, "put the missing part of the log back", line=log.last_line)
 
 
@@ -341,7 +341,7 @@ def repeated_seeds(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTr
     for seed, same in _by_value(members, "seed").items():
         for training in same if len(same) > 1 else ():
             others = _named(same, training)
-            text = f"seed {show(seed)} again, as in {others}: two trainings of one seed are no two samples"
+            text = f"seed {show(seed)} again, as in {others}: two trainings of one seed are not two samples"
             fix = "take out all but one, or train with another seed"
             yield training, broken("apart", "distinct-seeds", text, fix, what="seed", found=seed)
 

@@ -164,7 +164,7 @@ class Part:
         if known == found:
             self.num_repeated_lines += 1
         elif self.conflict is None:
-            text = f"{what} reads {found}, line {known_line} says {known}: two trainings in one file, interleaved"
+            text = f"{what} reads {found}, line {known_line} has {known}: two trainings in one file, interleaved"
             self.conflict = LogNote(line=number, text=text)
 
     def read_event(self, number: int, line: bytes) -> None:

@@ -64,7 +64,7 @@ def _run_folders(runs_folder: Path, prefix: str) -> Iterable[Path]:
 def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunState:
     last = events[-1]
     if (folder / DONE_NAME).exists() or (not isinstance(last, Started) and last.outcome == "done"):
-        reason = "its record is not there; run `snakemake`"
+        reason = "its record is missing; run `snakemake`"
         return RunState(status="finished", run=folder.name, update=last.update, updates=updates, reason=reason)
     if isinstance(last, Started):
         log = read_log_tail(folder / LOG_NAME)

@@ -73,7 +73,7 @@ PROCEDURE_BY_METRIC = {
     "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
 }
 SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
-    # force: what text is, `analysis.scoring.system_output` tells; sacreBLEU only warns, and of full stops alone.
+    # force: `analysis.scoring.system_output` checks the form of text; sacreBLEU only warns, of full stops alone.
     "bleu_sacre_13a": lambda: BLEU(tokenize="13a", force=True),
     "bleu_sacre_13a_lc": lambda: BLEU(tokenize="13a", lowercase=True, force=True),
     "bleu_sacre_intl": lambda: BLEU(tokenize="intl", force=True),
@@ -84,7 +84,7 @@ SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
 }
 # sacreBLEU's choice of a tokeniser by the target language, where it is not 13a.
 SACREBLEU_METRIC_BY_LANGUAGE = {"zh": "bleu_sacre_zh", "ja": "bleu_sacre_ja_mecab", "ko": "bleu_sacre_ko_mecab"}
-CASE_SUFFIX = "_lc"  # of definitions that throw case away
+CASE_SUFFIX = "_lc"  # of definitions that ignore case
 COMPOUND_SPLIT_LANGUAGES = ("de",)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
 _SHA256_DIGITS = 12  # of the references' digest in a signature
 

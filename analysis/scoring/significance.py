@@ -5,11 +5,11 @@ sacreBLEU's own tests (`sacrebleu.significance.PairedTest`) over the statistics 
 * `bootstrap`: paired bootstrap resampling (Koehn 2004), segments drawn with replacement, the same for both systems;
 * `randomisation`: approximate randomisation (Riezler and Maxwell 2005), each segment's two translations swapped or not.
 
-Three things of it are mended here; `sacrebleu_p_value` is what it says itself.
+This module corrects three of its faults; `sacrebleu_p_value` is its own value.
 
 * Its seed is the variable SACREBLEU_SEED, read when the test is made. It is set for that moment and put back, so that a
   seed is an argument.
-* Its bootstrap centres the resampled differences after it has taken away their signs, and so counts about one tail: of
+* Its bootstrap centres the resampled differences after it has removed their signs, and so counts about one tail: of
   equal systems it calls one pair in ten different at 0.05, not one in twenty (tests/benchmarks/bench_verdicts.py).
   Here the same resamples are centred with their signs, and both tails counted.
 * It counts resamples that differ by more than was measured, never those that differ by as much: identical translations

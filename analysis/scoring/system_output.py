@@ -6,7 +6,7 @@ marks that plain text lacks, as a share of the places where they could occur:
 
 | form | share of | in plain text | in that form |
 |---|---|---|---|
-| tokens | full stops and commas after a word that stand apart from it | at most 0.16 | 0.97 and more |
+| tokens | full stops and commas after a word, separated from it | at most 0.16 | 0.97 and more |
 | escaped | the characters that Moses escapes that are entities (`&quot;`) | at most 0.09, or one or two of two | 1 |
 | hyphens apart | hyphens inside words that are ` @-@ ` (tokenizer.perl -a) | at most 0.002 | 1 |
 | pieces | lines with a mark of pieces: `@@ `, U+2581, U+FFED | at most 0.05 | 0.78 and more |
@@ -28,7 +28,7 @@ from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import ScoreError
 
-TOKEN_SHARE = 0.5  # of marks that stand apart, of characters that are entities, of hyphens that are ` @-@ `
+TOKEN_SHARE = 0.5  # of marks that are separate, of characters that are entities, of hyphens that are ` @-@ `
 MIN_COUNT = 4  # marks: fewer may be chance; 4 of 4 has one in 256 where a quarter is
 PIECE_SHARE = 0.1  # of lines that hold a mark
 MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
@@ -108,7 +108,7 @@ class Form(NamedTuple):
             kinds.append(f"pieces ({PIECE_MARKS[self.mark]} in {self.marked_lines} lines)")
         if self.is_tokens:
             shares = (
-                (self.apart, "full stops and commas stand apart"),
+                (self.apart, "full stops and commas are separate"),
                 (self.escaped, "quotes and the like are entities such as &quot;"),
                 (self.hyphens_apart, "hyphens are ' @-@ '"),
             )

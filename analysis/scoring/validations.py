@@ -1,4 +1,4 @@
-"""What a training's own log says of its validations: how well it did after how many updates, and when well enough.
+"""Reads the validations of a training from its log: perplexity by update, and the update that reaches a target.
 
 fairseq measures perplexity on the dev set (its split `valid`) some twenty times in a training, without dropout or label
 smoothing; the lines of its JSON log outlive the training's checkpoints.

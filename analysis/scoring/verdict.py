@@ -3,7 +3,7 @@
 The printed number is taken as a constant: the paper gives no spread. Seeds of one system are few, so their standard
 deviation is pooled over the systems of one scale and definition, which have about the same one.
 
-Three p-values stand behind a verdict, with d the difference, e its standard error and t a Student variable with the
+A verdict has three p-values, with d the difference, e its standard error and t a Student variable with the
 pooled degrees of freedom:
 
 | p | the hypothesis that it speaks against | value |
@@ -46,7 +46,7 @@ REASON_BY_OUTCOME = {
     Outcome.NOT_REPRODUCED: f"The 95 % interval of the difference lies outside the margin of {MARGIN_BLEU} BLEU.",
     Outcome.UNDECIDED: f"Neither equivalent within {MARGIN_BLEU} BLEU nor outside it: the seeds leave both open.",
 }
-TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
+TOO_FEW_SEEDS = f"Too few seeds: the rule needs {MIN_SEEDS} or more."
 
 
 class PooledSd(msgspec.Struct, frozen=True, kw_only=True):

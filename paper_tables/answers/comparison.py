@@ -11,7 +11,7 @@ __all__ = ["NamedComparison", "PairedComparison", "compare_segments", "render_co
 
 WORDS_BY_METHOD = {"bootstrap": "paired bootstrap resampling", "randomisation": "approximate randomisation"}
 OF_SENTENCES = (
-    "This speaks of the choice of sentences alone. What another seed would have given is not in it: train several, and "
+    "This tests the choice of sentences alone, not the choice of a seed: for that, train several seeds and "
     "read the intervals of the tables."
 )
 
@@ -46,7 +46,7 @@ def render_comparison(named: NamedComparison) -> str:
         f"  p {_equal_or_below(comparison.p_value)}: {WORDS_BY_METHOD[comparison.method]}, two-sided, "
         f"{comparison.num_resamples:,} resamples, seed {comparison.seed}",
         *_own_p_lines(comparison),
-        f"  {comparison.num_differing:,} of {comparison.num_segments:,} segments count unlike",
+        f"  {comparison.num_differing:,} of {comparison.num_segments:,} segments have different counts",
         "",
         *wrapped(_conclusion(comparison), "  "),
         *wrapped(OF_SENTENCES, "  "),
@@ -73,13 +73,13 @@ def _equal_or_below(p_value: float) -> str:
 
 def _conclusion(comparison: PairedComparison) -> str:
     if comparison.num_differing == 0:
-        return "Both score alike in every segment: there is nothing to tell apart."
+        return "Both score alike in every segment: there is no difference to test."
     if comparison.is_significant:
         direction = "better" if comparison.difference > 0 else "worse"
         return (
             f"The system is {direction} than the baseline, by more than the choice of sentences explains (at {ALPHA})."
         )
     return (
-        f"No difference is shown: the choice of sentences explains one as large (at {ALPHA}). That is not to say that "
-        "there is none."
+        f"No difference is shown: the choice of sentences explains one as large (at {ALPHA}). A difference may "
+        "still exist."
     )

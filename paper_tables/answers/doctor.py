@@ -130,7 +130,7 @@ def diagnose_commands(
         if not corpus and not taken.is_stated:
             pair = {"wmt14_en_fr": "En-Fr"}.get(taken.name, "En-De")
             by = taken.stated_by or "the file"
-            notes.insert(0, f"The corpus is not told by {by}: taken for WMT14 {pair}; --corpus says otherwise.")
+            notes.insert(0, f"{by} names no known corpus: assumed WMT14 {pair}; name another by --corpus.")
         diagnosis = diagnose_settings(
             settings, system=system, corpus=corpus or taken.name, bleu=bleu, missing=missing, notes=notes,
         )  # fmt: skip
@@ -159,10 +159,10 @@ def diagnose_settings(
     claim = make_claim(settings.place, "paper", nearest, paper_corpus, Overrides())
     findings = findings_of(settings, claim)
     if corpus != paper_corpus:
-        notes = ("The corpus is none of the paper's: costs that were seen on WMT14 do not count here.", *notes)
+        notes = ("The corpus is none of the paper's: costs measured on WMT14 do not count here.", *notes)
     model = str(settings.symbols.get("architecture", "transformer"))
     if model != "transformer" and not model.startswith("transformer with "):
-        notes = (f"The model is {model}: costs that were seen with the paper's do not count here.", *notes)
+        notes = (f"The model is {model}: costs measured with the paper's do not count here.", *notes)
         corpus = "other"
     bleu = settings.bleu if bleu is None else bleu
     if missing is None and bleu is not None:

@@ -232,7 +232,7 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
     is_same = join.metric in counted_alike(question.metric)
     if is_same:
         low = high = number
-        position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 stands for 28.35 to 28.45
+        position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 means 28.35 to 28.45
     elif gaps:
         low = (number - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
         high = (number - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
@@ -264,7 +264,7 @@ def _sentence(
     distance: Decimal | None,
 ) -> str:  # fmt: skip
     if low is None:
-        return f"No published gap leads from the printed {printed} to this definition: {own} stands alone."
+        return f"No published gap leads from the printed {printed} to this definition: {own} cannot be compared."
     if is_same:
         words = "rounds to" if position == "within" else f"lies {distance} {position}"
         is_one = own.split()[1] == printed.split()[1]
@@ -338,7 +338,7 @@ def _caveats(question: Question, joins: Sequence[CellJoin], gaps: Sequence[Publi
         caveats.append(
             "bleu_as_given is taken to be of Moses' tokens with their case, of which it is bleu_fairseq. Tokens with "
             "their hyphens split (tokenizer.perl -a: ' @-@ ', as fairseq's prepare-wmt14en2de.sh makes them) read as "
-            "compound split does, 0.7 to 1 higher; of lower-cased text nothing is said here."
+            "compound split does, 0.7 to 1 higher; lower-cased text is not covered."
         )
     if len(joins) > 1:
         caveats.append("The two editions print different numbers; each is read apart.")

@@ -10,7 +10,7 @@ from paper_tables.reference import PublishedCause, PublishedGap, counted_alike
 
 INDENT = "  "
 NOT_STATED = "-"
-NO_BREAK = "\x1f"  # stands for a blank at which a line must not end
+NO_BREAK = "\x1f"  # a blank at which a line must not end
 EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later"}
 
 
@@ -34,7 +34,7 @@ def render_explanation(explanation: Explanation) -> str:
         "4. What to check next",
         *_cause_lines(explanation),
         "",
-        "Of a run or log that is at hand, `aiayn doctor RUN` looks for these causes one by one.",
+        "For your own run or log, `aiayn doctor RUN` checks these causes one by one.",
     ]
     return "\n".join(parts) + "\n"
 
@@ -140,14 +140,14 @@ def _replication_cells(near: NearReplication) -> tuple[str, ...]:
 def _cause_lines(explanation: Explanation) -> list[str]:
     if explanation.amount is None and not explanation.is_low:
         return _paragraph(
-            "Without a range nothing can be said to be missing. Score the hypotheses in every definition: "
+            "Without a range no amount is known to be missing. Score the hypotheses in every definition: "
             f"aiayn score --hypotheses FILE --testset {explanation.question.testset} "
             f"--language-pair {explanation.question.language_pair}"
         )
     if explanation.is_low:
         lines = _paragraph(
-            "Below 10 BLEU a model is not trained yet, or something is broken on the way. Ask in this order; each was "
-            "seen to do it, and some of the first may come together:"
+            "Below 10 BLEU a model is not trained yet, or something is broken on the way. Check in this order; each is "
+            "a published cause, and the first ones may occur together:"
         )
         return [*lines, *(line for cause in explanation.causes for line in ("", *_one_cause(cause)))]
     low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
@@ -156,9 +156,9 @@ def _cause_lines(explanation: Explanation) -> list[str]:
     lead = f"{_range(low, high)} BLEU "
     lead += "may be missing. " if explanation.direction == "lowers" else "more than the paper's number reads. "
     if explanation.is_amount_matched:
-        lead += f"Causes that alone were seen to make that, give or take {SEED_NOISE} for the seed, in their rank:"
+        lead += f"Causes that alone explain that amount, up to {SEED_NOISE} for the seed, in their rank:"
     else:
-        lead += "No single published cause makes that; two may add up. The nearest ones:"
+        lead += "No single published cause explains that; two may add up. The nearest ones:"
     lines = _paragraph(lead)
     for cause in explanation.causes:
         lines += ["", *_one_cause(cause)]

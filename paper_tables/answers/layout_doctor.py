@@ -35,7 +35,7 @@ def headline(diagnosis: Diagnosis) -> str:
     num_symptoms = sum(finding.is_symptom for finding in diagnosis.findings)
     num_causes = len(diagnosis.findings) - num_symptoms
     num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
-    found = "Nothing is found that is not as claimed"
+    found = "No difference from the claim is found"
     if diagnosis.findings:
         found = f"Found: {_count(num_causes, 'cause')}" + (
             f", {_count(num_symptoms, 'symptom')}" if num_symptoms else ""

@@ -210,11 +210,11 @@ def _contradictions(trace: SeedTrace, records: dict[str, Record]) -> list[str]:
     found = []
     run_by_verb = {verb: getattr(record, "run", "") for verb, record in records.items()}
     if len(set(run_by_verb.values())) > 1:
-        found.append(f"records of unlike runs ({_listed(run_by_verb)}); run `snakemake`")
+        found.append(f"records of different runs ({_listed(run_by_verb)}); run `snakemake`")
     commit_by_verb = {step.verb: step.commit for step in trace.steps}
     if len(set(commit_by_verb.values())) > 1:
         short_by_verb = {verb: commit[:COMMIT_DIGITS] for verb, commit in commit_by_verb.items()}
-        found.append(f"made at unlike commits ({_listed(short_by_verb)})")
+        found.append(f"made at different commits ({_listed(short_by_verb)})")
     if any(commit.endswith("+dirty") for commit in commit_by_verb.values()):
         found.append("made with changes that are in no commit (+dirty): its commit alone does not repeat it")
     if trace.run and trace.log_line is None:

@@ -12,9 +12,9 @@ from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of
 
 NOTES = (
-    "A test settles a claim by its presence: its outcome is not read here. It stands in this checkout, and continuous "
+    "A test settles a claim by its presence: its outcome is not read here. It is in this checkout, and continuous "
     "integration runs it with all others; where a test fails, it settles nothing.",
-    "What is expected stands in paper_tables/published/claims.csv beside the claim from whose words it follows; for a "
+    "The expectation is in paper_tables/published/claims.csv beside the claim from whose words it follows; for a "
     "training it stood there before the training was run. A number settles a claim if all of its 95 % interval is as "
     "expected, and contradicts it if none of it is. The interval of a measurement is over its draws, that of a "
     "comparison over the seeds that both systems have, pair by pair; of two seeds the two differences are shown. Of "

@@ -17,7 +17,7 @@ from aiayn.errors import RecordError
 from paper_tables.figures.figure import INK, PALETTE, WIDTH, Figure, FigureError, Format, write_figure
 
 COLUMNS = ("run", "kind", "layer", "num_layers", "head", "query_index", "query", "key_index", "key", "weight")
-HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # of 8 heads; further ones begin anew, and the legend numbers all
+HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # of 8 heads; further ones repeat them, and the legend numbers all
 SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # tokens whose words a column of lines, or a matrix, can name
 MAX_SIDE = 60  # cells of a matrix's side: longer sentences are drawn as means over squares of neighbours

@@ -15,7 +15,7 @@ from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, thin_points
 from paper_tables.figures.figure import FAINT, INK, PALETTE, WARNING, WIDTH, Figure, FigureError, round_ticks
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
-NUM_SPANS = 200  # points of a curve: more cannot be told apart on 350 pixels
+NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
 MAX_SERIES = len(PALETTE)  # in colours of their own; further ones are thin and grey
 PANEL_HEIGHT = 92
 

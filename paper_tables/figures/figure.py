@@ -128,8 +128,8 @@ def render_svg(chart: alt.TopLevelMixin) -> str:
 def _svg(values: dict[str, Any]) -> str:
     svg: str = vl_convert.vegalite_to_svg(values)
     head, _, rest = svg.partition(">")
-    said = html.escape(values.get("description", ""))
-    head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{said}"')
+    description = html.escape(values.get("description", ""))
+    head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')
     shorter = _LONG_FRACTION.sub(r"\1", rest)  # hundredths of a pixel, and of what an opacity can show
     return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 

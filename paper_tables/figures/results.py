@@ -78,14 +78,14 @@ def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     for row, join in joins.items():
         if row == "base":
             continue
-        said = (_group_of(row), row, _label_of(row, printed))
+        head = (_group_of(row), row, _label_of(row, printed))
         difference = printed_number(find_printed(join, printed).value) - base_printed
-        lines.append((*said, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
+        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
         evaluation = dev_evaluation(results, row)
         values = results.values_of(evaluation, metric) if evaluation else {}
         if values.keys() & base_values.keys():
             ours = spread_of_differences(values, base_values)
-            lines.append((*said, OURS_NAME, results.scale.scale, metric, *ours))
+            lines.append((*head, OURS_NAME, results.scale.scale, metric, *ours))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
@@ -175,8 +175,8 @@ def describe_forest(frame: pd.DataFrame) -> str:
         words.append("Printed differences alone; none of ours is there yet.")
     for line in ours.to_dict("records"):
         printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
-        said = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
-        words.append(f"{line['label']}: ours {line['difference']:+.2f} ({line['spread']}){said}.")
+        shown = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
+        words.append(f"{line['label']}: ours {line['difference']:+.2f} ({line['spread']}){shown}.")
     return " ".join(words)
 
 
@@ -598,7 +598,7 @@ BLEU_COST = Figure(
     name="bleu_cost",
     title="BLEU against training cost",
     caption="Table 2 in one look: up and to the left is better. Diamonds are printed; Transformers are bold. Ours are "
-    "dots, with the range of their seeds; of another scale, or without a GPU, they stand in panels of their own and "
+    "dots, with the range of their seeds; of another scale, or without a GPU, they are in panels of their own and "
     "their cost is counted by formula, not estimated from time.",
     columns=COST_COLUMNS,
     draw=draw_cost,

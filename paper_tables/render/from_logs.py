@@ -326,7 +326,7 @@ def _render_page(
         ("Missing", card_words(left_out if not_read else "Every file was read", [], "bad" if not_read else "good")),
     )  # fmt: skip
     title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
-    lead = "Every number below stands in a log; the table of logs says what each is, and what it does not fill and why."
+    lead = "Every number below is from a log; the table of logs lists what each is, what it fills, what not and why."
     banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
     glance = '<dl class="glance">\n' + "".join(card(*one) for one in cards) + "</dl>\n"
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)

@@ -129,7 +129,7 @@ def _testsets(recorded: RecordedResults) -> str:
     if not rows:
         return ""
     header = ("corpus", "test set", "lines", "sha256 of the references", "where they are public")
-    text = "References are not shipped here: their digest and their public place stand for them."
+    text = "References are not shipped here: their digest and public location are given instead."
     return "\n".join(["## Test sets", "", text, "", *_table(header, rows)]) + "\n"
 
 

@@ -101,8 +101,8 @@ class Popovers:
         """Return a cell's content as a button that opens its provenance, or with `is_rows` that of its row."""
         number = self._number_by_provenance.setdefault(provenance, len(self._number_by_provenance) + 1)
         runs = provenance.sources
-        told = f"{provenance.of}: {runs[0].run}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")
-        title = html.escape(f"{told}. Open for commit, seed, hardware and signature.")
+        origin = f"{provenance.of}: {runs[0].run}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")
+        title = html.escape(f"{origin}. Open for commit, seed, hardware and signature.")
         classes = "from row" if is_rows else "from"
         target = f'popovertarget="from-{number}"'
         return f'<button type="button" class="{classes}" {target} title="{title}">{content}</button>'
@@ -119,10 +119,10 @@ def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) 
     for source in provenance.sources:
         name, anchor = f"<code>{html.escape(source.run)}</code>", anchor_of(source.run)
         name = f'<a href="#{anchor}">{name}</a>' if anchor in anchors else name
-        told = [f"seed {source.seed}"] if source.seed is not None else []
-        told += [f"commit <code>{html.escape(source.commit)}</code>"] if source.commit else []
-        told += [html.escape(source.hardware)] if source.hardware else []
-        items.append(f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(told)}</li>\n")
+        details = [f"seed {source.seed}"] if source.seed is not None else []
+        details += [f"commit <code>{html.escape(source.commit)}</code>"] if source.commit else []
+        details += [html.escape(source.hardware)] if source.hardware else []
+        items.append(f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n")
     signature = f"<p>Signature: <code>{html.escape(provenance.signature)}</code></p>\n" if provenance.signature else ""
     return (
         f'<div popover id="from-{number}" class="provenance">\n<p><b>{html.escape(provenance.of)}</b></p>\n'
@@ -169,12 +169,12 @@ def _html_asides(table: Table) -> str:
             names_by_reason.setdefault(row.aside.reason, []).append(row.aside.name)
     lines = []
     for reason, names in names_by_reason.items():
-        told = f"{html.escape(reason)}: {html.escape(names[0])}."
+        text = f"{html.escape(reason)}: {html.escape(names[0])}."
         if len(names) > 1:
             items = "".join(f"<li>{html.escape(name)}</li>\n" for name in names)
             summary = f"<summary>{html.escape(reason)}: {len(names)} lines</summary>"
-            told = f"<details>{summary}\n<ul>\n{items}</ul></details>"
-        lines.append(f'<div class="aside">{told}</div>\n')
+            text = f"<details>{summary}\n<ul>\n{items}</ul></details>"
+        lines.append(f'<div class="aside">{text}</div>\n')
     return "".join(lines)
 
 
@@ -195,7 +195,7 @@ def _html_table(
         for metric, testset, signature in table.signatures
     )
     opening = '<div class="scroll">\n<table>'
-    if popovers is not None:  # who scrolls by keyboard must be able to get there, and be told where he is
+    if popovers is not None:  # a reader who scrolls by keyboard must reach it and hear its name
         title = html.escape(table.title)
         label = f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
         opening = f"{label}\n<table{' class=sortable' if is_sortable else ''}>\n<caption>{title}</caption>"

@@ -173,7 +173,7 @@ def _chapters(
 
 
 def is_sortable(table: Table) -> bool:
-    """Return whether a table is long and each of its rows stands alone: no printed row with ours below it, no span."""
+    """Return whether a table is long and each row is independent: no printed row with ours below it, no span."""
     rows = [row for row in table.rows if row.aside is None]
     sides = {row.side for row in rows}
     spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
@@ -301,7 +301,7 @@ def _banners(scale: str, origin: Origin) -> str:
     if scale != PAPER_SCALE:
         warnings.append(
             f"Every number that was measured is of scale {scale}: another corpus and smaller systems than the paper's. "
-            f"None reproduces a number of the paper's; the mark {MARK_BY_SCALE[scale]} stands in each row that has one."
+            f"None reproduces a number of the paper's; the mark {MARK_BY_SCALE[scale]} is in each row that has one."
         )
     if origin.so_far:
         warnings.append("This page shows what is there so far; missing, running and failed runs are named.")

@@ -41,7 +41,7 @@ TEXT_BY_MARK = {
     UNKNOWN_GPU_MARK: "The GPU, or its rate in this precision, is not in hardware.yaml; add it there.",
     NO_PRICE_MARK: "hardware.yaml has no price of this GPU; put yours there.",
     NO_METER_MARK: "Not metered: {reasons}.",
-    PART_MARK: "Of {fraction:.0%} of the GPU-seconds: an attempt that was killed, or a node, told nothing.",
+    PART_MARK: "Of {fraction:.0%} of the GPU-seconds: an attempt that was killed, or a node, left no reading.",
     NO_TEXT_MARK: "No record of the data-bin, or of the spec that it was trained as, so no lengths to count with.",
 }
 NOT_METERED_THEN = "trained by version 0.3 or before"

@@ -178,7 +178,7 @@ def lay_out_runs(results: ScaleResults) -> Table:
     return Table(
         name="runs",
         title="Runs",
-        caption=f"The trainings of scale {results.scale.scale}, and how each stands.",
+        caption=f"The trainings of scale {results.scale.scale}, and the state of each.",
         columns=columns_of(fields),
         rows=tuple(replace(row, anchor=anchor_of(run.state.run) if run.state.run else "") for run, row in rows),
     )

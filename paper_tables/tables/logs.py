@@ -1,6 +1,6 @@
 """Lays out Tables 2 and 3 from logs: the printed rows, and under each the lines of logs.
 
-Under each printed row stands a line for each configuration that was trained, named by its differences from the row;
+Under each printed row is a line for each configuration that was trained, named by its differences from the row;
 its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
 """
 
@@ -44,7 +44,7 @@ SYMBOL_BY_COLUMN = {
 DEFINITION = "definition"
 NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 DEFINITION_NOTES = (
-    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds unsplit; on text that was "
+    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as given, compounds unsplit; on text that was "
     "tokenised otherwise it is another number. fairseq's length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha.",
     "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both detokenised from the "
     "data's tokens; bleu_sacre_on_tokens: the same on tokens.",
@@ -62,7 +62,7 @@ def lay_out_logged_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec)
     return Table(
         name="table2",
         title="Table 2, from logs",
-        caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log stands with "
+        caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log has "
         "the name of its definition and is never subtracted from a printed one, which is of another.",
         columns=columns,
         rows=_rows(2, columns, table2_group, logged),
