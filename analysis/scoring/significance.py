@@ -1,4 +1,4 @@
-"""Asks whether two systems' scores on one test set differ by more than the choice of its sentences explains.
+"""Tests whether two systems' scores on one test set differ by more than the choice of its sentences explains.
 
 sacreBLEU's own tests (`sacrebleu.significance.PairedTest`) over the statistics of each segment:
 
@@ -7,16 +7,16 @@ sacreBLEU's own tests (`sacrebleu.significance.PairedTest`) over the statistics 
 
 This module corrects three of its faults; `sacrebleu_p_value` is its own value.
 
-* Its seed is the variable SACREBLEU_SEED, read when the test is made. It is set for that moment and put back, so that a
-  seed is an argument.
+* Its seed is the variable SACREBLEU_SEED, read when the test is made. The variable is set for the test and restored, so
+  that a seed is an argument.
 * Its bootstrap centres the resampled differences after it has removed their signs, and so counts about one tail: of
   equal systems it calls one pair in ten different at 0.05, not one in twenty (tests/benchmarks/bench_verdicts.py).
   Here the same resamples are centred with their signs, and both tails counted.
 * It counts resamples that differ by more than was measured, never those that differ by as much: identical translations
-  come out at p = 1 / (n + 1), and so does a difference that rests on one sentence. Of m segments that differ at all,
-  swapping all or none gives the measured difference, two of 2^m ways: no p-value below 2^(1 - m) is to be had.
+  have p = 1 / (n + 1), and so has a difference of one sentence. Of m segments that differ, swapping all or none gives
+  the measured difference, two of 2^m ways: no p-value is below 2^(1 - m).
 
-Both tests speak of the choice of sentences. Neither speaks of the seed: that is what `analysis.scoring.seeds` is for.
+Both tests are of the choice of sentences, neither of the choice of a seed: for that see `analysis.scoring.seeds`.
 """
 
 import contextlib

@@ -1,19 +1,19 @@
 """Judges our mean against a printed number by a rule fixed beforehand: margin 0.5 BLEU, two one-sided t-tests at 0.05.
 
-The printed number is taken as a constant: the paper gives no spread. Seeds of one system are few, so their standard
+The printed number is a constant: the paper gives no spread. Seeds of one system are few, so their standard
 deviation is pooled over the systems of one scale and definition, which have about the same one.
 
 A verdict has three p-values, with d the difference, e its standard error and t a Student variable with the
 pooled degrees of freedom:
 
-| p | the hypothesis that it speaks against | value |
+| p | null hypothesis | value |
 |---|---|---|
 | `p_difference` | the true difference is 0 (two-sided) | 2 P(t > abs(d) / e) |
 | `p_equivalent` | it is the margin or more: the larger p of Schuirmann's two tests | P(t > (0.5 - abs(d)) / e) |
 | `p_outside` | it is within the margin (two-sided) | 2 P(t > (abs(d) - 0.5) / e), at most 1 |
 
 REPRODUCED is `p_equivalent` below alpha, NOT REPRODUCED `p_outside` below alpha. A small `p_difference` is no verdict:
-with seeds enough every true difference has one.
+with enough seeds every true difference has one.
 """
 
 import bisect
@@ -29,7 +29,7 @@ from analysis.scoring.seeds import sample_mean, sample_sd
 MARGIN_BLEU = 0.5  # a smaller difference is called no difference
 ALPHA = 0.05  # of each of the two one-sided tests, and of the two-sided interval
 MIN_SEEDS = 3
-MAX_SEEDS_ASKED = 1000  # more seeds than that are not advised
+MAX_SEEDS_ADVISED = 1000  # more seeds than that are not advised
 
 
 class Outcome(enum.StrEnum):
@@ -46,7 +46,7 @@ REASON_BY_OUTCOME = {
     Outcome.NOT_REPRODUCED: f"The 95 % interval of the difference lies outside the margin of {MARGIN_BLEU} BLEU.",
     Outcome.UNDECIDED: f"Neither equivalent within {MARGIN_BLEU} BLEU nor outside it: the seeds leave both open.",
 }
-TOO_FEW_SEEDS = f"Too few seeds: the rule needs {MIN_SEEDS} or more."
+TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
 
 
 class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +220,6 @@ def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) ->
         reach, half_width = _one_sided_reach(wanted, pooled.sd, df), _interval_half_width(wanted, pooled.sd, df)
         return _outcome(abs(difference), reach, half_width) is not Outcome.UNDECIDED
 
-    numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ASKED + 1)
+    numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ADVISED + 1)
     index = bisect.bisect_left(numbers, True, key=decides)  # reach and half-width only shrink as seeds are added
     return numbers[index] if index < len(numbers) else None

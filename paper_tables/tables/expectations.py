@@ -52,7 +52,7 @@ def lay_out_expectations(results: ScaleResults) -> Table:
         title="Expectations",
         caption="Directions of Table 3, fixed before anything was run, on the dev set and seed by seed, "
         "ours on the left of the sign and base's on the right. A seed that "
-        "disagrees is printed, not tuned.",
+        "disagrees is printed, not tuned away.",
         columns=columns_of(fields),
         rows=rows_of(fields, expected, "ours"),
         notes=() if expected else (note,),

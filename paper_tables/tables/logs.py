@@ -44,7 +44,7 @@ SYMBOL_BY_COLUMN = {
 DEFINITION = "definition"
 NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 DEFINITION_NOTES = (
-    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as given, compounds unsplit; on text that was "
+    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds unsplit; on text that was "
     "tokenised otherwise it is another number. fairseq's length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha.",
     "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both detokenised from the "
     "data's tokens; bleu_sacre_on_tokens: the same on tokens.",

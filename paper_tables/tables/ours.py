@@ -75,7 +75,7 @@ def _mark_note(results: ScaleResults, evaluations: Sequence[Evaluation], text: s
     scale = results.scale.scale
     text = text or (
         f"Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction of its "
-        "number, so no difference is taken. Where this holds of all of ours in a row, the mark is there once."
+        "number, so no difference is taken. Where this holds of all of ours in a row, the mark stands once."
     )
     return [Note(MARK_BY_SCALE[scale], text)]
 

@@ -43,7 +43,7 @@ def lay_out_reference(results: ScaleResults) -> Table:
     rows = rows_of(fields, replications)
     is_alone = not any(cell.shows for row in rows for cell in row.cells)
     scale = results.scale.scale
-    note = Note("", f"Scale {scale} has none of these test sets, so no number of ours is beside them.")
+    note = Note("", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them.")
     table = Table(
         name="reference_replications",
         title="Reference replications",

@@ -64,7 +64,7 @@ def test_a_run_is_found_by_the_beginning_of_its_name(tmp_path: Path, capsys: pyt
     assert main(["doctor", RUN[:20], "--results", str(results)]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"{RUN}: is it system base of scale demo, corpus demo_en_de?")
-    assert "Nothing is found that is not as claimed" in text
+    assert "No difference from the claim is found" in text
     assert "aiayn explain" in text
 
 
@@ -244,7 +244,7 @@ def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
 ) -> None:
     references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
     found = findings(write_generation(tmp_path / "a", TOKENS, references, 11.0), capsys)
-    assert found["A score is not what its name says"]["evidence"][0]["what"] == "bleu_as_given"
+    assert found["A score does not match its name"]["evidence"][0]["what"] == "bleu_as_given"
 
 
 def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joined(

@@ -292,7 +292,7 @@ def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -
     assert share_out_of_order(lines, lines, np.random.default_rng(1)) == 0.0
     assert check_reference_order(small(clean, lines=lines, references=lines)).findings == ()
     (finding,) = check_reference_order(small(clean, lines=lines, references=lines[::-1])).findings
-    assert finding.title == "Translations and references stand in unlike orders"
+    assert finding.title == "Translations and references are in different orders"
 
 
 def test_other_references_are_told_from_reordered_ones(clean: Case) -> None:
@@ -310,7 +310,7 @@ def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
     reported = Reported("score.json", "bleu_sacre_13a", 100.0, "")
     (finding,) = check_definition(small(clean, lines=lines, reported=(reported,))).findings
     assert finding.evidence[0].expected == "66.67; 100.00 is bleu_sacre_13a_lc"
-    assert (finding.title, finding.published_rank) == ("Scored with its case thrown away", "A2")
+    assert (finding.title, finding.published_rank) == ("Scored without case", "A2")
     assert finding.costs[0].low == pytest.approx(-33.33, abs=0.01)
     right = replace(reported, value=66.67)
     assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
@@ -329,7 +329,7 @@ def test_both_sides_lower_cased_where_the_corpus_has_case_are_found(clean: Case)
     lines = tuple(line.lower() for line in clean.translations[0].lines)
     references = tuple(line.lower() for line in clean.translations[0].references or ())
     both = with_translation(clean, lines=lines, references=references, reported=())
-    assert titles(check_definition(both)) == ["Scored with its case thrown away"]
+    assert titles(check_definition(both)) == ["Scored without case"]
 
 
 def test_a_part_of_the_test_set_is_found(clean: Case) -> None:

@@ -94,7 +94,7 @@ CLEAN = Scene()
 LAST_VALID = "epoch 004 | valid on 'valid' subset | loss 3.600 | nll_loss 2.000"
 # Rule: the scene with one key changed, an edit of the first log, and parts of what the user sees: place, values.
 BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
-    "start-line": (CLEAN, without("Namespace("), "first.log:15: no start line with fairseq's arguments: nothing says"),
+    "start-line": (CLEAN, without("Namespace("), "first.log:15: no start line with fairseq's arguments: "),
     "one-training": (
         CLEAN,
         lambda text: text + next(one for one in text.split("\n") if LAST_VALID in one).replace("2.000", "2.222") + "\n",
@@ -322,7 +322,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     ),
     "distinct-seeds": (
         CLEAN._replace(second=CLEAN.second.changed(seed=1)), str,
-        "second.log: seed 1 again, as in first.log: two trainings of one seed are no two samples [distinct-seeds]",
+        "second.log: seed 1 again, as in first.log: two trainings of one seed are not two samples [distinct-seeds]",
     ),
 }  # fmt: skip
 

@@ -49,7 +49,7 @@ def test_only_common_seeds_make_differences() -> None:
 
 
 def test_without_a_common_seed_there_is_no_difference() -> None:
-    with pytest.raises(ScoreError, match=r"seeds \[1\] and \[2, 3\]: none is common, expected one or more"):
+    with pytest.raises(ScoreError, match=r"seeds \[1\] and \[2, 3\]: "):
         paired_differences({1: 5.0}, {2: 8.0, 3: 0.0})
 
 

@@ -239,8 +239,8 @@ def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     [
         (b"", "bad: empty"),
         (b"\n\n\n", "bad: empty"),
-        ("Gr\u00fcn\n".encode("latin-1"), r"bad:1: byte 2, 0xfc, is no UTF-8"),
-        ("Gr\u00fcn\n".encode("utf-16"), r"bad:1: byte 0, 0xff, is no UTF-8"),
+        ("Gr\u00fcn\n".encode("latin-1"), r"bad:1: byte 2, 0xfc, "),
+        ("Gr\u00fcn\n".encode("utf-16"), r"bad:1: byte 0, 0xff, "),
         ("Gruen\n".encode("utf-16-le"), r"bad:1: a NUL character"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", r"bad:1: byte 0, 0x89"),
         # With its time the file would give the test another name in each process.

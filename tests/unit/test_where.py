@@ -157,7 +157,7 @@ def test_unlike_commits_and_changes_in_no_commit_are_said(site: Site) -> None:
     provenance = made("aiayn average", "fedcba9876543210", is_dirty=True)
     write_record(msgspec.structs.replace(averaged, provenance=provenance), path)
     problems = "\n".join(first_seed(site).problems)
-    assert "made at unlike commits (train 0123456789ab, average fedcba987654" in problems
+    assert "commits (train 0123456789ab, average fedcba987654" in problems
     assert "changes that are in no commit" in problems
     assert "git checkout fedcba9876543210  # and changes in no commit" in render_trace(trace(site))
 
@@ -166,7 +166,7 @@ def test_records_of_unlike_runs_are_said(site: Site) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), path)
-    assert any(problem.startswith("records of unlike runs (train") for problem in first_seed(site).problems)
+    assert any("runs (train " in problem for problem in first_seed(site).problems)
 
 
 def test_scores_of_other_translations_are_said(site: Site) -> None:
