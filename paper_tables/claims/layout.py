@@ -15,7 +15,7 @@ NOTES = (
     "A test settles a claim by its presence: its outcome is not read here. It is in this checkout, and continuous "
     "integration runs it with all others; where a test fails, it settles nothing.",
     "The expectation is in paper_tables/published/claims.csv beside the claim from whose words it follows; for a "
-    "training it stood there before the training was run. A number settles a claim if all of its 95 % interval is as "
+    "training it was there before the training was run. A number settles a claim if all of its 95 % interval is as "
     "expected, and contradicts it if none of it is. The interval of a measurement is over its draws, that of a "
     "comparison over the seeds that both systems have, pair by pair; of two seeds the two differences are shown. Of "
     "twenty such intervals one is expected to miss the true value.",
