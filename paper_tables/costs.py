@@ -328,7 +328,7 @@ def _zero(known: _KnownCost | None) -> Cost:
 
 
 def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
-    """Return an outcome whose differences cost nothing: seen, with the published runs that say so."""
+    """Return an outcome whose differences cost nothing: seen, with the published runs that show it."""
     words = [
         f"{one.evidence[0].what} {one.evidence[0].found}, expected {one.evidence[0].expected}: costs nothing in "
         f"published runs ({one.costs[0].source})"
@@ -400,7 +400,7 @@ def _shares(known: Sequence[_KnownCost], rest: float | None) -> list[tuple[float
 
 
 def _cost(known: _KnownCost, share: tuple[float, float]) -> Cost:
-    """Return a cost as large as what is missing allows; where that is less than published, its words say so."""
+    """Return a cost as large as what is missing allows; where that is less than published, its words note it."""
     published = f"{known.low:.1f} to {'all' if math.isinf(known.high) else f'{known.high:.1f}'}"
     is_less = share[0] < known.low - 0.05 or (share[1] < known.high - 0.05 and not math.isinf(known.high))
     words = f"published: {published}" if is_less or math.isinf(known.high) else ""

@@ -64,7 +64,7 @@ def gather_from_records(
     """Read the records of a scale below one or several results folders; missing ones are allowed.
 
     Raises:
-        RecordError: if a record is torn or of another training than its path says, or if two folders hold different
+        RecordError: if a record is torn or of another training than its path names, or if two folders hold different
             runs of one training.
         ConfigError: if a corpus or a system has no file.
     """
@@ -125,7 +125,7 @@ def _read_trainings(
             train = read_record(path, TrainRecord)
             key = (train.corpus, train.system, train.seed)
             if path.parts[-3:] != (train.corpus, train.system, f"seed{train.seed}.json"):
-                raise RecordError(f"{path}: is of {key}, expected what its path says; delete it or move it back")
+                raise RecordError(f"{path}: is of {key}, expected the training of its path; delete it or move it back")
             if key not in found:
                 found[key], folder_by_key[key] = train, folder
             elif found[key].run != train.run:

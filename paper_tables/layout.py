@@ -339,7 +339,7 @@ def _without_mark(cell: Cell, mark: str) -> Cell:
 
 
 def best_parts(table: Table) -> set[tuple[int, int, int]]:
-    """Return (row, column, part) of the best printed value and of our best in each column that says what is better.
+    """Return (row, column, part) of the best printed value and of our best in each column with `better` set.
 
     Of ours it is the mean over seeds; one value alone is not the best of anything.
     """

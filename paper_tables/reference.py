@@ -33,7 +33,7 @@ ScoreMetric = Literal[
     "bleu_sacre_intl",
     "chrf",
 ]
-Definition = Literal[ScoreMetric, "other"]  # other: not known to equal any of ours; the words as printed say what it is
+Definition = Literal[ScoreMetric, "other"]  # other: not known to equal any of ours; the printed words name it
 SCORE_METRICS: tuple[str, ...] = ScoreMetric.__args__  # type: ignore[attr-defined]
 # Definitions that count the same words of the same tokens: they differ by 0.01 at most (tests/oracle), and where a
 # hypothesis is empty. `bleu_as_given` is one of them if the tokens that were given are Moses', with their case.
@@ -56,7 +56,7 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A system's BLEU in a paper-style definition minus the same output's in another: between `low` and `high`.
 
     `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is shown, but no range is
-    made from it; its `note` says why.
+    made from it; its `note` gives the reason.
     """
 
     who: Text

@@ -334,7 +334,7 @@ def _batch_findings(settings: Settings, training: TrainingSpec) -> Iterator[Find
     fix = f"--update-freq {factor:.0f} times as large" if factor >= 1.5 else "--update-freq x GPUs for 25,000 tokens"
     rank = "3" if ratio < 1 else LARGER_RANK
     if ratio > 1:
-        fix = "none needed: say so beside the number"
+        fix = "none needed: name it beside the number"
     papers = f"{PAPER_TOKENS_PER_UPDATE:,}"
     yield _finding(settings, "batch", "tokens_per_update", here, papers, fix, amount=ratio, rank=rank)
 
@@ -399,7 +399,7 @@ def _update_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
         return
     is_short = max(ratios) < MIN_UPDATES_RATIO
     here += f", {ratios[-1]:.0%} of the tokens" if len(ratios) > 1 or settings.num_epochs else ""
-    fix = f"--max-update {spec_updates}" if is_short else "none needed: say so beside the number"
+    fix = f"--max-update {spec_updates}" if is_short else "none needed: name it beside the number"
     rank = "6" if is_short else LARGER_RANK
     yield _finding(settings, "updates", "updates", here, papers, fix, amount=ratios[-1], rank=rank)
 

@@ -100,7 +100,7 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
     if isinstance(claim.corpus.source, ShippedSource) and num_pairs is not None:
         made = claim.corpus.source.num_pairs_by_split["train"]
         if abs(num_pairs / made - 1) > PAIRS_TOLERANCE:
-            yield fact(where, "training pairs", f"{num_pairs:,}", f"{made:,}, as the corpus file says")
+            yield fact(where, "training pairs", f"{num_pairs:,}", f"{made:,}, as in the corpus file")
 
 
 def check_vocabulary(case: Case) -> Answer:

@@ -230,7 +230,7 @@ def _against_known(one: Translation, known: list[str], scorer: Scorer) -> Findin
         return None
     num_there = (Counter(given) & Counter(true[index] for index in plain)).total()
     first = wrong[0]
-    what = f"references unlike the data-bin's, the first: {(one.references or ())[first][:50]!r}"
+    what = f"references that differ from the data-bin's, the first: {(one.references or ())[first][:50]!r}"
     evidence = fact(
         one.references_path, what, f"{len(wrong)} of {len(plain)}", f"none; here {known[first][:50]!r}", first + 1
     )

@@ -34,7 +34,7 @@ FIXES = {
     "norm_order": "norm_order: post in the system file (fairseq: without --encoder-normalize-before and its like)",
     "dropout": "p_drop as in the system file (fairseq: --dropout; --attention-dropout and --activation-dropout 0)",
     "smoothing": "eps_ls: 0.1 (fairseq: --criterion label_smoothed_cross_entropy --label-smoothing 0.1)",
-    "model": "train the system as its file says; `aiayn describe SYSTEM` prints it",
+    "model": "train the system as in its file; `aiayn describe SYSTEM` prints it",
 }
 
 

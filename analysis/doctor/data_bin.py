@@ -66,7 +66,7 @@ class Side:
         num_bytes = self._bin_path.stat().st_size if self._bin_path.exists() else -1
         if num_bytes != self.num_tokens * self._dtype.itemsize:
             raise CorpusError(
-                f"{self._bin_path}: {num_bytes} bytes, its .idx says {self.num_tokens * self._dtype.itemsize}: "
+                f"{self._bin_path}: {num_bytes} bytes, its .idx has {self.num_tokens * self._dtype.itemsize}: "
                 f"the file is cut, or belongs to another .idx; binarize again"
             )
         self._tokens: npt.NDArray[Any] = (

@@ -54,14 +54,14 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Averaged(msgspec.Struct, frozen=True):
-    """Which updates' checkpoints went into what was decoded, and the file that says so."""
+    """The updates of the averaged checkpoints that were decoded, and the file that records them."""
 
     place: str
     updates: tuple[int, ...]
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A score that was reported: value in percent, signature ('' for none), and the file that says it."""
+    """A score that was reported: value in percent, signature ('' for none), and the file that holds it."""
 
     place: str
     metric: str

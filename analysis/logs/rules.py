@@ -19,7 +19,7 @@ TRAINING_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 4_500_000, "en-fr": 36_000_000}
 PAIRS_TOLERANCE = 0.15  # "about"
 DEV_PAIRS = 3000  # newstest2013, Table 3's; the paper names no dev set of En-Fr
 TEST_PAIRS = 3003  # newstest2014, full
-NEVER = 10**6  # an interval at or above it is none: `aiayn train` says 10^9
+NEVER = 10**6  # an interval at or above it is none: `aiayn train` gives 10^9
 MAX_OTHERS = 3  # logs that are named in a message about several
 
 

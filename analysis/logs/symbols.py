@@ -5,7 +5,7 @@ shipped system through both tables and back, so they cannot diverge. Two symbols
 what the paper names by one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
 and `peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 * warmup_steps^-0.5.
 
-`SYMBOL_RULES` say how each symbol is compared with its system's: for logs, for the doctor, and for its commands.
+`SYMBOL_RULES` define how each symbol is compared with its system's: for logs, for the doctor, and for its commands.
 """
 
 import ast
@@ -25,7 +25,7 @@ Symbols = dict[str, Symbol]
 
 OUR_ARCHITECTURE = "aiayn_transformer"
 OUR_TASK = "aiayn_translation"
-# Table 3's own columns, and what its row (E) changes: together they say which row a training is.
+# Table 3's own columns, and what its row (E) changes: together they identify the row of a training.
 ROW_SYMBOLS = (
     "architecture", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "p_drop", "eps_ls", "positions",
 )  # fmt: skip
@@ -63,13 +63,13 @@ class SymbolRule(msgspec.Struct, frozen=True, kw_only=True):
     """How a symbol is compared with its system's: its name in messages, and how fairseq sets it.
 
     `check` is the doctor's that compares it; `key` is the argument of fairseq's that has it, '' if none has; `flags` is
-    what gives it the value {0}, `source` where the paper says it. The tolerance is relative.
+    what gives it the value {0}, `source` the place in the paper. The tolerance is relative.
     """
 
     words: str
     check: str = "model"
     key: str = ""
-    flags: str = "train the system as its file says"
+    flags: str = "train the system as in its file"
     source: str = "the system's file"
     tolerance: float = 0.0
     severity: Severity = "apart"

@@ -23,7 +23,7 @@ _EXAMPLES = re.compile(rb"loaded ([\d,]+) examples from: (\S+)")
 _GPU = re.compile(rb"rank +\d+: capabilities = .*; name = (.+?) *$")
 _INNER_EPOCH = re.compile(rb'epoch"?:? (\d+)')
 _EARLY = re.compile(rb"early stop since valid performance")
-MAX_DAMAGED_LINES = 20  # named; more say nothing new
+MAX_DAMAGED_LINES = 20  # named; more add nothing
 
 
 def has_event(line: bytes) -> bool:

@@ -169,7 +169,7 @@ def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
     reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
     return (
         f"No --metric is given: taken as {question.metric}, the definition in which the paper's number is printed. "
-        f"If it is sacreBLEU's, say --metric {OTHER_DEFINITION}: {reads}"
+        f"If it is sacreBLEU's, give --metric {OTHER_DEFINITION}: {reads}"
     )
 
 

@@ -57,7 +57,7 @@ class PublishedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One line: a claim and what decides it. A source with several claims has several parts.
 
     `evidence` names a test, a measurement, `a b metric` (a minus b), a printed cell or two, or sentences; `expected` is
-    `> x`, `< x`, `= x` or `x to y`. `finding` says what a test that passes shows. `config` is the config that runs it.
+    `> x`, `< x`, `= x` or `x to y`. `finding` is what a passing test shows. `config` is the config that runs it.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^(V-[0-9]{2}|X-[0-9])$")]

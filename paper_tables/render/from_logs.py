@@ -213,7 +213,7 @@ def _contradictions(
         pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
         for name, (recorded, logged) in pairs.items():
             if logged is not None and recorded != logged:
-                text = f"the record of {train.run} says {recorded:,} {name}, its log {logged:,}"
+                text = f"the record of {train.run} has {recorded:,} {name}, its log {logged:,}"
                 fix = "find out which of the two is of another training"
                 found.append((training.path, broken("note", "log-and-record-agree", text, fix, line=log.last_line)))
     return found

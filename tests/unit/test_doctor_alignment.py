@@ -57,7 +57,7 @@ def test_another_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
 def test_a_torn_data_bin_is_refused(tmp_path: Path) -> None:
     write_side(tmp_path / "train", [[5, 2]])
     (tmp_path / "train.bin").write_bytes(b"\x05\x00")
-    with pytest.raises(CorpusError, match=r"2 bytes, its .idx says 4"):
+    with pytest.raises(CorpusError, match=r"2 bytes, .* 4: "):
         Side(tmp_path / "train")
     path = tmp_path / "train.idx"
     path.write_bytes(path.read_bytes()[:-1])
