@@ -45,7 +45,7 @@ class Scene(NamedTuple):
 
 
 def broken(scene: Scene, folder: Path, edit: Callable[[str], str] = str) -> dict[str, str]:
-    """Return what the user is told, by rule; `edit` changes the first training's text."""
+    """Return the messages, by rule; `edit` changes the first training's text."""
     write(
         folder,
         {
@@ -59,9 +59,9 @@ def broken(scene: Scene, folder: Path, edit: Callable[[str], str] = str) -> dict
     )
     judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
     _, findings_by_path = average_trainings(judged.trainings)
-    told = [(one.path, finding) for one in (*judged.trainings, *judged.generations) for finding in one.findings]
-    told += [(path, finding) for path, findings in findings_by_path.items() for finding in findings]
-    return {finding.check: finding.text(path) for path, finding in told}
+    found = [(one.path, finding) for one in (*judged.trainings, *judged.generations) for finding in one.findings]
+    found += [(path, finding) for path, findings in findings_by_path.items() for finding in findings]
+    return {finding.check: finding.text(path) for path, finding in found}
 
 
 def attempts(commits: tuple[str, ...]) -> str:

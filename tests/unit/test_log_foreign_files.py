@@ -85,8 +85,8 @@ def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mix
     second = replace(ONE, final_nll_bits=3.0).changed(seed=2).text() + two + replace(GENERATION, value="26.00").text()
     folder = write(tmp_path / "logs", {"a.out": ONE.text() + AVERAGING + GENERATION.text(), "b.out": second})
     found = judged(folder)
-    told = [(one.path, [(e.value, e.settings) for e in one.evaluations]) for one in found.trainings]
-    assert told == [("a.out@1", [(27.31, "")]), ("b.out@1", [(26.0, "average last2")])]
+    evaluations = [(one.path, [(e.value, e.settings) for e in one.evaluations]) for one in found.trainings]
+    assert evaluations == [("a.out@1", [(27.31, "")]), ("b.out@1", [(26.0, "average last2")])]
 
 
 def test_of_two_trainings_in_a_file_the_generation_is_of_the_one_before_it(tmp_path: Path) -> None:
@@ -188,9 +188,9 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(
     arguments = ["--output", str(tmp_path / "out"), "--log-cache", str(tmp_path / "cache")]
     for _ in range(2):  # from the files, and with a cache
         assert main(["tables", "--from-logs", str(folder), *arguments]) == 0
-        said = capsys.readouterr().err
-        assert "closed.log" in said
-        assert "Permission denied" in said
+        printed = capsys.readouterr().err
+        assert "closed.log" in printed
+        assert "Permission denied" in printed
     assert "closed.log" in opened
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base (en-de, paper)"

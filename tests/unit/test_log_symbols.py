@@ -177,9 +177,9 @@ def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
 
 def test_no_key_of_a_spec_can_differ_unseen() -> None:
     spec = read_system("base", "paper").training
-    told = symbols_of_spec(spec).keys()
+    compared = symbols_of_spec(spec).keys()
     # What two symbols hold together, what is not trained with, and what only says when to stop or save.
     elsewhere = {"max_tokens_per_batch", "batches_per_update", "initial_learning_rate", "device",
                  "save_interval_updates", "patience_epochs"}  # fmt: skip
-    assert set(spec.__struct_fields__) - told == elsewhere
-    assert told - SYMBOL_RULES.keys() == set()
+    assert set(spec.__struct_fields__) - compared == elsewhere
+    assert compared - SYMBOL_RULES.keys() == set()

@@ -231,7 +231,7 @@ def test_the_verb_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "printed"),
     [
         (["--from-logs", "nowhere"], 1, "nowhere: no such folder"),
         (["--from-logs", ".", "--so-far"], 2, "--so-far: belongs to --configfile"),
@@ -240,9 +240,9 @@ def test_the_verb_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(
-    arguments: list[str], code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], code: int, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert main(["tables", *arguments]) == code
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err

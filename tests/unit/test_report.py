@@ -214,8 +214,8 @@ def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(de
     of_bleu = [one for one in opened if "<b>bleu_tok_compound_split of base, demo_en_de, demo_test, last5</b>" in one]
     assert len(of_bleu) == 1
     assert f'<a href="#run-{train.run}">' in of_bleu[0]
-    for told in ("seed 1", train.provenance.commit[:12], "thread(s)", "case:mixed|of:bleu_tok_compound_split"):
-        assert told in of_bleu[0]
+    for detail in ("seed 1", train.provenance.commit[:12], "thread(s)", "case:mixed|of:bleu_tok_compound_split"):
+        assert detail in of_bleu[0]
 
 
 def test_what_was_not_run_takes_a_line_and_no_table(demo_page: str) -> None:

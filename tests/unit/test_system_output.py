@@ -66,7 +66,7 @@ def write(path: Path, lines: Sequence[str]) -> Path:
 
 
 def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, float], str]:
-    """Return the exit code, the values by metric, and all signatures or what was told."""
+    """Return the exit code, the values by metric, and all signatures or what was printed."""
     code = main(["score", *map(str, arguments), "--json"])
     captured = capsys.readouterr()
     if code:
@@ -90,9 +90,9 @@ def test_the_right_command_gives_the_score_of_the_plain_text(
 ) -> None:
     lines, flags = FORMS[name]
     hypotheses, references = write(tmp_path / "hyp.de", lines), write(tmp_path / "ref.de", PLAIN)
-    code, values, told = score(capsys, "--hypotheses", hypotheses, "--references", references)
+    code, values, printed = score(capsys, "--hypotheses", hypotheses, "--references", references)
     assert (code, values) == (1, {})
-    assert all(flag in told for flag in flags)
+    assert all(flag in printed for flag in flags)
     code, values, signatures = score(capsys, "--hypotheses", hypotheses, "--references", references, *flags)
     assert code == 0
     assert "input:" in signatures
