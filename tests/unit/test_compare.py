@@ -87,7 +87,6 @@ def test_a_file_compared_with_itself_has_nothing_to_tell_apart(files: Path, caps
     printed = capsys.readouterr().out
     assert "p = 1.000: approximate randomisation" in printed
     assert "0 of 30 segments " in printed
-    assert "nothing to tell apart" in printed
 
 
 def test_json_names_both_files_by_their_digest(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

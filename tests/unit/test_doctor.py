@@ -98,7 +98,7 @@ def test_a_folder_must_say_what_it_claims_to_be(tmp_path: Path, capsys: pytest.C
 
 def test_an_empty_folder_is_no_clean_bill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(tmp_path), *CLAIM]) == 1
-    assert "neither a training's log nor a data-bin of en-de nor translations" in capsys.readouterr().err
+    assert "no training log, no data-bin of en-de and no translations" in capsys.readouterr().err
 
 
 def test_an_unknown_run_is_refused_with_the_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,7 +260,7 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
         (cost,) = found["Translations are left in pieces"]["costs"]
         assert cost["low"] == pytest.approx(joined_value - logged, abs=0.01)
         assert f"{logged:.2f}" in cost["source"]
-        assert f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} says" in cost["source"]
+        assert f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
 
 
 def test_pieces_beside_plain_references_are_not_called_too_long(

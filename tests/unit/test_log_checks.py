@@ -98,7 +98,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     "one-training": (
         CLEAN,
         lambda text: text + next(one for one in text.split("\n") if LAST_VALID in one).replace("2.000", "2.222") + "\n",
-        "first.log:33: validation on 'valid' at update 100,000 reads (3.6, 2.222), line 30 says (3.6, 2.0)",
+        "first.log:33: validation on 'valid' at update 100,000 reads (3.6, 2.222), line 30 has (3.6, 2.0)",
     ),
     "whole-last-line": (CLEAN, lambda text: text[:-30], "first.log:32: the log ends inside a line [whole-last-line]"),
     "whole-lines": (
@@ -110,7 +110,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     "last-update": (
         CLEAN._replace(first=CLEAN.first.changed(max_update=100_004)),
         with_change("num_updates 100004", "num_updates 100003"),
-        "first.log:32: ends at update 100,003, was asked for 100,004 [last-update]; resume the training",
+        "first.log:32: ends at update 100,003, was to reach 100,004 [last-update]; resume the training",
     ),
     "done-line": (
         CLEAN._replace(first=replace(CLEAN.first, is_done=False)), str,
@@ -149,7 +149,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     "repeated-lines": (
         CLEAN,
         lambda text: "".join(line * (2 if LAST_VALID in line else 1) for line in text.splitlines(keepends=True)),
-        "first.log: 1 line(s) say again what another says (several ranks, or one handler more an epoch)",
+        "first.log: 1 line(s) repeat another (several ranks, or one handler more an epoch)",
     ),
     "norm-order": (
         CLEAN._replace(first=CLEAN.first.changed(encoder_normalize_before=True, decoder_normalize_before=True)), str,
@@ -249,7 +249,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     ),
     "language-pair-told": (
         CLEAN._replace(first=CLEAN.first.changed(source_lang=None)), without("] dictionary:"),
-        "first.log: no line says which languages it translates [language-pair-told]",
+        "first.log: no line names its languages [language-pair-told]",
     ),
     "training-pairs": (
         CLEAN._replace(first=replace(CLEAN.first, num_train_pairs=160_239)), str,
@@ -285,7 +285,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     ),
     "every-sentence": (
         CLEAN._replace(generation=replace(CLEAN.generation, num_printed=3002)), str,
-        "generation.log:15014: 3,002 hypotheses stand in the log, 3,003 sentences were translated [every-sentence]",
+        "generation.log:15014: 3,002 hypotheses are in the log, 3,003 sentences were translated [every-sentence]",
     ),
     "test-set-size": (
         CLEAN._replace(generation=replace(CLEAN.generation, num_sentences=2737)), str,
@@ -305,7 +305,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     ),
     "clean-commit": (
         CLEAN._replace(commits=("0123456789abcdef+dirty",)), str,
-        "ours/train.log: trained at 0123456789abcdef+dirty: files differed from the commit, so nobody can have",
+        "ours/train.log: trained at 0123456789abcdef+dirty: files differed from the commit",
     ),
     "one-commit": (
         CLEAN._replace(commits=("0123456789abcdef", "fedcba9876543210")), str,

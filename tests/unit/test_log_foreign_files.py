@@ -251,7 +251,7 @@ def test_a_run_of_ours_without_its_log_is_named(tmp_path: Path) -> None:
 def test_a_file_in_place_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {"a.log": ONE.text()})
     assert main(["tables", "--from-logs", str(tmp_path / "a.log"), "--output", str(tmp_path / "out")]) == 1
-    assert f"a.log: is a file; name the folder that it lies in, {tmp_path}" in capsys.readouterr().err
+    assert f"a.log: is a file; name its folder, {tmp_path}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -308,7 +308,7 @@ def test_one_hypothesis_more_keeps_the_bleu_out_and_says_so(tmp_path: Path) -> N
     text = replace(GENERATION, num_sentences=3, num_printed=3).text()
     more = text.replace("Generate test", "H-3\t-0.25\tnoch einer\nGenerate test")
     folder = write(tmp_path / "logs", {"a.log": ONE.text(), "g.log": more})
-    assert "4 hypotheses stand in the log, 3 sentences were translated" in rows_of_logs(folder)["g.log"]["why_not"]
+    assert "4 hypotheses are in the log, 3 sentences were translated" in rows_of_logs(folder)["g.log"]["why_not"]
     assert rows_of_logs(folder)["g.log"]["fills"] == "\u2013"
 
 

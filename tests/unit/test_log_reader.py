@@ -116,9 +116,7 @@ def test_eight_ranks_in_one_file_count_once(tmp_path: Path) -> None:
     assert [v.nll_bits for v in training.validations] == [3.5, 3.0, 2.5, 2.0]
     assert training.conflict is None
     assert training.num_repeated_lines == 7 * 8  # seven ranks repeat four validations and four ends of epochs
-    assert [note.text for note in training.notes] == [
-        "8 ranks wrote into this file; lines that say the same count once"
-    ]
+    assert [note.text for note in training.notes] == ["8 ranks wrote into this file; equal lines count once"]
 
 
 def test_two_trainings_interleaved_are_noticed_with_the_line(tmp_path: Path) -> None:
@@ -129,7 +127,7 @@ def test_two_trainings_interleaved_are_noticed_with_the_line(tmp_path: Path) -> 
     assert len(conflicts) == 1
     valid_lines = [number for number, line in enumerate(both, start=1) if "epoch 001 | valid on" in line]
     assert conflicts[0].line == valid_lines[1]
-    assert f"line {valid_lines[0]} says (5.1, 3.5): two trainings in one file, interleaved" in conflicts[0].text
+    assert f"line {valid_lines[0]} has (5.1, 3.5): two trainings in one file, interleaved" in conflicts[0].text
 
 
 def test_a_torn_line_in_the_middle_is_named_and_not_read(tmp_path: Path) -> None:

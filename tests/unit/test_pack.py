@@ -145,7 +145,7 @@ def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(site: Site, 
 def test_a_folder_that_is_no_pack_is_never_replaced(site: Site, tmp_path: Path) -> None:
     (tmp_path / "measured" / "demo").mkdir(parents=True)
     (tmp_path / "measured" / "demo" / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(StateError, match=r"measured/demo: exists and holds no asked\.json"):
+    with pytest.raises(StateError, match=r"measured/demo: exists and has no asked\.json"):
         pack(site, tmp_path / "measured")
     assert texts(tmp_path / "measured") == {"demo/mine.txt": b"mine"}
 
@@ -156,5 +156,5 @@ def test_without_a_finished_run_or_its_log_there_is_nothing_to_pack(site: Site, 
     with pytest.raises(RecordError, match=r"base-seed1-0a1b2c3d/train.log: no such file"):
         pack(site, tmp_path / "measured")
     shutil.rmtree(site.results_folder / "demo" / "train")
-    with pytest.raises(RecordError, match="no finished training that the config asks for"):
+    with pytest.raises(RecordError, match="no finished training"):
         pack(site, tmp_path / "measured")

@@ -49,8 +49,8 @@ def test_the_interval_covers_the_exponent_19_times_in_20() -> None:
         (POINTS[:3], [1, 2, 3], "3 sizes for 3 unknowns"),
         (POINTS, [math.nan, *[1.0] * 7], "value nan"),
         (POINTS, [0.0, *[1.0] * 7], r"value 0\.0"),
-        ([{"n": n, "d": 2 * n} for n in (1, 2, 4, 8)], [1, 2, 3, 4], "do not tell n, d apart"),
-        ([{"n": n, "d": 64} for n in (1, 2, 4, 8)], [1, 2, 3, 4], "do not tell n, d apart"),
+        ([{"n": n, "d": 2 * n} for n in (1, 2, 4, 8)], [1, 2, 3, 4], "n, d; vary"),
+        ([{"n": n, "d": 64} for n in (1, 2, 4, 8)], [1, 2, 3, 4], "n, d; vary"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(points: Any, values: list[float], words: str) -> None:

@@ -291,7 +291,7 @@ def test_a_page_without_anything_to_open_has_no_script() -> None:
 
 
 def test_the_demo_says_that_it_is_no_reproduction(demo_page: str) -> None:
-    assert "None reproduces a number of the paper&#x27;s; the mark \u2020 stands in each row that has one." in demo_page
+    assert "None reproduces a number of the paper&#x27;s; the mark \u2020 is in each row that has one." in demo_page
     assert "12 trainings finished" not in demo_page  # 9 are asked for
     assert "9 of 9 trainings finished" in demo_page
     assert "Not comparable with the paper" in demo_page

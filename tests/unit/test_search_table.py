@@ -51,8 +51,8 @@ def test_all_pairs_are_tried_and_nothing_else_changes() -> None:
         ([4, 0], [0.6], r"--beam-sizes has 0; expected 1 or more; correct the flag"),
         ([4], [0.6, -0.2], r"--alphas has -0\.2; expected 0 or more; correct the flag"),
         ([4], [float("nan")], r"--alphas has nan; expected 0 or more"),
-        ([4, 4], [0.6], r"--beam-sizes is \[4, 4\]; expected one value or more, each once; correct the flag"),
-        ([4], [], r"--alphas is \[\]; expected one value or more"),
+        ([4, 4], [0.6], r"--beam-sizes is \[4, 4\]; expected one or more"),
+        ([4], [], r"--alphas is \[\]; expected one or more"),
     ],
 )
 def test_values_that_cannot_be_are_refused(beam_sizes: list[int], alphas: list[float], message: str) -> None:

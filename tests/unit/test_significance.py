@@ -152,7 +152,7 @@ def test_without_a_number_of_resamples_it_is_sacrebleus() -> None:
 
 def test_segments_of_unlike_number_are_refused() -> None:
     rows = counted(BASELINE, BLEU())
-    with pytest.raises(ScoreError, match=r"statistics of 40 and 39 segments; expected the same ones"):
+    with pytest.raises(ScoreError, match=r"40 and 39 segments"):
         compare_segments(rows, rows[:-1], scorer=BLEU(), metric="m", signature="nrefs:1", method="bootstrap")
     with pytest.raises(ScoreError, match="at least one"):
         compare_segments(rows[:0], rows[:0], scorer=BLEU(), metric="m", signature="nrefs:1", method="bootstrap")

@@ -220,7 +220,7 @@ def test_a_generate_log_is_read_in_the_order_of_the_source(tmp_path: Path, capsy
         tokens(OTHER), tokens(PLAIN), metrics=["bleu_as_given"], target_language="de", hypotheses_sha256="", testset=""
     )
     assert values == {"bleu_as_given": pytest.approx(expected.value)}
-    with pytest.raises(ScoreError, match=r"without a hypothesis of 1 sentences, the first H-7"):
+    with pytest.raises(ScoreError, match=r"that lacks the hypotheses of 1 sentences, the first H-7"):
         read_output(write(tmp_path / "cut.out", [line for line in GENERATED if not line.startswith("H-7\t")]))
 
 
@@ -245,7 +245,7 @@ def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n\x00\x00", r"bad:1: byte 0, 0x89"),
         # With its time the file would give the test another name in each process.
         (gzip.compress(b"Eins\n" * 99, mtime=0)[:-9], "bad: not a whole gzip file"),
-        (b'<refset setid="x">\n<doc>\n', "bad: an sgm file without any <seg>"),
+        (b'<refset setid="x">\n<doc>\n', "bad: an sgm file without <seg>"),
         (b'<refset setid="x">\n<seg id="1">Eins\n', "bad:2: .* has no </seg>"),
     ],
 )
