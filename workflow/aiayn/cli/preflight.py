@@ -93,7 +93,10 @@ def _gather_checks(args: argparse.Namespace) -> list[Check]:
     try:
         experiment, cluster, plan, mirror, doubts = _read_config(args)
     except AiaynError as error:
-        return [preflight.failed("config", str(error), "correct it first: the rest of the config was not checked"), *own]
+        return [
+            preflight.failed("config", str(error), "correct it first: the rest of the config was not checked"),
+            *own,
+        ]
     scale = experiment.scale
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
     read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
