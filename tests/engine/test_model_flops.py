@@ -84,7 +84,10 @@ def count_step(training: TrainingSpec, lengths: SentenceLengths, folder: Path) -
 def make_sample(lengths: SentenceLengths) -> dict[str, Any]:
     """Return a batch of sentences without padding, as fairseq's collater gives it."""
     rng = torch.Generator().manual_seed(1)
-    source, target = (torch.randint(4, NUM_SYMBOLS, (NUM_SENTENCES, int(length)), generator=rng) for length in lengths)
+    source, target = (
+        torch.randint(4, NUM_SYMBOLS, (NUM_SENTENCES, int(length)), generator=rng)
+        for length in (lengths.source, lengths.target)
+    )
     source[:, -1] = target[:, -1] = EOS
     net_input = {
         "src_tokens": source,
@@ -96,7 +99,7 @@ def make_sample(lengths: SentenceLengths) -> dict[str, Any]:
 
 def by_formula(training: TrainingSpec, lengths: SentenceLengths) -> float:
     """Return the operations of that step as we count them."""
-    source_tokens, target_tokens = (NUM_SENTENCES * length for length in lengths)
+    source_tokens, target_tokens = (NUM_SENTENCES * length for length in (lengths.source, lengths.target))
     return model_flops(training, NUM_SYMBOLS, source_tokens=source_tokens, target_tokens=target_tokens, lengths=lengths)
 
 

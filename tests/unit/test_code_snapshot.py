@@ -15,7 +15,7 @@ from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
 def source(tmp_path: Path) -> Path:
     """Return a folder of two small packages."""
     for package in ("aiayn", "aiayn_fairseq"):
-        (tmp_path / "source" / package / "engine").mkdir(parents=True)
+        (tmp_path / "source" / package / "train").mkdir(parents=True)
         for name in ("__init__.py", "train/__init__.py", "train/model.py"):
             (tmp_path / "source" / package / name).write_text(f"WHICH = '{package} {name}'\n", encoding="utf-8")
     (tmp_path / "source" / "aiayn" / "notes.txt").write_text("no code", encoding="utf-8")
