@@ -169,7 +169,7 @@ def test_logs_of_runs_with_records_are_listed_with_the_tables_that_they_fill(sit
     name = f"{runs.as_posix()}/{run}/train.log"
     row = logs_rows(output)[name]
     assert row["fills"] == "the tables of scale demo, by its records"
-    assert "says 3,000 updates, its log 100,000" in row["why_not"]  # the factory's log is of another training
+    assert "3,000 updates, its log 100,000" in row["why_not"]  # the factory's log is of another training
     assert not any(file.startswith(site.results_folder.as_posix()) for file in logs_rows(output))
     assert not (output / "tables" / "table2.md").exists()  # no training stands alone
 

@@ -346,7 +346,7 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path.write_text("torn", encoding="utf-8")
     plan = plan_of(PAPER, tmp_path)
     assert plan.unreadable_records == [str(path)]
-    assert "no record of a training that can be read" in " ".join(render_plan(plan).split())
+    assert "done.json: cannot be read as the record of a training" in " ".join(render_plan(plan).split())
 
 
 def test_keys_of_the_config_are_replaced_as_snakemake_does() -> None:

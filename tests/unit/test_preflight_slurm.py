@@ -113,8 +113,8 @@ ASSOCIATIONS = "ours|physics|normal,long\nours|maths|normal\n"
         (ASSOCIATIONS, {"qos": "short"}, "FAIL", "a training: qos 'short' is not among yours"),
         (ASSOCIATIONS, {"account": "maths", "qos": "long"}, "FAIL", "qos 'long'"),
         (ASSOCIATIONS.replace("ours|maths", "theirs|maths"), {"account": "maths"}, "FAIL", "account 'maths'"),
-        ("", {"account": "art"}, "WARN", "account art: not known"),
-        ("\n", {"account": "art"}, "WARN", "account art: not known"),
+        ("", {"account": "art"}, "WARN", "account art: unknown"),
+        ("\n", {"account": "art"}, "WARN", "account art: unknown"),
         ("", {}, None, ""),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_slurm_that_does_not_answer_fails(tmp_path: Path, monkeypatch: pytest.
         ("MinJobAge               = 180 sec\n", "OK", "for 180 s"),
         ("MinJobAge               = 0 sec\n", "OK", "for ever"),
         ("MaxJobCount = 10000\nMinJobAge = 179 sec\n", "FAIL", "for 179 s, below the 180 s between two looks"),
-        ("ClusterName = ours\n", "WARN", "not known"),
+        ("ClusterName = ours\n", "WARN", "unknown"),
     ],
 )
 def test_a_slurm_that_forgets_ended_jobs_between_two_looks_fails(
