@@ -477,4 +477,6 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(
     monkeypatch.delitem(sys.modules, "aiayn.decode.export_ctranslate2")
     arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
     assert main(["export", *arguments]) == 2
-    assert "the package ctranslate2 is not installed; run `pip install 'aiayn[train,export]'`" in capsys.readouterr().err
+    assert (
+        "the package ctranslate2 is not installed; run `pip install 'aiayn[train,export]'`" in capsys.readouterr().err
+    )

@@ -192,5 +192,5 @@ def test_the_rule_score_warns_of_translations_in_another_form_and_scores_them(
         (decoded,) = folder.glob("demo/decode/**/demo_test.json")
         raw, record = corpus_record(folder, "demo", "fetch", "demo_en_de"), tmp_path / "score.json"
         assert main(["score", "--decoded", str(decoded), "--raw", str(raw), "--record", str(record)]) == 0
-        assert ("not alike" in caplog.text) == is_warned
+        assert ("differ in kind" in caplog.text) == is_warned
         assert record.exists()

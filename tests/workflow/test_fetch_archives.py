@@ -301,9 +301,7 @@ def test_another_number_of_pairs_than_was_published_is_refused(server: LoopbackS
     europarl = msgspec.structs.replace(corpus.source.archive_by_name["europarl_v7"], num_lines=121)
     archives = corpus.source.archive_by_name | {"europarl_v7": europarl}
     other = msgspec.structs.replace(corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives))
-    with pytest.raises(
-        CorpusError, match=r"europarl-v7\.tgz: 120 pairs, published 121 \(num_lines of europarl_v7\): another text"
-    ):
+    with pytest.raises(CorpusError, match=r"europarl-v7\.tgz: 120 pairs, published 121 \(num_lines of europarl_v7\)"):
         fetch_fails(other, server, tmp_path)
 
 
