@@ -145,7 +145,7 @@ def test_a_job_that_dies_at_once_is_tried_thrice(run_folder: Path, data: Binariz
 @pytest.fixture
 def tiny_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command train the tiny system, in this process."""
-    monkeypatch.setattr(aiayn.spec.system, "read_system", read_tiny_system)
+    monkeypatch.setattr("aiayn.plan.feasibility.read_system", read_tiny_system)
 
 
 @pytest.mark.usefixtures("tiny_system")

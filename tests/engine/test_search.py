@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import aiayn.spec.system
 from aiayn.__main__ import main
 from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.data.text.detokenise import detokenise
@@ -40,7 +39,7 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == CORPUS.name
         return CORPUS
 
-    monkeypatch.setattr(aiayn.spec.system, "read_corpus", read_corpus)
+    monkeypatch.setattr("aiayn.cli.search.read_corpus", read_corpus)
 
 
 def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alpha: float) -> float:
