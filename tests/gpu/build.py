@@ -27,7 +27,7 @@ PACKAGES = (
     "subword-nmt", "submitit", "cloudpickle", "typing-extensions", "tabulate", "tqdm",
 )  # fmt: skip
 BUILT_HERE = ("antlr4-python3-runtime", "fairseq-fixed")  # there is no wheel of one; of the other one with extensions
-SOURCES = ("workflow/aiayn", "workflow/aiayn_fairseq", "workflow/config", "tests/gpu", "tests/engine")
+SOURCES = ("workflow/aiayn", "workflow/aiayn_fairseq", "workflow/config", "analysis", "tests/gpu", "tests/engine")
 BENCHMARKS = ("tests/benchmarks/bench_step.py", "tests/benchmarks/table.py")
 SYSTEM = """\
 name: gpu_kit
