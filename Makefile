@@ -52,10 +52,9 @@ demo: $(DEMO_STAMP)
 test: install
 	$(BIN)/python -m pytest -m "not slow" --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
 
-# What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults,
-# the kit for GPUs on the CPU.
+# What takes most of the time of all: package environments, whole pipelines, WMT14's layout, planted faults.
 test-slow: install
-	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --numprocesses $(CORES) --dist loadfile
+	$(BIN)/python -m pytest -m slow --ignore=tests/slurm --ignore=tests/gpu --numprocesses $(CORES) --dist loadfile
 
 # A Slurm on this machine, from Debian's packages (root): two nodes of 8 pretend GPUs. It prints the lines to eval.
 cluster: install
