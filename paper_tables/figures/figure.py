@@ -30,7 +30,6 @@ FAINT = 0.55  # opacity of secondary text
 WIDTH = 350  # of a plot without its axis; with it about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 PIXELS_PER_UNIT = 2  # of a PNG
-MINUS = "\u2212"
 ADAPTING_STYLE = (
     "<style>svg.figure{color:#1d2733}"
     "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"

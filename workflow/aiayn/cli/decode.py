@@ -5,9 +5,8 @@ log-probability of each line (.logprob.txt).
 """
 
 import argparse
-from pathlib import Path
 
-from aiayn.cli.flags import add_device_arguments
+from aiayn.cli.flags import add_checkpoint_arguments
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import write_lines
 from aiayn.provenance import file_sha256, gather_provenance
@@ -24,11 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn decode`."""
     parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
     parser.add_argument("--system", required=True, help="the system whose `decoding` is used")
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
-    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
-    parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help="the record to write; translations go beside it")
-    add_device_arguments(parser)
+    add_checkpoint_arguments(parser, record_help="the record to write; translations go beside it")
 
 
 def run(args: argparse.Namespace) -> None:

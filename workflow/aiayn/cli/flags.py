@@ -31,6 +31,15 @@ def add_average_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
 
 
+def add_checkpoint_arguments(parser: argparse.ArgumentParser, *, record_help: str) -> None:
+    """Declare the averaged checkpoint and the test set that a stage runs on, and the record that it writes."""
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
+    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
+    parser.add_argument("--testset", required=True, help="a test set of the corpus")
+    parser.add_argument("--record", type=Path, required=True, help=record_help)
+    add_device_arguments(parser)
+
+
 def add_device_argument(parser: argparse.ArgumentParser) -> None:
     """Declare on which device a model runs."""
     parser.add_argument(

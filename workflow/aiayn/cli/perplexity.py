@@ -1,9 +1,8 @@
 """Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of sentence counted."""
 
 import argparse
-from pathlib import Path
 
-from aiayn.cli.flags import add_device_arguments
+from aiayn.cli.flags import add_checkpoint_arguments
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
 
@@ -15,11 +14,7 @@ EXAMPLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn perplexity`."""
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
-    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
-    parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help="the record to write")
-    add_device_arguments(parser)
+    add_checkpoint_arguments(parser, record_help="the record to write")
 
 
 def run(args: argparse.Namespace) -> None:

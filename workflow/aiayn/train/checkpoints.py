@@ -192,9 +192,8 @@ class StateCopier:
         """
         tensors = list(_tensors_of(state))
         storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
-        largest_first = sorted(
-            storages.items(), key=lambda item: -item[1].nbytes()
-        )  # so that each finds its buffer again
+        # Largest first, so that each storage finds its buffer again.
+        largest_first = sorted(storages.items(), key=lambda item: -item[1].nbytes())
         copies = {pointer: self._copy_storage(index, one) for index, (pointer, one) in enumerate(largest_first)}
         if any(tensor.is_cuda for tensor in tensors):
             torch.cuda.synchronize()
