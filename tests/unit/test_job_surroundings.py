@@ -181,7 +181,8 @@ class TestPrologue:
 
     def test_a_job_that_slurm_ends_meanwhile_blames_no_line(self, run_folder: Path) -> None:
         """A scancel, or a preemption: TERM goes to all of the job's processes."""
-        path = script_of(run_folder, ["echo begun > begun", "sleep 20", "echo next"])
+        # One process writes and sleeps: between two commands bash may lose a signal to the child that it forks.
+        path = script_of(run_folder, ["bash -c 'echo begun > begun; exec sleep 20'", "echo next"])
         process = subprocess.Popen(
             ["bash", path], cwd=run_folder, start_new_session=True, stdout=subprocess.PIPE, text=True,
             env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"},
