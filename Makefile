@@ -18,7 +18,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench gpu-kit doctor-faults clean
+.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench gpu-kit test-gpu-kit doctor-faults clean
 
 install: $(STAMP)
 
@@ -96,6 +96,10 @@ bench: install
 KIT_PYTHON ?= 3.12
 gpu-kit: install
 	$(BIN)/python -m tests.gpu.build build/gpu-kit --python $(KIT_PYTHON)
+
+# That folder made and run on this machine's CPU, as on one without a network: six minutes.
+test-gpu-kit: install
+	$(BIN)/python -m pytest -m slow tests/gpu
 
 # Trains base of the demo with each planted fault, keeps the fixtures that tests/doctor reads, and writes its table.
 doctor-faults: install
