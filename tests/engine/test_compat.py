@@ -8,7 +8,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -209,19 +208,6 @@ def test_segments_are_summed_and_unknown_words_match_nothing() -> None:
     assert (stat.match1, stat.count1, stat.match2, stat.count2) == (1 + 2 + 1, 7, 0 + 1, 1 + 3)
     scorer.reset(one_init=True)
     assert (scorer.stat.predlen, scorer.stat.count1, scorer.stat.match2, scorer.stat.count4) == (0, 0, 1, 1)
-
-
-@pytest.mark.parametrize("name", compat.NEEDS_BY_EXTENSION)
-def test_what_needs_another_compiled_part_is_refused_where_that_is_missing(name: str) -> None:
-    compat.install_refusals()
-    compat.install_refusals()
-    assert sum(isinstance(finder, compat._MissingExtensions) for finder in sys.meta_path) == 1
-    folder = Path(fairseq.__file__).parent.joinpath(*name.split(".")[1:-1])
-    if list(folder.glob(f"{name.rpartition('.')[2]}.*.so")):
-        importlib.import_module(name)
-    else:
-        with pytest.raises(ConfigError, match=rf"{name}, a compiled part .* --no-build-isolation fairseq-fixed=="):
-            importlib.import_module(name)
 
 
 def test_importing_the_engine_says_nothing() -> None:

@@ -10,15 +10,19 @@ from torch import nn
 from torch.autograd import functional
 
 from aiayn.__main__ import main
-from aiayn.measure.measure import measure_all
-from aiayn.measure.measured_attention import (
+from aiayn.measure.measure import (
+    FORMS,
+    Stack,
+    companion_effect,
     dot_products,
     entropies,
+    layer_gradients,
     layers_to_connect,
+    measure_all,
     query_gradient_norms,
     softmax_gradient_norms,
+    wavelength,
 )
-from aiayn.measure.measured_layers import FORMS, Stack, companion_effect, layer_gradients, wavelength
 from aiayn.model.norms import BatchNorm, LayerNorm
 from aiayn.records import Measurement, MeasureRecord, read_record
 from aiayn.train.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of

@@ -19,7 +19,7 @@ from aiayn.model.fused_loss import label_smoothed_nll
 from aiayn.model.norms import BatchNorm
 from aiayn.model.packing import has_packed_form, packing_of
 from aiayn.spec.system import read_system
-from aiayn.train.adam import AiaynAdam, AiaynAdamConfig, clip_on_device
+from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, clip_on_device
 from aiayn.train.task import NUM_SOURCE_TOKENS, _Counted
 from aiayn.train.training_record import PACKED_ATTENTION, PADDED_ATTENTION, describe_kernels
 from tests.engine.models import PAD, make_batch, make_model, randomise
