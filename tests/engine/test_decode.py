@@ -19,7 +19,7 @@ from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
 from aiayn.decode.decode import Translator, decode_split, decoding_signature, load_source_lines
 from aiayn.decode.perplexity import perplexity
-from aiayn.errors import CheckpointError, ConfigError
+from aiayn.errors import CheckpointError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, RawCorpus, TrainRecord
 from aiayn.spec.system import SCALES, DecodingSpec, read_system
@@ -111,13 +111,6 @@ def test_the_search_is_changed_without_loading_the_model_again(translator: Trans
     translator.search_as(DECODING)
     assert translator.translate(sources) == first
     assert narrow != first
-
-
-def test_a_beam_beyond_the_vocabulary_is_refused(translator: Translator, data: BinarizedCorpus) -> None:
-    size = data.vocabulary_size_by_language["de"]
-    message = rf"--beam is 500; expected 1 to {(size - 1) // 2}, .* vocabulary of {size}; correct the command line"
-    with pytest.raises(ConfigError, match=message):
-        translator.search_as(msgspec.structs.replace(DECODING, beam_size=500))
 
 
 def test_scores_are_log_probabilities_over_the_length_penalty(

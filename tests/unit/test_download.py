@@ -17,7 +17,7 @@ from aiayn.data.sources.download import (
     verify_file,
 )
 from aiayn.data.sources.download import download_file as download_file_with_waits
-from aiayn.errors import ConfigError, FetchError
+from aiayn.errors import FetchError
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
@@ -328,12 +328,6 @@ def test_only_what_is_missing_needs_space(tmp_path: Path) -> None:
     assert missing_bytes([file], tmp_path) == 0
     in_mirror = PublishedFile("b.tgz", [], (tmp_path.joinpath("file.tgz").as_uri(),), num_bytes=7)
     assert missing_bytes([in_mirror], tmp_path / "other") == 0
-
-
-@pytest.mark.parametrize("mirror", ["/data/mirror", "ftp://example.org"])
-def test_a_mirror_that_is_no_url_is_refused(mirror: str) -> None:
-    with pytest.raises(ConfigError, match=r"file://, http:// or https://; .* file:///"):
-        named_mirror(mirror)
 
 
 def test_a_mirror_is_the_one_asked_for_else_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:

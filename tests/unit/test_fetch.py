@@ -105,13 +105,6 @@ def test_the_public_place_is_asked_without_a_mirror(server: LoopbackServer, reco
     assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]
 
 
-def test_the_environment_names_a_mirror(
-    mirror_folder: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIAYN_MIRROR", mirror_folder.as_uri())
-    assert fetch_corpus(parallel_spec(), mirror=None, record_path=record_path).pair_by_split["dev"].num_lines == 2
-
-
 def test_a_wrong_sha256_names_both_and_leaves_the_earlier_text(mirror_folder: Path, record_path: Path) -> None:
     fetch_corpus(parallel_spec(), mirror=mirror_folder.as_uri(), record_path=record_path)
     record_path.write_text("the record")
