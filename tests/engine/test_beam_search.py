@@ -26,6 +26,8 @@ from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import search_by_generator, unequal
+from tests.engine.table_model import END, WORDS, NextSymbol, Prefix, search_in_lists
+from tests.engine.test_generator import PENALTY_BY_FORM, random_table, slow_starter
 from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
 from tests.engine.tiny_spec import DECODING
 
@@ -44,6 +46,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "batch_norm": {"norm": "batch", "share_embeddings": "decoder"},
     "untied": {"share_embeddings": "none"},
 }
+every_form = pytest.mark.parametrize("form", LENGTH_PENALTY_FORMS)
 every_stop = pytest.mark.parametrize("stop", SEARCH_STOPS)
 
 
@@ -52,27 +55,6 @@ def make_sources(lengths: Sequence[int] = LENGTHS, num_symbols: int = len(DICTIO
     rng = torch.Generator().manual_seed(seed)
     end = torch.tensor([DICTIONARY.eos()])
     return [torch.cat([torch.randint(4, num_symbols, (length - 1,), generator=rng), end]) for length in lengths]
-
-
-class ConstantSteps:
-    """The steps of a model that has the same probabilities whatever came before."""
-
-    num_symbols, max_tokens = len(DICTIONARY), 1024
-
-    def __init__(self, probability_by_symbol: Mapping[int, float]) -> None:
-        self.logits_V = torch.full((self.num_symbols,), -torch.inf)
-        for symbol, probability in probability_by_symbol.items():
-            self.logits_V[symbol] = math.log(probability)
-
-    def start(self, source_BS: Tensor) -> None:
-        """Read nothing."""
-
-    def logits(self, token_N: Tensor) -> Tensor:
-        """Return the same for each row."""
-        return self.logits_V.repeat(len(token_N), 1)
-
-    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Keep nothing."""
 
 
 def search(
@@ -85,7 +67,7 @@ def search(
     source_BS = torch.nn.utils.rnn.pad_sequence(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
-    steps = model if isinstance(model, ConstantSteps) else steps_of(model)
+    steps = model if isinstance(model, TableSteps) else steps_of(model)
     found = search_batch(
         steps, source_BS, list(map(len, batch)), options, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
     )
@@ -229,25 +211,105 @@ def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.M
     assert waiting.num_waits == 1
 
 
-@every_stop
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_padding_is_never_chosen_and_only_tensor2tensors_search_may_say_nothing(stop: str, beam_size: int) -> None:
-    """Padding is likeliest. With one word at most and no penalty nothing has log 0.1, the word log 0.3 + log 0.1."""
-    word, num_words = DICTIONARY.index("s0"), 0 if (stop, beam_size) == ("tensor2tensor", 4) else 1
-    model = ConstantSteps({DICTIONARY.pad(): 0.6, word: 0.3, DICTIONARY.eos(): 0.1})
-    short = {"max_length_per_source_token": 0.0, "max_extra_tokens": 1, "length_penalty_alpha": 0.0}
-    (found,) = search(model, make_sources((2,)), searched_as(stop=stop, beam_size=beam_size, **short))
-    assert found.symbols == [word] * num_words
-    assert found.score == pytest.approx(math.log(0.1) + num_words * math.log(0.3), abs=1e-5)
+class TableSteps:
+    """A table of next symbols as a model; see `tests/engine/table_model.py`."""
+
+    max_tokens = 1024
+
+    def __init__(self, next_symbol: NextSymbol) -> None:
+        self.next_symbol, self.num_symbols = next_symbol, 300
+        self.symbols = ["<s>", "<pad>", END, "<unk>", *WORDS]
+
+    def start(self, source_BS: Tensor) -> None:
+        """Take the first symbol of each source for its table."""
+        self.rows: list[tuple[str, Prefix]] = [
+            (self.symbols[next(symbol for symbol in row if symbol != DICTIONARY.pad())], ())
+            for row in source_BS.tolist()
+        ]
+        self.num_steps = 0
+
+    def logits(self, token_N: Tensor) -> Tensor:
+        """Look each row up."""
+        if self.num_steps:
+            self.rows = [
+                (table, (*prefix, self.symbols[token] if token < len(self.symbols) else "unsaid"))
+                for (table, prefix), token in zip(self.rows, token_N.tolist(), strict=True)
+            ]
+        self.num_steps += 1
+        logits_NV = torch.zeros(len(self.rows), self.num_symbols)
+        for row, (table, prefix) in enumerate(self.rows):
+            is_possible = set(prefix) <= set(WORDS)
+            for symbol, probability in (self.next_symbol(table, prefix) if is_possible else {END: 1.0}).items():
+                logits_NV[row, self.symbols.index(symbol)] = probability
+        return logits_NV.log()
+
+    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
+        """Reorder the prefixes."""
+        self.rows = [self.rows[row] for row in row_N.tolist()]
+
+
+def search_table(next_symbol: NextSymbol, tables: str = "a", length: int = 2, **changes: Any) -> list[Any]:
+    """Return (words, score) of the best of each source; at most 3 words unless `max_extra_tokens` says otherwise."""
+    steps = TableSteps(next_symbol)
+    sources = [torch.tensor([steps.symbols.index(word)] * (length - 1) + [DICTIONARY.eos()]) for word in tables]
+    decoding = searched_as(**{"max_length_per_source_token": 0.0, "max_extra_tokens": 3} | changes)
+    return [
+        (tuple(steps.symbols[symbol] for symbol in one.symbols), one.score)
+        for one in search(steps, sources, decoding, steps.num_symbols)
+    ]
+
+
+@every_form
+@pytest.mark.parametrize("beam_size", [2, 3, 4])
+def test_tensor2tensors_search_finds_what_it_finds_in_lists(form: str, beam_size: int) -> None:
+    """On 24 models, four in a batch, which end at different steps."""
+    for seed in range(6):
+        table = random_table(seed)
+        found = search_table(table, "abcd", length_penalty_form=form, stop="tensor2tensor", beam_size=beam_size,
+                             max_extra_tokens=7)  # fmt: skip
+        for source, (words, score) in zip("abcd", found, strict=True):
+            expected = search_in_lists(table, source, beam_size=beam_size, max_length=7, penalty=PENALTY_BY_FORM[form])
+            assert (words, score) == (expected[0], pytest.approx(expected[1], abs=1e-5))
+
+
+def late_winner(source: str, prefix: Prefix) -> Mapping[str, float]:
+    """Says `b` with probability 0.36, a step before `a a` with 0.6."""
+    return {
+        (): {"a": 0.6, "b": 0.4},
+        ("b",): {END: 0.9, "b": 0.1},
+        ("a",): {"a": 1.0},
+    }.get(prefix, {END: 1.0})
+
+
+def test_fairseqs_search_ends_with_as_many_hypotheses_as_beams_and_no_sooner() -> None:
+    """Beam 2: of `b` and `a a` the second ends last and is best; the best of `slow_starter` ends third, unseen."""
+    keywords: dict[str, Any] = {"stop": "fairseq", "beam_size": 2, "length_penalty_alpha": 1.0, "max_extra_tokens": 5}
+    assert search_table(late_winner, **keywords) == [(("a", "a"), pytest.approx(math.log(0.6) / 3, abs=1e-5))]
+    assert search_table(slow_starter, **keywords) == [(("b",), pytest.approx(math.log(0.4) / 2, abs=1e-5))]
+    by_tensor2tensor = search_table(slow_starter, **keywords | {"stop": "tensor2tensor"})
+    assert by_tensor2tensor == [(("a", "a", "a"), pytest.approx(math.log(0.288) / 4, abs=1e-5))]
 
 
 def test_fairseqs_search_ends_only_what_is_among_the_best_beam_size_candidates() -> None:
-    """Beam 2: after the first word the end is fourth of the four candidates; at three words all must end."""
-    model = ConstantSteps({4: 0.45, 5: 0.3, DICTIONARY.eos(): 0.25})
-    decoding = searched_as(beam_size=2, max_length_per_source_token=0.0, max_extra_tokens=3, length_penalty_alpha=0.0)
-    (found,) = search(model, make_sources((2,)), decoding)
-    assert found.symbols == [4, 4, 4]
-    assert found.score == pytest.approx(3 * math.log(0.45) + math.log(0.25), abs=1e-5)
+    """Beam 2: after the first word the end is fourth of four candidates; at three words all must end."""
+    ((words, score),) = search_table(
+        lambda source, prefix: {"a": 0.45, "b": 0.3, END: 0.25}, stop="fairseq", beam_size=2, length_penalty_alpha=0.0
+    )
+    assert words == ("a", "a", "a")
+    assert score == pytest.approx(3 * math.log(0.45) + math.log(0.25), abs=1e-5)
+
+
+@every_stop
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_padding_is_never_chosen_and_only_tensor2tensors_search_may_say_nothing(stop: str, beam_size: int) -> None:
+    """Padding is likeliest, and counts in the probabilities."""
+    ((words, score),) = search_table(
+        lambda source, prefix: {"<pad>": 0.6, "a": 0.3, END: 0.1}, stop=stop, beam_size=beam_size,
+        length_penalty_alpha=0.0, max_extra_tokens=1,
+    )  # fmt: skip
+    expected = {(1, "fairseq"): ("a",), (4, "fairseq"): ("a",), (1, "tensor2tensor"): ("a",), (4, "tensor2tensor"): ()}
+    assert words == expected[beam_size, stop]
+    assert score == pytest.approx(math.log(0.1) + len(words) * math.log(0.3), abs=1e-5)
 
 
 @every_stop

@@ -18,15 +18,11 @@ from aiayn.data.text.lines import read_lines, text_pair
 from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
-from aiayn.spec.system import CleanSpec, CorpusSpec, PublicFile, SegmentedSource, ShippedSource, SubwordSpec
+from aiayn.spec.system import CleanSpec, CorpusSpec, PublicFile, SegmentedSource, SubwordSpec
+from tests.small_corpus import SMALL
 
-SPEC = CorpusSpec(
-    name="small",
-    description="for these tests",
-    language_pair="en-de",
-    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
-    dev_testset="dev",
-    test_testset="test",
+SPEC = msgspec.structs.replace(
+    SMALL,
     clean=CleanSpec(max_words=4, max_length_ratio=2.0, deduplicate=True, max_word_characters=9),
     subword=SubwordSpec(vocabulary_size=10, joint=True),
 )

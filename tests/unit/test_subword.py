@@ -18,10 +18,11 @@ from aiayn.data.text.lines import read_lines, text_pair, write_lines
 from aiayn.data.text.subword import load_encoders, sample_lines, segment_corpus
 from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
 from aiayn.errors import ConfigError, CorpusError, SpaceError
-from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.provenance import file_sha256
 from aiayn.records import ParallelText, SegmentedText
-from aiayn.spec.system import CorpusSpec, ShippedSource, SubwordSpec
+from aiayn.spec.system import SubwordSpec
 from tests.encoded_lines import encoded_lines
+from tests.small_corpus import SMALL, write_train
 
 ENGLISH = ["the dog sees the house", "the dogs see a house", "a\u00a0dog sleeps in the house", "the\rhouse is old"] * 5
 GERMAN = [
@@ -30,13 +31,8 @@ GERMAN = [
     "ein Hund schl\u00e4ft im Haus",
     "das Haus ist alt",
 ] * 5
-SPEC = CorpusSpec(
-    name="small",
-    description="for these tests",
-    language_pair="en-de",
-    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
-    dev_testset="dev",
-    test_testset="test",
+SPEC = msgspec.structs.replace(
+    SMALL,
     subword=SubwordSpec(vocabulary_size=60, joint=True),
 )
 # White space that is no blank, a soft hyphen, a joiner, a byte order mark, other scripts, emoji, NUL, names of pieces.
@@ -68,16 +64,7 @@ def encoder(model: bytes, tmp_path: Path) -> PieceEncoder:
 @pytest.fixture
 def text(tmp_path: Path) -> ParallelText:
     """Return the record of the small text, written to files."""
-    paths = {"en": tmp_path / "train.en", "de": tmp_path / "train.de"}
-    write_lines(ENGLISH, paths["en"])
-    write_lines(GERMAN, paths["de"])
-    return ParallelText(
-        provenance=gather_provenance(),
-        corpus="small",
-        pair_by_split={"train": text_pair(paths)},
-        num_pairs=len(ENGLISH),
-        num_dropped_by_reason={},
-    )
+    return write_train(tmp_path, {"en": ENGLISH, "de": GERMAN})
 
 
 def test_every_line_comes_back_as_it_was(encoder: PieceEncoder) -> None:
