@@ -157,7 +157,7 @@ def newest_model(run_folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-def test_ranks_agree_that_a_wish_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
+def test_on_all_ranks_a_request_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
     """USR2 reaches one rank, TERM the other: had each its own mind, one would go on in another job."""
     request = make_request(tmp_path / "both", data, num_ranks=2, **TWO_BATCHES)
     hooks = {0: Signal(update=3, number=signal.SIGUSR2), 1: Signal(update=3, number=signal.SIGTERM)}
@@ -224,7 +224,7 @@ NO_SHARED_MEMORY = "NCCL error: ncclSystemError: System call failed. Error while
 
 
 @pytest.mark.slow
-def test_the_first_reduction_of_all_is_the_checks_and_its_error_is_told(
+def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NCCL makes its communicator in it. Had it no attempt and no note, three more jobs would meet it again."""

@@ -130,7 +130,7 @@ def test_scores_are_log_probabilities_over_the_length_penalty(
     assert len(lengths) > 1
 
 
-def test_the_signature_tells_all_of_the_search() -> None:
+def test_the_signature_names_every_option_of_the_search() -> None:
     assert decoding_signature(DECODING) == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
     changes = {"beam_size": 5, "length_penalty_alpha": 0.7, "length_penalty_form": "gnmt", "stop": "tensor2tensor",
                "max_length_per_source_token": 2.0, "max_extra_tokens": 11}  # fmt: skip

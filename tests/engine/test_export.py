@@ -388,8 +388,8 @@ def test_what_ctranslate2_cannot_express_is_refused(
     own = {key: value for key, value in changes.items() if key in TrainingSpec.__struct_fields__}
     decoding = msgspec.structs.replace(DECODING, **{key: changes[key] for key in changes.keys() - own.keys()})
     changed = msgspec.structs.replace(TRAINING, **own)
-    (told,) = reasons_against(changed, decoding)
-    assert told.startswith(reason)
+    (seen,) = reasons_against(changed, decoding)
+    assert seen.startswith(reason)
     with pytest.raises(ConfigError, match=r"(?s)learnt: CTranslate2 cannot express it:.*`--format safetensors`"):
         export_model(
             msgspec.structs.replace(run, decoding=decoding), changed, format="ctranslate2", into=tmp_path / "exported"
@@ -397,7 +397,7 @@ def test_what_ctranslate2_cannot_express_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_reasons_are_told_at_once() -> None:
+def test_all_reasons_are_listed_at_once() -> None:
     """Rows B as the paper decodes: neither the width of the keys nor the penalty can be expressed."""
     row_b = msgspec.structs.replace(TRAINING, d_k=4)
     reasons = reasons_against(row_b, msgspec.structs.replace(DECODING, length_penalty_form="gnmt"))
@@ -435,7 +435,7 @@ def test_the_command_writes_the_newest_run(
     assert record.decoding.length_penalty_form == "gnmt"
 
 
-def test_the_command_refuses_the_papers_search_until_told_to_change_it(
+def test_the_command_refuses_the_papers_search_unless_flags_change_it(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["learnt", "--average", "last2", "--results", str(results), "--format", "ctranslate2"]
@@ -457,7 +457,7 @@ def test_the_command_refuses_the_papers_search_until_told_to_change_it(
 
 
 @pytest.mark.parametrize("changes", [{"run": "another"}, {"training_json": '{"d_model": 512}'}])
-def test_a_run_whose_training_is_not_told_is_refused(
+def test_a_run_without_a_training_record_is_refused(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")

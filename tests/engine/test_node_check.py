@@ -157,7 +157,7 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
     assert "rank 0 of 2" not in said[0]
 
 
-def test_a_bad_device_of_one_rank_is_told_by_all(tmp_path: Path) -> None:
+def test_a_bad_device_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
         with planted(group.rank.rank == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
             check_node(group, "cpu", tmp_path)

@@ -123,7 +123,7 @@ def test_a_rank_that_is_missing_is_noted_for_the_driver(
     assert "missing ranks: 1;" in noted
 
 
-def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "HEARTBEAT_SECONDS", 0.02)
     assert attempts.heartbeat_ns(tmp_path) is None
     reader, writer = os.pipe()
@@ -166,7 +166,7 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("lock_on_n2")
-def test_an_attempt_that_beats_on_another_host_is_not_joined_by_a_second(tmp_path: Path) -> None:
+def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advances(tmp_path: Path) -> None:
     """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no error is noted."""
     path, rank = tmp_path / attempts.RANK_LOCK_NAME, Rank(rank=0, world_size=1, job="8", local_rank=0)
     beat = threading.Timer(0.05, os.utime, [path])
@@ -181,7 +181,7 @@ def test_an_attempt_that_beats_on_another_host_is_not_joined_by_a_second(tmp_pat
     assert read_rank_errors(tmp_path) == []
 
 
-def test_an_attempt_that_stands_still_on_another_host_is_dead(
+def test_an_attempt_on_another_host_without_a_heartbeat_counts_as_ended(
     lock_on_n2: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A host that crashed may keep its lock on an NFS server until it is back."""
@@ -262,7 +262,7 @@ def test_a_rank_that_is_alone_needs_no_group() -> None:
     assert alone.gather("sound", within_seconds=1.0) == ["sound"]
 
 
-def test_a_system_error_of_nccl_is_of_this_node_unless_it_tells_of_another() -> None:
+def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
     """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind it."""
     local = "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in /dev/shm"
     assert not is_peer_loss(RuntimeError(local))

@@ -96,7 +96,7 @@ def test_a_local_mirror_is_copied_and_unpacked(mirror_folder: Path, record_path:
     assert train.sha256_by_language == {k: sha256(content) for k, content in CONTENT_BY_LANGUAGE.items()}
 
 
-def test_the_public_place_is_asked_without_a_mirror(server: LoopbackServer, record_path: Path) -> None:
+def test_without_a_mirror_the_public_address_is_asked(server: LoopbackServer, record_path: Path) -> None:
     for split in SPLITS:
         for language, content in CONTENT_BY_LANGUAGE.items():
             server.serve(f"/public/raw/{split}.{language}.gz", pack(content))

@@ -272,7 +272,7 @@ def test_a_value_changes_the_digest(config_folder: Path) -> None:
     assert spec.spec_digest(training_of(config_folder, "p_drop: 0.1", "p_drop: 0.2")) != digest
 
 
-def test_the_name_of_a_run_tells_what_decides_its_tensors(config_folder: Path) -> None:
+def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: Path) -> None:
     training = training_of(config_folder)
 
     def name(training: spec.TrainingSpec = training, seed: int = 1, data: str = "aa", version: int = 1) -> str:

@@ -49,13 +49,13 @@ def sides(**content_by_side: bytes) -> dict[str, bytes]:
     return {EN: content_by_side.get("en", whole[EN]), DE: content_by_side.get("de", whole[DE])}
 
 
-def told(server: LoopbackServer, folder: Path) -> str:
+def error_from(server: LoopbackServer, folder: Path) -> str:
     """Fetch, see it fail with nothing left beside the record, and return what the command would end with."""
     recipe = small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500)
-    return told_of(recipe, folder)
+    return error_of(recipe, folder)
 
 
-def told_of(recipe: dict[str, object], folder: Path) -> str:
+def error_of(recipe: dict[str, object], folder: Path) -> str:
     """Do the same with a recipe at hand."""
     name = write_recipe(recipe, folder / "config")
     mirror = str(recipe["source"]["base_url_by_place"]["statmt"]).replace("/statmt", "/mirror")  # type: ignore[index]
@@ -76,7 +76,7 @@ def bad(server: LoopbackServer, folder: Path, content: bytes) -> str:
     """Put an archive in the place of the right one, its sum in the recipe, and return what the fetch ends with."""
     for path in PLACES:
         server.content_by_path[path] = content
-    return told(server, folder)
+    return error_from(server, folder)
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_a_wrong_hash(server: LoopbackServer, tmp_path: Path) -> None:
     for path in (*PLACES, ZIP_PLACE):
         content = server.content_by_path[path]
         server.content_by_path[path] = content[:-1] + bytes([content[-1] ^ 1])
-    message = told_of(recipe, tmp_path)
+    message = error_of(recipe, tmp_path)
     assert message.startswith(
         f"{NAME}: no address gives the published file:\n  http://SERVER/mirror/statmt/wmt13/{NAME}"
     )
@@ -112,12 +112,12 @@ def test_a_truncated_file_is_refused_by_its_size_before_it_is_received(server: L
     for path in (*PLACES, ZIP_PLACE):
         sizes[path] = len(server.content_by_path[path])
         server.content_by_path[path] = server.content_by_path[path][:1000]
-    message = told_of(recipe, tmp_path)
+    message = error_of(recipe, tmp_path)
     for path, num_bytes in sizes.items():
         assert f"\n  http://SERVER{path}: offers 1000 bytes, the published file has {num_bytes}" in message
 
 
-def test_a_path_that_climbs_out(server: LoopbackServer, tmp_path: Path) -> None:
+def test_a_member_outside_the_archive(server: LoopbackServer, tmp_path: Path) -> None:
     seen = bad(server, tmp_path, tar_bytes({**sides(), "../../.bashrc": b"evil\n"}))
     assert seen.startswith(f"results/archives/{NAME}: member '../../.bashrc' points out of the archive")
     assert not list(tmp_path.rglob(".bashrc"))

@@ -154,7 +154,7 @@ def test_the_filtered_test_set_is_one_word_away(
     assert "newstest2014" not in raw.pair_by_split
 
 
-def test_the_command_ends_with_the_right_data_and_tells_what_happened(server: LoopbackServer, tmp_path: Path) -> None:
+def test_the_command_ends_with_the_right_data_and_logs_what_happened(server: LoopbackServer, tmp_path: Path) -> None:
     shutil.copytree(CHECKOUT / "workflow", tmp_path / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
     name = write_small("wmt14_en_de", server, tmp_path / "workflow" / "config")
     server.seconds_per_block = 0.001
