@@ -11,7 +11,6 @@ import pytest
 import torch
 from fairseq import tasks
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
@@ -24,7 +23,7 @@ from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS, make_o
 from aiayn.spec.system import DecodingSpec
 from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
-from tests.engine.models import make_dictionary, make_model, make_task, randomise
+from tests.engine.models import WaitsForTheHost, make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import search_by_generator, unequal
 from tests.engine.table_model import END, WORDS, NextSymbol, Prefix, search_in_lists
 from tests.engine.test_generator import PENALTY_BY_FORM, random_table, slow_starter
@@ -181,34 +180,19 @@ def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
         assert unequal(search(model, sources, searched_as(stop=stop)), found) == []
 
 
-class WaitingOperators(TorchDispatchMode):
-    """Counts the operators that wait for what a GPU computes."""
-
-    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_waits = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count one, and call it."""
-        self.num_waits += func.__name__.partition(".")[0] in self.WAITING
-        return func(*args, **kwargs or {})
-
-
 @every_stop
 def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the translations: only whether there is padding is asked, once a batch."""
     monkeypatch.setattr(beam_search, "STEPS_BETWEEN_LOOKS", {"cpu": 1000})
     num_waits = []
     for max_extra_tokens in (1, 30):
-        with WaitingOperators() as waiting:
+        with WaitsForTheHost() as waiting:
             search(random_model(1), make_sources((3, 5)), searched_as(stop=stop, max_extra_tokens=max_extra_tokens))
-        num_waits.append(waiting.num_waits)
-    assert num_waits == [1, 1]
-    with WaitingOperators() as waiting:
+        num_waits.append(waiting.found)
+    assert num_waits == [["is_nonzero"], ["is_nonzero"]]
+    with WaitsForTheHost() as waiting:
         float(torch.ones(1))
-    assert waiting.num_waits == 1
+    assert waiting.found == ["_local_scalar_dense"]
 
 
 class TableSteps:

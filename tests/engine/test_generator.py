@@ -14,7 +14,6 @@ from fairseq.sequence_generator import SequenceGenerator
 from aiayn.errors import ConfigError
 from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS
 from aiayn.train.generator import (
-    EndingsFirst,
     GnmtPenalty,
     Tensor2TensorGenerator,
     make_generator,
@@ -107,44 +106,11 @@ def test_a_beam_that_covers_everything_finds_what_going_through_everything_finds
         assert len(found) == len(expected)
 
 
-@every_form
-def test_a_search_that_stops_too_early_is_noticed(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that holds that nothing unfinished is worth anything, and so ends with the first hypothesis."""
-    honest = EndingsFirst.step
-
-    def hopeless(self: EndingsFirst, *arguments: Any) -> Any:
-        candidates = honest(self, *arguments)
-        self.best_unfinished_B = torch.full_like(self.best_unfinished_B, -torch.inf)
-        return candidates
-
-    monkeypatch.setattr(EndingsFirst, "step", hopeless)
-    faults = []
-    for seed in range(8):
-        table = random_table(seed)
-        expected = everything_said(table, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=0)
-        faults.append(differences(search(table, form=form, stop="tensor2tensor", beam_size=125)[0], expected))
-    assert any(faults)
-
-
 def test_a_wrong_penalty_is_noticed() -> None:
     table = random_table(1)
     expected = everything_said(table, "a", max_length=3, penalty=PENALTY_BY_FORM["len"], min_length=1)
     assert differences(search(table, form="gnmt", stop="fairseq", beam_size=125)[0], expected) != []
     assert differences([], expected) != []
-
-
-@every_form
-def test_the_stop_changes_nothing_when_the_beam_covers_everything(form: str) -> None:
-    """But for a sentence of no words, which fairseq does not allow and these models never say."""
-
-    def wordy(source: str, prefix: Prefix) -> Mapping[str, float]:
-        drawn = dict(table(source, prefix))
-        return drawn if prefix else drawn | {END: 0.0, "a": drawn["a"] + drawn[END]}
-
-    for seed in range(8):
-        table = random_table(seed)
-        best = [search(wordy, form=form, stop=stop, beam_size=125)[0][0] for stop in SEARCH_STOPS]
-        assert differences(best[:1], best[1:]) == []
 
 
 def slow_starter(source: str, prefix: Prefix) -> Mapping[str, float]:

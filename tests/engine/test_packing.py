@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from aiayn.model import packing
 from aiayn.model.fused_loss import label_smoothed_nll
@@ -20,7 +19,7 @@ from aiayn.spec.system import read_system
 from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, clip_on_device
 from aiayn.train.task import NUM_SOURCE_TOKENS, _Counted
 from aiayn.train.training_record import PACKED_ATTENTION, PADDED_ATTENTION, describe_kernels
-from tests.engine.models import PAD, make_batch, make_model, randomise
+from tests.engine.models import PAD, WaitsForTheHost, make_batch, make_model, randomise
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -181,25 +180,6 @@ def test_batches_tell_how_many_source_tokens_they_have() -> None:
     batch = {"net_input": {"src_lengths": torch.tensor([3, 5])}, "ntokens": 7}
     assert _Counted(lambda _: dict(batch))([])[NUM_SOURCE_TOKENS] == 8
     assert _Counted(lambda _: {})([]) == {}
-
-
-class WaitsForTheHost(TorchDispatchMode):
-    """Notes each operator whose result, or the shape of it, the host must know before it goes on."""
-
-    NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "_unique2")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.num_operators = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        self.num_operators += 1
-        indices = args[1] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
-        if name in self.NAMES or any(one is not None and one.dtype == torch.bool for one in indices):
-            self.found.append(name)
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -311,13 +311,6 @@ def test_two_processes_that_share_an_archive_download_it_once(server: LoopbackSe
     assert len(server.requests) == 1
 
 
-def test_a_proxy_is_used(server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.serve("http://statmt.invalid/file.tgz", CONTENT)  # what a proxy is asked for is the whole URL
-    monkeypatch.setenv("http_proxy", server.url)
-    found = download_file([published("http://statmt.invalid/file.tgz")], tmp_path)
-    assert found.path.read_bytes() == CONTENT
-
-
 def test_only_what_is_missing_needs_space(tmp_path: Path) -> None:
     file = published("http://127.0.0.1:9/file.tgz")
     assert missing_bytes([file], tmp_path) == 10240

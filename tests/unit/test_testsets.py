@@ -77,13 +77,6 @@ def test_an_archive_in_sacrebleus_cache_is_read_exactly(cache: Path, monkeypatch
     assert read() == LINES  # sacreBLEU's own text would have a blank for U+00A0, U+202F and U+2028
 
 
-def test_sacrebleus_own_text_would_not_be_exact(tmp_path: Path) -> None:
-    markup, text = tmp_path / "a.sgm", tmp_path / "a.txt"
-    markup.write_text('<seg id="1">Tel\u00a0Aviv</seg>\n', encoding="utf-8")
-    DATASETS["wmt13"]._convert_format(str(markup), str(text))
-    assert text.read_text(encoding="utf-8") == "Tel Aviv\n"
-
-
 def test_an_archive_of_another_md5_is_set_aside(
     cache: Path, mirror: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
