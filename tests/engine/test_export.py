@@ -21,7 +21,6 @@ from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.decode.export import ExportRecord, export_model, load_exported
 from aiayn.decode.export_ctranslate2 import reasons_against
 from aiayn.errors import CheckpointError, ConfigError, RecordError, SpaceError, UsageError
-from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import FinishedRun
@@ -31,7 +30,7 @@ from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
 from aiayn.train.fairseq_args import training_data
 from aiayn.train.model import load_model, save_untrained
 from tests.engine.tiny_spec import DECODING, TRAINING
-from tests.engine.tiny_training import make_request, train
+from tests.engine.tiny_training import make_request, train, write_results
 
 # Wide and long enough that translations end, and differ from line to line.
 LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "updates": 150}
@@ -409,18 +408,10 @@ def test_all_reasons_are_listed_at_once() -> None:
 
 
 @pytest.fixture
-def results(tmp_path: Path, run: FinishedRun, learnt: TrainRecord) -> Path:
+def results(tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText) -> Path:
     """Return a results folder in which the run is the demo's base: GNMT's penalty and tensor2tensor's stop."""
-    folder = tmp_path / "results"
-    corpus = learnt.corpus
-    write_record(
-        msgspec.structs.replace(learnt, system="base"), train_record(folder, "demo", corpus, "base", learnt.seed)
-    )
-    write_record(run.checkpoint, average_record(folder, "demo", corpus, "base", learnt.seed, "last2"))
-    write_record(run.data, corpus_record(folder, "demo", "binarize", corpus))
-    assert run.segmented is not None
-    write_record(run.segmented, corpus_record(folder, "demo", "segment", corpus))
-    return folder
+    write_results(tmp_path / "results", learnt, data, segmented)
+    return tmp_path / "results"
 
 
 def test_the_command_writes_the_newest_run(

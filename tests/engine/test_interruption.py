@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
+from tests.forks import fork
 
 CHECKOUT = Path(__file__).parents[2]
 LONGEST_WAIT_SECONDS = 60.0
@@ -114,17 +116,8 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
 
 def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path, data: BinarizedCorpus) -> None:
     request = make_request(run_folder, data, updates=4)
-    children = []
-    for index in range(2):
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                aiayn.launch.driver.drive(request, launcher="debug", record_path=Path(f"{run_folder}-{index}.json"))
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(child)
+    drive = partial(aiayn.launch.driver.drive, request, launcher="debug")
+    children = [fork(partial(drive, record_path=Path(f"{run_folder}-{index}.json"))) for index in range(2)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
     assert starts(run_folder) == [0]
     first, second = (read_record(Path(f"{run_folder}-{index}.json"), TrainRecord) for index in range(2))

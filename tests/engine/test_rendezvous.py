@@ -28,6 +28,7 @@ from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
 from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.train.request import StopFlag
 from aiayn.train.train import train_rank
+from tests.forks import fork
 from tests.unit.test_launch import make_request
 
 
@@ -64,15 +65,12 @@ def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(monkeypatc
 
 def join_with_a_child() -> tuple[TCPStore, list[str]]:
     """Be rank 0, let a child be rank 1, and return what rank 0 has when the child is gone."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            store, _ = join(1, 2, "7")
-            store.set("from rank 1", os.environ["MASTER_PORT"])
-            status = 0
-        finally:
-            os._exit(status)
+
+    def be_rank_1() -> None:
+        store, _ = join(1, 2, "7")
+        store.set("from rank 1", os.environ["MASTER_PORT"])
+
+    child = fork(be_rank_1)
     joined = join(0, 2, "7")
     assert os.waitpid(child, 0)[1] == 0
     return joined
@@ -127,11 +125,13 @@ def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeyp
     monkeypatch.setattr(attempts, "HEARTBEAT_SECONDS", 0.02)
     assert attempts.heartbeat_ns(tmp_path) is None
     reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def hold() -> None:
         with rank_lock(tmp_path):
             os.write(writer, b"!")
             signal.pause()
+
+    child = fork(hold)
     os.read(reader, 1)
     first = attempts.heartbeat_ns(tmp_path)
     assert is_locked(tmp_path / attempts.RANK_LOCK_NAME)
@@ -207,18 +207,16 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, mo
 
 def start_in_child(starts: list[Start | None], late_seconds: float = 0.0) -> int:
     """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError naming rank 0."""
-    child = os.fork()
-    if child == 0:
-        status = 1
+
+    def be_rank_1() -> int:
         try:
             with joined_ranks(Rank(rank=1, world_size=2, job="7", local_rank=1), "cpu") as group:
                 time.sleep(late_seconds)
-                status = 0 if [group.broadcast_start() for _ in starts] == starts else 1
+                return 0 if [group.broadcast_start() for _ in starts] == starts else 1
         except LaunchError as error:
-            status = 2 if f"rank 0 of 2 on {platform.node()}" in str(error) else 1
-        finally:
-            os._exit(status)
-    return child
+            return 2 if f"rank 0 of 2 on {platform.node()}" in str(error) else 1
+
+    return fork(be_rank_1)
 
 
 def exit_code(child: int) -> int:

@@ -190,7 +190,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
         CheckpointError: if the tensors are absent, torn, or not those of `config.json`.
     """
     record = read_record(folder / RECORD_NAME_BY_FORMAT["safetensors"], ExportRecord)
-    tensors = read_tensors(folder, record)
+    tensors = _read_tensors(folder, record)
     source_dictionary, target_dictionary = (
         _read_dictionary(folder / record.vocabulary_file_by_side[side]) for side in ("source", "target")
     )
@@ -208,12 +208,8 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     return model.to(device).eval(), task
 
 
-def read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
-    """Return an export's tensors, tied ones under each of their names.
-
-    Raises:
-        CheckpointError: as `load_exported`.
-    """
+def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
+    """Return an export's tensors, tied ones under each of their names."""
     path = folder / TENSORS_NAME
     try:
         tensors = safetensors.torch.load_file(path)
