@@ -18,6 +18,7 @@ import pytest
 
 from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.errors import CorpusError, FetchError, SpaceError
+from aiayn.records import RawCorpus
 from aiayn.spec.recipe import ArchiveSource
 from aiayn.spec.system import CorpusSpec, read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
@@ -73,8 +74,15 @@ def expected_text(corpus: CorpusSpec) -> Mapping[str, bytes]:
     }
 
 
-def no_wait(seconds: float) -> None:
-    """Wait no time."""
+def fetch(corpus: CorpusSpec, mirror: str | None, folder: Path) -> RawCorpus:
+    """Fetch a corpus without waits between attempts."""
+    return fetch_corpus(
+        corpus,
+        mirror=mirror,
+        record_path=folder / "fetch" / "record.json",
+        archives_folder=folder / "archives",
+        sleep=lambda seconds: None,
+    )
 
 
 def test_the_small_recipes_override_addresses_sizes_sums_and_vocabulary_alone(
@@ -101,10 +109,7 @@ def test_the_filtered_test_set_is_one_word_away(
         "de": [f"Segment {number}, gefiltert" for number in range(1, 2738)],
     }
     put_sgm_archive("wmt14", "en-de", lines, monkeypatch)
-    raw = fetch_corpus(
-        corpus, mirror=f"{server.url}/mirror", record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", sleep=no_wait,
-    )  # fmt: skip
+    raw = fetch(corpus, f"{server.url}/mirror", tmp_path)
     assert raw.pair_by_split["newstest2014_filtered"].num_lines == 2737
     for language, segments in lines.items():
         assert (tmp_path / "fetch" / f"newstest2014_filtered.{language}").read_bytes() == member_bytes(segments)
@@ -160,16 +165,9 @@ def test_english_french_comes_from_its_five_archives_and_from_a_zip_where_a_tar_
 ) -> None:
     corpus = small_corpus("wmt14_en_fr", server, tmp_path)
     del server.content_by_path["/statmt/wmt10/training-giga-fren.tar"]
-    record_path = tmp_path / "fetch" / "record.json"
-    raw = fetch_corpus(
-        corpus,
-        mirror=f"{server.url}/mirror",
-        record_path=record_path,
-        archives_folder=tmp_path / "archives",
-        sleep=no_wait,
-    )
+    raw = fetch(corpus, f"{server.url}/mirror", tmp_path)
     for language, text in expected_text(corpus).items():
-        assert (record_path.parent / f"train.{language}").read_bytes() == text
+        assert (tmp_path / "fetch" / f"train.{language}").read_bytes() == text
     assert raw.pair_by_split["train"].num_lines == 120 + 90 + 40 + 150 + 70
     giga = raw.archive_by_name["giga_fren"]
     assert giga.url == f"{server.url}/huggingface/wmt10/resolve/main-zip/training-giga-fren.zip"
@@ -182,10 +180,9 @@ def test_a_second_fetch_works_offline_from_archives_and_sacrebleus_cache(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
-    places = {"record_path": tmp_path / "fetch" / "record.json", "archives_folder": tmp_path / "archives"}
-    first = fetch_corpus(corpus, mirror=f"{server.url}/mirror", sleep=no_wait, **places)
+    first = fetch(corpus, f"{server.url}/mirror", tmp_path)
     num_requests = len(server.requests)
-    second = fetch_corpus(corpus, mirror=None, sleep=no_wait, **places)
+    second = fetch(corpus, None, tmp_path)
     assert len(server.requests) == num_requests
     assert second.pair_by_split == first.pair_by_split
     assert {seen.url for seen in second.archive_by_name.values()} == {""}
@@ -195,10 +192,7 @@ def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     corpus = small_corpus("wmt16_en_de_google", server, tmp_path)
-    raw = fetch_corpus(
-        corpus, mirror=f"{server.url}/mirror", record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", sleep=no_wait,
-    )  # fmt: skip
+    raw = fetch(corpus, f"{server.url}/mirror", tmp_path)
     assert (
         "wmt16_en_de.tar.gz (4500966 pairs, md5:874ab6bbfe9c21ec987ed1b9347f95ec) cannot be downloaded since 2022"
     ) in caplog.text
@@ -217,10 +211,7 @@ def test_a_file_mirror_is_read_where_it_lies(server: LoopbackServer, tmp_path: P
         lying = tmp_path / "mirror" / path.removeprefix("/mirror").lstrip("/")
         lying.parent.mkdir(parents=True, exist_ok=True)
         lying.write_bytes(content)
-    raw = fetch_corpus(
-        corpus, mirror=(tmp_path / "mirror").as_uri(), record_path=tmp_path / "fetch" / "record.json",
-        archives_folder=tmp_path / "archives", sleep=no_wait,
-    )  # fmt: skip
+    raw = fetch(corpus, (tmp_path / "mirror").as_uri(), tmp_path)
     assert server.requests == []
     assert list((tmp_path / "archives").iterdir()) == []
     lying = tmp_path / "mirror/statmt/wmt13/training-parallel-commoncrawl.tgz"
@@ -229,14 +220,10 @@ def test_a_file_mirror_is_read_where_it_lies(server: LoopbackServer, tmp_path: P
 
 def fetch_fails(corpus: CorpusSpec, server: LoopbackServer, tmp_path: Path) -> None:
     """Fetch, and see that nothing is left beside the record when it fails."""
-    record_path = tmp_path / "fetch" / "record.json"
     try:
-        fetch_corpus(
-            corpus, mirror=f"{server.url}/mirror", record_path=record_path, archives_folder=tmp_path / "archives",
-            sleep=no_wait,
-        )  # fmt: skip
+        fetch(corpus, f"{server.url}/mirror", tmp_path)
     finally:
-        assert list(record_path.parent.iterdir()) == []
+        assert list((tmp_path / "fetch").iterdir()) == []
 
 
 def test_every_archive_that_cannot_be_had_is_named_at_once(server: LoopbackServer, tmp_path: Path) -> None:
