@@ -25,7 +25,8 @@ from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import WaitsForTheHost, make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import search_by_generator, unequal
-from tests.engine.table_model import END, WORDS, NextSymbol, Prefix, search_in_lists
+from tests.engine.table_model import END, NextSymbol, Prefix, TableModel, search_in_lists
+from tests.engine.table_model import make_dictionary as make_table_dictionary
 from tests.engine.test_generator import PENALTY_BY_FORM, random_table, slow_starter
 from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
 from tests.engine.tiny_spec import DECODING
@@ -66,9 +67,8 @@ def search(
     source_BS = torch.nn.utils.rnn.pad_sequence(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
-    steps = model if isinstance(model, TableSteps) else steps_of(model)
     found = search_batch(
-        steps, source_BS, list(map(len, batch)), options, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
+        steps_of(model), source_BS, list(map(len, batch)), options, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
     )
     by_index = dict(zip(order, found, strict=True))
     return [by_index[index] for index in range(len(sources))]
@@ -195,52 +195,13 @@ def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.M
     assert waiting.found == ["_local_scalar_dense"]
 
 
-class TableSteps:
-    """A table of next symbols as a model; see `tests/engine/table_model.py`."""
-
-    max_tokens = 1024
-
-    def __init__(self, next_symbol: NextSymbol) -> None:
-        self.next_symbol, self.num_symbols = next_symbol, 300
-        self.symbols = ["<s>", "<pad>", END, "<unk>", *WORDS]
-
-    def start(self, source_BS: Tensor) -> None:
-        """Take the first symbol of each source for its table."""
-        self.rows: list[tuple[str, Prefix]] = [
-            (self.symbols[next(symbol for symbol in row if symbol != DICTIONARY.pad())], ())
-            for row in source_BS.tolist()
-        ]
-        self.num_steps = 0
-
-    def logits(self, token_N: Tensor) -> Tensor:
-        """Look each row up."""
-        if self.num_steps:
-            self.rows = [
-                (table, (*prefix, self.symbols[token] if token < len(self.symbols) else "unsaid"))
-                for (table, prefix), token in zip(self.rows, token_N.tolist(), strict=True)
-            ]
-        self.num_steps += 1
-        logits_NV = torch.zeros(len(self.rows), self.num_symbols)
-        for row, (table, prefix) in enumerate(self.rows):
-            is_possible = set(prefix) <= set(WORDS)
-            for symbol, probability in (self.next_symbol(table, prefix) if is_possible else {END: 1.0}).items():
-                logits_NV[row, self.symbols.index(symbol)] = probability
-        return logits_NV.log()
-
-    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Reorder the prefixes."""
-        self.rows = [self.rows[row] for row in row_N.tolist()]
-
-
-def search_table(next_symbol: NextSymbol, tables: str = "a", length: int = 2, **changes: Any) -> list[Any]:
+def search_table(next_symbol: NextSymbol, tables: str = "a", **changes: Any) -> list[Any]:
     """Return (words, score) of the best of each source; at most 3 words unless `max_extra_tokens` says otherwise."""
-    steps = TableSteps(next_symbol)
-    sources = [torch.tensor([steps.symbols.index(word)] * (length - 1) + [DICTIONARY.eos()]) for word in tables]
+    dictionary = make_table_dictionary()
+    sources = [torch.tensor([dictionary.index(word), dictionary.eos()]) for word in tables]
     decoding = searched_as(**{"max_length_per_source_token": 0.0, "max_extra_tokens": 3} | changes)
-    return [
-        (tuple(steps.symbols[symbol] for symbol in one.symbols), one.score)
-        for one in search(steps, sources, decoding, steps.num_symbols)
-    ]
+    found = search(TableModel(dictionary, next_symbol), sources, decoding, len(dictionary))
+    return [(tuple(dictionary[symbol] for symbol in one.symbols), one.score) for one in found]
 
 
 @every_form
