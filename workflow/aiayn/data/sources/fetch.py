@@ -68,6 +68,7 @@ def fetch_corpus(
             _write_listed(spec.source, folder)
         elif isinstance(spec.source, ArchiveSource):
             mirror, languages = named_mirror(mirror), (spec.source_language, spec.target_language)
+            # the small ones first
             write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, mirror, sleep=sleep)
             archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, mirror, sleep=sleep)
         else:
