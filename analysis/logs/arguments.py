@@ -31,7 +31,7 @@ KEPT_KEYS = frozenset(
         "no_token_positional_embeddings", "share_all_embeddings", "share_decoder_input_output_embed",
         "layernorm_embedding", "no_scale_embedding", "adaptive_softmax_cutoff", "encoder_layerdrop",
         "decoder_layerdrop", "no_cross_attention", "cross_self_attention",
-        # ours (train/fairseq_model.py, train/adam.py): the paper's symbols themselves
+        # ours (train/fairseq_model.py, train/optimiser.py): the paper's symbols themselves
         "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention",
         "attention_biases", "positions", "share_embeddings", "embeddings", "initialisation", "p_drop",
         "p_drop_attention", "p_drop_ffn", "adam_beta_1", "adam_beta_2", "adam_epsilon", "precision",

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from aiayn.cost import flops_per_token
 from aiayn.spec.system import TrainingSpec, read_system
-from aiayn.train.adam import AiaynAdam, AiaynAdamConfig
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
+from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
 from tests.benchmarks.table import ratios_of, seconds, tell
 
 PAD, EPS_LS = 1, 0.1

@@ -5,12 +5,13 @@ update of the paper's base took 400 (section 5.2).
 """
 
 import os
-import socket
 import time
+from functools import partial
 
 from aiayn.train.ranks import Rank, StopVote, joined_ranks
 from aiayn.train.request import StopFlag
 from tests.benchmarks.table import tell
+from tests.forks import fork, free_port
 
 NUM_RANKS = 8
 NUM_VOTES = 1000
@@ -32,19 +33,8 @@ def vote(index: int) -> None:
 
 def main() -> None:
     """Fork the ranks and wait for them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        os.environ["MASTER_PORT"] = str(free.getsockname()[1])
-    children = []
-    for index in range(NUM_RANKS):
-        child = os.fork()
-        if child == 0:
-            try:
-                vote(index)
-            finally:
-                os._exit(0)
-        children.append(child)
-    for child in children:
+    os.environ["MASTER_PORT"] = str(free_port())
+    for child in [fork(partial(vote, index)) for index in range(NUM_RANKS)]:
         os.waitpid(child, 0)
 
 

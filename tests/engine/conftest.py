@@ -12,7 +12,7 @@ from aiayn.data.text.clean import clean_corpus
 from aiayn.data.text.subword import load_encoders, segment_corpus
 from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
 from tests.engine.tiny_spec import CORPUS, TWO_BATCHES
-from tests.engine.tiny_training import make_request, train
+from tests.engine.tiny_training import make_request, train, write_results
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,6 +52,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
 def finished_by_two_batches(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
     """Return the record of one whose updates are each of two batches."""
     return train(make_request(tmp_path_factory.mktemp("runs") / "by_two_batches", data, **TWO_BATCHES))
+
+
+@pytest.fixture(scope="session")
+def results(
+    tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+) -> Path:
+    """Return a results folder in which the finished training is the demo's base, averaged over its last two models."""
+    folder = tmp_path_factory.mktemp("results")
+    write_results(folder, finished, data, segmented)
+    return folder
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 
@@ -79,3 +80,22 @@ def logits_of(model: Any, batch: dict[str, Tensor]) -> Tensor:
     """Return a model's logits at the target tokens that are no padding, (N, V)."""
     logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0]
     return logits[batch["target"].ne(PAD)]
+
+
+class WaitsForTheHost(TorchDispatchMode):
+    """Notes each operator whose result, or the shape of it, the host must know before it goes on."""
+
+    NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "_unique2")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.num_operators = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        self.num_operators += 1
+        indices = args[1] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
+        if name in self.NAMES or any(one is not None and one.dtype == torch.bool for one in indices):
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -27,18 +26,45 @@ def make_dictionary(num_symbols: int = 300) -> Dictionary:
     return dictionary
 
 
+class _Encoder:
+    """Gives the first symbol of each source."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+
+    def __call__(self, source_BS: Tensor, src_lengths: Tensor) -> Tensor:
+        return torch.stack([row[row.ne(self.dictionary.pad())][0] for row in source_BS])
+
+    def forward_torchscript(self, net_input: Mapping[str, Tensor]) -> Tensor:
+        return self(net_input["src_tokens"], net_input["src_lengths"])
+
+    def reorder_encoder_out(self, encoder_out: Tensor, new_order: Tensor) -> Tensor:
+        return encoder_out.index_select(0, new_order)
+
+
+class _Decoder:
+    """Looks the whole prefix up at each step."""
+
+    def __init__(self, dictionary: Dictionary, decode: Callable[[Tensor, Tensor], tuple[Tensor, None]]) -> None:
+        self.dictionary, self._decode = dictionary, decode
+
+    def forward(self, tokens: Tensor, *, encoder_out: Tensor, incremental_state: Any = None) -> tuple[Tensor, None]:
+        return self._decode(tokens, encoder_out)
+
+    __call__ = forward
+
+    def reorder_incremental_state_scripting(self, incremental_state: Any, new_order: Tensor) -> None:
+        pass
+
+
 class TableModel(nn.Module):
-    """What fairseq's EnsembleModel asks of a model, out of a table; the source's first symbol says which."""
+    """What a search asks of a model of fairseq's, out of a table; the source's first symbol says which."""
 
     def __init__(self, dictionary: Dictionary, next_symbol: NextSymbol) -> None:
         super().__init__()
         self.dictionary, self.next_symbol = dictionary, next_symbol
         self.num_rows = 0  # that it was asked about, one a beam and step
-        self.encoder = SimpleNamespace(
-            forward_torchscript=lambda net_input: net_input["src_tokens"][:, 0],
-            reorder_encoder_out=lambda encoder_out, new_order: encoder_out.index_select(0, new_order),
-        )
-        self.decoder = SimpleNamespace(forward=self._decode)
+        self.encoder, self.decoder = _Encoder(dictionary), _Decoder(dictionary, self._decode)
 
     def max_decoder_positions(self) -> int:
         return 1024
@@ -46,7 +72,7 @@ class TableModel(nn.Module):
     def get_normalized_probs(self, decoder_out: tuple[Tensor, Any], *, log_probs: bool, sample: Any) -> Tensor:
         return decoder_out[0]
 
-    def _decode(self, tokens: Tensor, *, encoder_out: Tensor) -> tuple[Tensor, None]:
+    def _decode(self, tokens: Tensor, encoder_out: Tensor) -> tuple[Tensor, None]:
         self.num_rows += len(tokens)
         rows = []
         for table, prefix in zip(encoder_out.tolist(), tokens.tolist(), strict=True):

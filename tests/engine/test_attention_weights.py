@@ -11,10 +11,8 @@ import torch
 from aiayn.__main__ import main
 from aiayn.decode.attention_weights import COLUMNS, KINDS, attention_weights, equation_1_weights
 from aiayn.errors import CheckpointError, UsageError
-from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
 from paper_tables.figures import attention as figure
-from tests.engine.models import EOS, make_dictionary, make_model, make_task, randomise
-from tests.engine.tiny_training import write_results
+from tests.engine.models import make_model, make_task, randomise
 
 SENTENCE = "s1 s5 s2 s9 s3"
 
@@ -111,20 +109,6 @@ def test_a_model_without_attention_heads_is_refused_in_a_sentence() -> None:
 def test_a_sentence_longer_than_the_positions_is_refused() -> None:
     with pytest.raises(UsageError, match="1026 tokens"):
         attention_weights(PlainTranslator(make_model()), "s1 " * 1025, None, kind="encoder")  # type: ignore[arg-type]
-
-
-def test_dictionaries_end_with_the_end_of_sentence() -> None:
-    assert make_dictionary().eos() == EOS
-
-
-@pytest.fixture(scope="module")
-def results(
-    tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
-) -> Path:
-    """Return a results folder in which the finished training is the demo's base."""
-    folder = tmp_path_factory.mktemp("results")
-    write_results(folder, finished, data, segmented)
-    return folder
 
 
 def test_the_verb_writes_weights_and_figures(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

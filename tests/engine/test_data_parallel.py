@@ -23,7 +23,7 @@ from aiayn.runs.jobs import read_rank_errors
 from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
 from aiayn.train.node_check import check_node
 from aiayn.train.request import TrainingRequest
-from aiayn.train.task import SharedBatches
+from aiayn.train.task import AiaynTranslationTask
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
@@ -131,12 +131,12 @@ def test_more_ranks_than_batches_share_each_batch(
 def test_ranks_that_all_took_the_first_part_would_be_noticed(
     tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = SharedBatches.__init__
+    original = AiaynTranslationTask.get_batch_iterator
 
-    def first_part(self: SharedBatches, whole: object, *, part: int, num_parts: int) -> None:
-        original(self, whole, part=0, num_parts=num_parts)
+    def first_part(task: AiaynTranslationTask, *arguments: Any, shard_id: int = 0, **named: Any) -> Any:
+        return original(task, *arguments, shard_id=0, **named)
 
-    monkeypatch.setattr(SharedBatches, "__init__", first_part)
+    monkeypatch.setattr(AiaynTranslationTask, "get_batch_iterator", first_part)
     short = {**EIGHTH, "updates": 3, "save_interval_updates": 3}
     request = make_request(tmp_path / "shared", data, num_ranks=2, **short)
     assert set(train_ranks(request)) == {0}
@@ -157,7 +157,7 @@ def newest_model(run_folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-def test_ranks_agree_that_a_wish_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
+def test_on_all_ranks_a_request_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
     """USR2 reaches one rank, TERM the other: had each its own mind, one would go on in another job."""
     request = make_request(tmp_path / "both", data, num_ranks=2, **TWO_BATCHES)
     hooks = {0: Signal(update=3, number=signal.SIGUSR2), 1: Signal(update=3, number=signal.SIGTERM)}
@@ -224,7 +224,7 @@ NO_SHARED_MEMORY = "NCCL error: ncclSystemError: System call failed. Error while
 
 
 @pytest.mark.slow
-def test_the_first_reduction_of_all_is_the_checks_and_its_error_is_told(
+def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NCCL makes its communicator in it. Had it no attempt and no note, three more jobs would meet it again."""

@@ -60,12 +60,12 @@ def test_gpus_that_torch_cannot_use_do_not_count(monkeypatch: pytest.MonkeyPatch
     see_gpus(monkeypatch, 0, by_nvml=8, error=error)
     with pytest.raises(LaunchError) as raised:
         require_promised_gpus(request_of_gpus(8))
-    told = f"{platform.node()}: torch sees 0 GPUs, expected 8 as in the cluster's file (gpus_per_node): {error}; "
-    assert str(raised.value).startswith(told)
+    seen = f"{platform.node()}: torch sees 0 GPUs, expected 8 as in the cluster's file (gpus_per_node): {error}; "
+    assert str(raised.value).startswith(seen)
     assert "TORCH_INDEX_URL" in str(raised.value)
 
 
-def test_a_rank_that_sees_its_own_gpu_alone_is_told_to_see_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_sees_only_its_own_gpu_gets_the_option_that_shows_all(monkeypatch: pytest.MonkeyPatch) -> None:
     see_gpus(monkeypatch, 1, by_nvml=8)
     with pytest.raises(LaunchError, match=r"torch sees 1 GPUs, expected 8 .*\{gpu-bind: none\}"):
         require_promised_gpus(request_of_gpus(8))

@@ -75,7 +75,7 @@ def test_a_gpu_that_nvml_does_not_know_has_a_reason(nvml: FakeNvml) -> None:
     assert EnergyMeter(["MIG-x"]).stop() == Energy(joules=None, reason="NVML: Not Found")
 
 
-def test_a_counter_that_began_anew_is_not_believed(nvml: FakeNvml) -> None:
+def test_a_counter_that_was_reset_gives_no_energy(nvml: FakeNvml) -> None:
     nvml.step = -1
     drawn = EnergyMeter(["GPU-a"]).stop()
     assert drawn.joules is None
@@ -87,7 +87,7 @@ def test_without_the_package_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> N
     assert EnergyMeter(["GPU-a"]).stop() == Energy(joules=None, reason=NOT_INSTALLED)
 
 
-def test_nodes_and_attempts_are_added_and_one_without_a_counter_is_told() -> None:
+def test_nodes_and_attempts_are_added_and_a_missing_counter_is_reported() -> None:
     one = Energy(joules=10.0, gpu_seconds=4.0)
     other = Energy(joules=None, reason="NVML: Not Supported")
     assert total_energy([one, None, one]) == Energy(joules=20.0, gpu_seconds=8.0)
@@ -121,7 +121,7 @@ def test_the_energy_of_a_stopped_attempt_is_kept(
     assert record.energy.joules == 1000.0
 
 
-def test_the_first_rank_hears_what_other_nodes_drew(
+def test_rank_0_gathers_the_energy_of_other_nodes(
     data: BinarizedCorpus, run_folder: Path, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two ranks, each taken for the first of its node: two meters of 500 J."""

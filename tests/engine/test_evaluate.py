@@ -101,9 +101,9 @@ def test_a_model_of_another_kind_is_refused_with_those_that_are_known(
         settings["_name"] = name
     torch.save(state, tmp_path / "other.pt")
     assert evaluate(tmp_path / "other.pt", data, "--references", str(references)) == 1
-    told = capsys.readouterr().err
-    assert f"{part} {name!r}" in told
-    assert "transl" in told or "transformer" in told
+    seen = capsys.readouterr().err
+    assert f"{part} {name!r}" in seen
+    assert "transl" in seen or "transformer" in seen
 
 
 def test_bad_input_is_refused(

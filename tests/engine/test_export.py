@@ -18,21 +18,19 @@ import aiayn.decode.decode
 import aiayn.decode.export
 from aiayn.__main__ import main
 from aiayn.decode.decode import Translator, load_source_lines
-from aiayn.decode.export import ExportRecord, export_model, load_exported, tied_tensors
+from aiayn.decode.export import ExportRecord, export_model, load_exported
 from aiayn.decode.export_ctranslate2 import reasons_against
 from aiayn.errors import CheckpointError, ConfigError, RecordError, SpaceError, UsageError
-from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import FinishedRun
 from aiayn.spec.system import TrainingSpec
-from aiayn.train.average import average_checkpoints
+from aiayn.train.average import average_checkpoints, first_names
 from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
 from aiayn.train.fairseq_args import training_data
-from aiayn.train.model import load_model
-from aiayn.train.untrained import save_untrained
+from aiayn.train.model import load_model, save_untrained
 from tests.engine.tiny_spec import DECODING, TRAINING
-from tests.engine.tiny_training import make_request, train
+from tests.engine.tiny_training import make_request, train, write_results
 
 # Wide and long enough that translations end, and differ from line to line.
 LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "updates": 150}
@@ -79,7 +77,7 @@ def untrained_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -
     state = torch.load(folder / "untrained.pt", weights_only=True)
     generator = torch.Generator().manual_seed(1)
     tensors: dict[str, torch.Tensor] = state["model"]
-    for name in sorted(tensors.keys() - tied_tensors(tensors).keys()):
+    for name in sorted(set(first_names(tensors).values())):
         if tensors[name].is_floating_point() and not name.endswith("running_var"):
             tensors[name] += 0.2 * torch.randn(tensors[name].shape, generator=generator)
     torch.save(state, folder / "random.pt")
@@ -281,14 +279,14 @@ def log_probabilities(model: Any, task: Any, source: list[str], target: list[str
 FAIRSEQS = {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "initialisation": "fairseq"}
 EXPRESSIBLE = {
     "post-norm": {"num_layers": 2},
-    "pre-norm": {"num_layers": 2, "norm_order": "pre"},
-    "sines, then cosines": {"positions": "sinusoidal_halves"},
-    "learned positions": {"positions": "learned"},
-    "no attention biases": {"attention_biases": False},
-    "three matrices": {"tied_embeddings": False},
-    "a large epsilon": {"norm_epsilon": 0.1},
-    "unscaled": {"attention": "unscaled"},
-    "over sqrt(d_model)": {"attention": "sqrt_d_model"},
+    "pre-norm, learned positions": {"num_layers": 2, "norm_order": "pre", "positions": "learned"},
+    "sines, then cosines, no attention biases": {"positions": "sinusoidal_halves", "attention_biases": False},
+    "three matrices, a large epsilon, unscaled": {
+        "tied_embeddings": False,
+        "norm_epsilon": 0.1,
+        "attention": "unscaled",
+    },
+    "over sqrt(d_model), a large epsilon": {"attention": "sqrt_d_model", "norm_epsilon": 0.1},
     "learned temperature": {"attention": "temperature"},
     "fairseq's own, post-norm": {**FAIRSEQS, "positions": "sinusoidal_halves"},
     "fairseq's own, pre-norm": {**FAIRSEQS, "positions": "learned", "norm_order": "pre"},
@@ -373,7 +371,6 @@ REFUSED = [
     ({"d_k": 4}, "d_k: 4 in 2 heads makes 8, d_model is 16"),
     ({"d_v": 16}, "d_v: 16 in 2 heads makes 32, d_model is 16"),
     ({"attention": "additive"}, "attention: additive; it compares queries and keys by dot products alone"),
-    ({"norm_order": "both"}, "norm_order: both; it"),
     ({"norm": "batch"}, "norm: batch; it has layer normalisation"),
     ({"norm": "layer_std"}, "norm: layer_std; it has layer normalisation"),
     ({"architecture": "lstm"}, "architecture: lstm; it has the transformer's encoder"),
@@ -390,8 +387,8 @@ def test_what_ctranslate2_cannot_express_is_refused(
     own = {key: value for key, value in changes.items() if key in TrainingSpec.__struct_fields__}
     decoding = msgspec.structs.replace(DECODING, **{key: changes[key] for key in changes.keys() - own.keys()})
     changed = msgspec.structs.replace(TRAINING, **own)
-    (told,) = reasons_against(changed, decoding)
-    assert told.startswith(reason)
+    (seen,) = reasons_against(changed, decoding)
+    assert seen.startswith(reason)
     with pytest.raises(ConfigError, match=r"(?s)learnt: CTranslate2 cannot express it:.*`--format safetensors`"):
         export_model(
             msgspec.structs.replace(run, decoding=decoding), changed, format="ctranslate2", into=tmp_path / "exported"
@@ -399,7 +396,7 @@ def test_what_ctranslate2_cannot_express_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_all_reasons_are_told_at_once() -> None:
+def test_all_reasons_are_listed_at_once() -> None:
     """Rows B as the paper decodes: neither the width of the keys nor the penalty can be expressed."""
     row_b = msgspec.structs.replace(TRAINING, d_k=4)
     reasons = reasons_against(row_b, msgspec.structs.replace(DECODING, length_penalty_form="gnmt"))
@@ -411,18 +408,10 @@ def test_all_reasons_are_told_at_once() -> None:
 
 
 @pytest.fixture
-def results(tmp_path: Path, run: FinishedRun, learnt: TrainRecord) -> Path:
+def results(tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText) -> Path:
     """Return a results folder in which the run is the demo's base: GNMT's penalty and tensor2tensor's stop."""
-    folder = tmp_path / "results"
-    corpus = learnt.corpus
-    write_record(
-        msgspec.structs.replace(learnt, system="base"), train_record(folder, "demo", corpus, "base", learnt.seed)
-    )
-    write_record(run.checkpoint, average_record(folder, "demo", corpus, "base", learnt.seed, "last2"))
-    write_record(run.data, corpus_record(folder, "demo", "binarize", corpus))
-    assert run.segmented is not None
-    write_record(run.segmented, corpus_record(folder, "demo", "segment", corpus))
-    return folder
+    write_results(tmp_path / "results", learnt, data, segmented)
+    return tmp_path / "results"
 
 
 def test_the_command_writes_the_newest_run(
@@ -437,7 +426,7 @@ def test_the_command_writes_the_newest_run(
     assert record.decoding.length_penalty_form == "gnmt"
 
 
-def test_the_command_refuses_the_papers_search_until_told_to_change_it(
+def test_the_command_refuses_the_papers_search_unless_flags_change_it(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["learnt", "--average", "last2", "--results", str(results), "--format", "ctranslate2"]
@@ -459,7 +448,7 @@ def test_the_command_refuses_the_papers_search_until_told_to_change_it(
 
 
 @pytest.mark.parametrize("changes", [{"run": "another"}, {"training_json": '{"d_model": 512}'}])
-def test_a_run_whose_training_is_not_told_is_refused(
+def test_a_run_without_a_training_record_is_refused(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")

@@ -21,7 +21,6 @@ KINDS = [
 KINDS += [{"norm_order": "post", "norm": "batch"}, {"norm_order": "pre", "norm": "layer_std"}]
 KINDS += [{"positions": "learned", "attention_biases": False}, {"positions": "sinusoidal_halves"}]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
-padded_on_either_side = pytest.mark.parametrize("pads_left", [True, False], ids=["left", "right"])
 
 
 def make_model(**kind: Any) -> AiaynTransformer:
@@ -38,13 +37,12 @@ def make_model(**kind: Any) -> AiaynTransformer:
     return model.eval()
 
 
-def make_source(*, pads_left: bool) -> Tensor:
-    """Return three sentences of 6, 2 and 4 tokens, padded, (B, S)."""
+def make_source() -> Tensor:
+    """Return three sentences of 6, 2 and 4 tokens, padded on the left, (B, S)."""
     source_BS = torch.full((3, 6), DICTIONARY.pad())
     for row, length in enumerate((6, 2, 4)):
-        place = slice(6 - length, 6) if pads_left else slice(0, length)
-        source_BS[row, place] = torch.arange(4 + row, 4 + row + length)
-        source_BS[row, place.stop - 1] = DICTIONARY.eos()
+        source_BS[row, 6 - length :] = torch.arange(4 + row, 4 + row + length)
+    source_BS[:, -1] = DICTIONARY.eos()
     return source_BS
 
 
@@ -61,7 +59,7 @@ def step_by_step(
     source_BS: Tensor,
     target_BT: Tensor,
     *,
-    new_order: Tensor | None = None,
+    new_order: Tensor,
     forgets_to_reorder: bool = False,
 ) -> Tensor:
     """Return the logits of each step, (B, T, V); before the fifth, beams are put in a `new_order`, as in a search."""
@@ -69,7 +67,7 @@ def step_by_step(
     state: dict[str, Any] = {}
     steps: list[Tensor] = []
     for step in range(target_BT.shape[1]):
-        if step == 4 and new_order is not None:
+        if step == 4:
             encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
             target_BT, steps = target_BT[new_order], [logits_BV[new_order] for logits_BV in steps]
             if not forgets_to_reorder:
@@ -91,40 +89,19 @@ def largest_difference(first: Tensor, second: Tensor) -> float:
     return float((first - second).abs().max())
 
 
-@padded_on_either_side
 @every_kind
-def test_step_by_step_equals_one_pass(kind: dict[str, Any], pads_left: bool) -> None:
-    model, source_BS, target_BT = make_model(**kind), make_source(pads_left=pads_left), make_target()
-    whole_BTV = at_once(model, source_BS, target_BT)
-    assert whole_BTV.std() > 0.1
-    assert largest_difference(step_by_step(model, source_BS, target_BT), whole_BTV) < LONGEST_DIFFERENCE
-
-
-@pytest.mark.parametrize("order", [[2, 0, 0], [1, 2], [0, 0, 1, 1, 2]], ids=["swapped", "fewer", "more"])
-@every_kind
-def test_beams_may_be_swapped_dropped_and_doubled(kind: dict[str, Any], order: list[int]) -> None:
+def test_step_by_step_equals_one_pass(kind: dict[str, Any]) -> None:
     """As a search does: the best go on, some twice, and sentences that are done leave the batch."""
-    model, source_BS, target_BT, new_order = make_model(**kind), make_source(pads_left=True), make_target(), order
-    steps_BTV = step_by_step(model, source_BS, target_BT, new_order=torch.tensor(new_order))
-    whole_BTV = at_once(model, source_BS[new_order], target_BT[new_order])
+    model, source_BS, target_BT, order = make_model(**kind), make_source(), make_target(), [2, 0, 0]
+    steps_BTV = step_by_step(model, source_BS, target_BT, new_order=torch.tensor(order))
+    whole_BTV = at_once(model, source_BS[order], target_BT[order])
+    assert whole_BTV.std() > 0.1
     assert largest_difference(steps_BTV, whole_BTV) < LONGEST_DIFFERENCE
 
 
 def test_beams_that_are_not_put_in_order_are_noticed() -> None:
-    model, source_BS, target_BT, order = make_model(), make_source(pads_left=True), make_target(), [2, 0, 0]
+    model, source_BS, target_BT, order = make_model(), make_source(), make_target(), [2, 0, 0]
     steps_BTV = step_by_step(model, source_BS, target_BT, new_order=torch.tensor(order), forgets_to_reorder=True)
     whole_BTV = at_once(model, source_BS[order], target_BT[order])
     assert largest_difference(steps_BTV[:, :4], whole_BTV[:, :4]) < LONGEST_DIFFERENCE
     assert largest_difference(steps_BTV[:, 4:], whole_BTV[:, 4:]) > 1e-2
-
-
-@padded_on_either_side
-@every_kind
-def test_padding_changes_nothing(kind: dict[str, Any], pads_left: bool) -> None:
-    """The sentence of two tokens alone, without any padding, has the logits that it has beside one of six."""
-    model, target_BT = make_model(**kind), make_target()
-    source_BS = make_source(pads_left=pads_left)
-    alone_1S = source_BS[1:2][:, source_BS[1].ne(DICTIONARY.pad())]
-    assert alone_1S.shape == (1, 2)
-    beside_BTV = step_by_step(model, source_BS, target_BT)[1:2]
-    assert largest_difference(step_by_step(model, alone_1S, target_BT[1:2]), beside_BTV) < LONGEST_DIFFERENCE

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
+from tests.forks import fork
 
 CHECKOUT = Path(__file__).parents[2]
 LONGEST_WAIT_SECONDS = 60.0
@@ -58,7 +60,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def told(folder: Path) -> str:
+def printed_by_driver(folder: Path) -> str:
     """Return what the driver has printed."""
     return (folder / "driver.log").read_text(encoding="utf-8")
 
@@ -79,7 +81,7 @@ def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
 ) -> None:
     driver = start_driver(tmp_path, data)
     os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: driver, controller and job all get it
-    wait_for(lambda: "SIGINT; saving before the end" in told(tmp_path))
+    wait_for(lambda: "SIGINT; saving before the end" in printed_by_driver(tmp_path))
     time.sleep(0.3)
     (tmp_path / "go").touch()
     begin = time.monotonic()
@@ -87,8 +89,8 @@ def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
     assert time.monotonic() - begin < 15
     run_folder = run_folder_of(tmp_path)
     assert re.fullmatch(r"tiny_en_de-tiny-seed1-[0-9a-f]{8}", run_folder.name)
-    assert "saved at update 12 of 40; the same command resumes it" in told(tmp_path)
-    assert told(tmp_path).endswith("aiayn train: interrupted\n")
+    assert "saved at update 12 of 40; the same command resumes it" in printed_by_driver(tmp_path)
+    assert printed_by_driver(tmp_path).endswith("aiayn train: interrupted\n")
     assert outcomes(run_folder) == ["stopped"]
     assert not (tmp_path / "seed1.json").exists()
     assert not is_locked(run_folder / RANK_LOCK_NAME)
@@ -114,24 +116,15 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
 
 def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path, data: BinarizedCorpus) -> None:
     request = make_request(run_folder, data, updates=4)
-    children = []
-    for index in range(2):
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                aiayn.launch.driver.drive(request, launcher="debug", record_path=Path(f"{run_folder}-{index}.json"))
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(child)
+    drive = partial(aiayn.launch.driver.drive, request, launcher="debug")
+    children = [fork(partial(drive, record_path=Path(f"{run_folder}-{index}.json"))) for index in range(2)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
     assert starts(run_folder) == [0]
     first, second = (read_record(Path(f"{run_folder}-{index}.json"), TrainRecord) for index in range(2))
     assert first == second
 
 
-def test_a_job_that_dies_at_once_is_tried_thrice(run_folder: Path, data: BinarizedCorpus) -> None:
+def test_a_job_that_is_killed_at_once_is_submitted_three_times(run_folder: Path, data: BinarizedCorpus) -> None:
     with (
         hooked(*(KillAtBegin(update=0) for _ in range(3))),
         pytest.raises(RunError, match="3 jobs ended without a new checkpoint") as raised,
@@ -155,8 +148,8 @@ def test_a_failing_job_is_exit_code_3_with_the_last_log_lines(
     with hooked(Fault(update=12, message="the disk is on fire")):
         assert main([*arguments(tmp_path, data), "--launcher", "debug"]) == 3
     message = capsys.readouterr().err
-    told = f"rank 0 on {platform.node()}: RuntimeError: the disk is on fire\n  last lines, more"
-    assert f"aiayn train: {run_folder_of(tmp_path).name}: {told}" in message
+    message_start = f"rank 0 on {platform.node()}: RuntimeError: the disk is on fire\n  last lines, more"
+    assert f"aiayn train: {run_folder_of(tmp_path).name}: {message_start}" in message
     assert message.rstrip().endswith("RuntimeError: the disk is on fire")
     assert not (tmp_path / "seed1.json").exists()
     assert outcomes(run_folder_of(tmp_path)) == ["failed"]
@@ -209,7 +202,7 @@ def test_a_job_in_another_working_directory_finds_its_inputs(
     assert inputs == {binarized_path: file_sha256(binarized_path)}
 
 
-def test_an_input_that_is_not_there_is_told_before_the_first_update(run_folder: Path, data: BinarizedCorpus) -> None:
+def test_a_missing_input_is_reported_before_the_first_update(run_folder: Path, data: BinarizedCorpus) -> None:
     with pytest.raises(RunError, match=r"/no/record.json: no such file on this host, an input of this training"):
         train(make_request(run_folder, data, binarized_path="/no/record.json"))
     assert starts(run_folder) == []

@@ -29,7 +29,7 @@ from aiayn.measure.layer_timing import (
     self_attention,
     time_layers,
 )
-from aiayn.measure.measured_attention import layers_to_connect
+from aiayn.measure.measure import layers_to_connect
 from aiayn.records import MeasureRecord, read_record
 from aiayn.train.random_draws import generator_of
 from paper_tables.tables.table1 import fit_layer

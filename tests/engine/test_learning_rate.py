@@ -11,7 +11,7 @@ from fairseq.trainer import Trainer
 
 from aiayn.records import BinarizedCorpus
 from aiayn.runs.attempts import DONE_NAME
-from aiayn.train.equation_3 import Equation3, Equation3Config
+from aiayn.train.optimiser import Equation3, Equation3Config
 from tests.engine.tiny_training import make_request, train
 
 D_MODEL, WARMUP_STEPS, NUM_STEPS = 512, 4000, 10_000

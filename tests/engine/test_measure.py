@@ -1,8 +1,8 @@
 """Measurements: each form by a case that can be worked out by hand, errors that are honest, the same seed the same."""
 
-import json
+import contextlib
+import io
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,15 +10,19 @@ from torch import nn
 from torch.autograd import functional
 
 from aiayn.__main__ import main
-from aiayn.measure.measure import measure_all
-from aiayn.measure.measured_attention import (
+from aiayn.measure.measure import (
+    FORMS,
+    Stack,
+    companion_effect,
     dot_products,
     entropies,
+    layer_gradients,
     layers_to_connect,
+    measure_all,
     query_gradient_norms,
     softmax_gradient_norms,
+    wavelength,
 )
-from aiayn.measure.measured_layers import FORMS, Stack, companion_effect, layer_gradients, wavelength
 from aiayn.model.norms import BatchNorm, LayerNorm
 from aiayn.records import Measurement, MeasureRecord, read_record
 from aiayn.train.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
@@ -26,8 +30,17 @@ from paper_tables.claims.published import read_claims
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict[str, Measurement]:
-    return {one.name: one for one in measure_all(1)}
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[MeasureRecord, str]:
+    """Return the record of `aiayn measure` with seed 1, and what it printed."""
+    path, printed = tmp_path_factory.mktemp("measure") / "record.json", io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(["measure", "--seed", "1", "--record", str(path)]) == 0
+    return read_record(path, MeasureRecord), printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def measured(made: tuple[MeasureRecord, str]) -> dict[str, Measurement]:
+    return {one.name: one for one in made[0].measurements}
 
 
 @pytest.mark.slow
@@ -180,15 +193,13 @@ def test_gradients_of_one_stack_are_those_of_the_same_seed() -> None:
     assert layer_gradients("post", 2, seed=1, name="x")[0] == layer_gradients("post", 2, seed=1, name="x")[1]
 
 
-def test_the_verb_writes_the_record_and_prints_each_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "measure" / "record.json"
-    assert main(["measure", "--seed", "2", "--record", str(path)]) == 0
-    record = read_record(path, MeasureRecord)
-    assert record.seed == json.loads(path.read_bytes())["seed"] == 2
-    measured, _, table = capsys.readouterr().out.partition("\n## Table 1\n")
+def test_the_verb_writes_the_record_and_prints_each_number(made: tuple[MeasureRecord, str]) -> None:
+    record, text = made
+    assert record.seed == 1
+    measured, _, table = text.partition("\n## Table 1\n")
     printed = [line.split(" = ")[0] for line in measured.splitlines()]
     assert printed == [one.name for one in record.measurements]
-    assert "seed:2" in record.measurements[0].signature
+    assert "seed:1" in record.measurements[0].signature
     assert "| Self-Attention |" in table
 
 

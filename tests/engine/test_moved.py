@@ -150,7 +150,7 @@ def test_every_path_of_a_record_is_there(moved: Path) -> None:
     assert all(path.exists() and path.is_relative_to(moved) for path in named), named
 
 
-def test_no_record_of_this_version_tells_of_the_first_place(first: Path) -> None:
+def test_no_record_of_this_version_names_the_first_folder(first: Path) -> None:
     records = [*first.with_name("kept").glob("results/**/*.json"), *first.with_name("kept").glob("runs/*/done.json")]
     assert len(records) == 10
     assert [path for path in records if str(first.parent) in path.read_text(encoding="utf-8")] == []
@@ -241,8 +241,8 @@ def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(moved / "results", tmp_path / "results")
     assert main(["average", "--train", TRAINED, "--last", "1", "--record", "last1.json"]) == 1
-    told = capsys.readouterr().err
-    assert TRAINED in told
-    assert "--runs-folder" in told
+    seen = capsys.readouterr().err
+    assert TRAINED in seen
+    assert "--runs-folder" in seen
     assert not Path("last1.json").exists()
     assert "--runs-folder" in files_of_the_doctor(capsys)["log"]

@@ -4,10 +4,10 @@ import os
 import platform
 import random
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +22,7 @@ from aiayn.train import node_check
 from aiayn.train.node_check import all_reduced, check_node, layer_step
 from aiayn.train.ranks import Rank, RankGroup, joined_ranks
 from aiayn.train.rendezvous import is_peer_loss
+from tests.forks import fork, free_port
 
 HOST = platform.node()
 ALONE = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [HOST], None)
@@ -34,31 +35,25 @@ def say_from_ranks(
 
     Of a RuntimeError whether it is another rank's loss; nothing of a rank that is to be killed.
     """
-    children = []
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for index in range(num_ranks):
-        child = os.fork()
-        if child == 0:
-            said = "did not come back"
-            try:
-                torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
-                os.environ["MASTER_PORT"] = str(port)
-                rank = Rank(rank=index, world_size=num_ranks, job="7", local_rank=index)
-                with joined_ranks(rank, "cpu") as group:
-                    try:
-                        work(group)
-                        said = ""
-                    except LaunchError as error:
-                        said = str(error)
-                    except RuntimeError as error:
-                        said = f"lost: {is_peer_loss(error)}"
-            finally:
-                (folder / f"said{index}").write_text(said, encoding="utf-8")
-                os._exit(0)
-        children.append(child)
-    for child in children:
+    port = free_port()
+
+    def report(index: int) -> None:
+        said = "did not come back"
+        try:
+            torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
+            os.environ["MASTER_PORT"] = str(port)
+            with joined_ranks(Rank(rank=index, world_size=num_ranks, job="7", local_rank=index), "cpu") as group:
+                try:
+                    work(group)
+                    said = ""
+                except LaunchError as error:
+                    said = str(error)
+                except RuntimeError as error:
+                    said = f"lost: {is_peer_loss(error)}"
+        finally:
+            (folder / f"said{index}").write_text(said, encoding="utf-8")
+
+    for child in [fork(partial(report, index)) for index in range(num_ranks)]:
         os.waitpid(child, 0)
     alive = [index for index in range(num_ranks) if index != killed]
     return [(folder / f"said{index}").read_text(encoding="utf-8") for index in alive]
@@ -157,7 +152,7 @@ def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
     assert "rank 0 of 2" not in said[0]
 
 
-def test_a_bad_device_of_one_rank_is_told_by_all(tmp_path: Path) -> None:
+def test_a_bad_device_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
         with planted(group.rank.rank == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
             check_node(group, "cpu", tmp_path)

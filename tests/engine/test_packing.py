@@ -3,8 +3,6 @@
 torch's attention of packed sentences runs on GPUs alone: a loop over sentences stands for it here.
 """
 
-import subprocess
-import sys
 from typing import Any
 
 import msgspec
@@ -12,17 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from aiayn.model import packing
 from aiayn.model.fused_loss import label_smoothed_nll
 from aiayn.model.norms import BatchNorm
 from aiayn.model.packing import has_packed_form, packing_of
 from aiayn.spec.system import read_system
-from aiayn.train.adam import AiaynAdam, AiaynAdamConfig, clip_on_device
+from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, clip_on_device
 from aiayn.train.task import NUM_SOURCE_TOKENS, _Counted
 from aiayn.train.training_record import PACKED_ATTENTION, PADDED_ATTENTION, describe_kernels
-from tests.engine.models import PAD, make_batch, make_model, randomise
+from tests.engine.models import PAD, WaitsForTheHost, make_batch, make_model, randomise
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -185,25 +182,6 @@ def test_batches_tell_how_many_source_tokens_they_have() -> None:
     assert _Counted(lambda _: {})([]) == {}
 
 
-class WaitsForTheHost(TorchDispatchMode):
-    """Notes each operator whose result, or the shape of it, the host must know before it goes on."""
-
-    NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "_unique2")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.num_operators = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        self.num_operators += 1
-        indices = args[1] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
-        if name in self.NAMES or any(one is not None and one.dtype == torch.bool for one in indices):
-            self.found.append(name)
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_step_of_a_counted_batch_asks_nothing_of_the_gpu(
     form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -260,9 +238,3 @@ def test_a_step_on_a_gpu_waits_for_nothing(is_bf16: bool) -> None:
             optimiser.step()
         finally:
             torch.cuda.set_sync_debug_mode("default")
-
-
-def test_what_only_a_gpu_needs_is_not_imported_elsewhere() -> None:
-    """It takes as long as the rest of torch, in every process that trains or decodes."""
-    program = "import sys, aiayn.train.plugin; print('torch.nn.attention.varlen' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"False\n"

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from aiayn.decode.decode import Translator
 from aiayn.model.transformer import Transformer, TransformerConfig
 from aiayn.records import BinarizedCorpus, TrainRecord
-from aiayn.train.adam import AiaynAdam, AiaynAdamConfig
 from aiayn.train.checkpoints import load_checkpoint
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
+from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
 from tests.engine.models import (
     NUM_SYMBOLS,
     PAD,

@@ -72,7 +72,7 @@ def test_the_size_of_batches_does_not_matter(
     checkpoint_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once, num_at_once = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
-    monkeypatch.setattr(aiayn.decode.perplexity, "TOKENS_PER_BATCH", 1)
+    monkeypatch.setattr(aiayn.decode.perplexity, "TOKENS_PER_BATCH", 100)
     value, num_tokens = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
     assert value == pytest.approx(at_once, rel=1e-5)
     assert num_tokens == num_at_once

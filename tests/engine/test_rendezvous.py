@@ -28,6 +28,7 @@ from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
 from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.train.request import StopFlag
 from aiayn.train.train import train_rank
+from tests.forks import fork
 from tests.unit.test_launch import make_request
 
 
@@ -64,15 +65,12 @@ def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(monkeypatc
 
 def join_with_a_child() -> tuple[TCPStore, list[str]]:
     """Be rank 0, let a child be rank 1, and return what rank 0 has when the child is gone."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            store, _ = join(1, 2, "7")
-            store.set("from rank 1", os.environ["MASTER_PORT"])
-            status = 0
-        finally:
-            os._exit(status)
+
+    def be_rank_1() -> None:
+        store, _ = join(1, 2, "7")
+        store.set("from rank 1", os.environ["MASTER_PORT"])
+
+    child = fork(be_rank_1)
     joined = join(0, 2, "7")
     assert os.waitpid(child, 0)[1] == 0
     return joined
@@ -123,15 +121,17 @@ def test_a_rank_that_is_missing_is_noted_for_the_driver(
     assert "missing ranks: 1;" in noted
 
 
-def test_rank_0s_lock_is_held_and_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "HEARTBEAT_SECONDS", 0.02)
     assert attempts.heartbeat_ns(tmp_path) is None
     reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def hold() -> None:
         with rank_lock(tmp_path):
             os.write(writer, b"!")
             signal.pause()
+
+    child = fork(hold)
     os.read(reader, 1)
     first = attempts.heartbeat_ns(tmp_path)
     assert is_locked(tmp_path / attempts.RANK_LOCK_NAME)
@@ -166,7 +166,7 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("lock_on_n2")
-def test_an_attempt_that_beats_on_another_host_is_not_joined_by_a_second(tmp_path: Path) -> None:
+def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advances(tmp_path: Path) -> None:
     """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no error is noted."""
     path, rank = tmp_path / attempts.RANK_LOCK_NAME, Rank(rank=0, world_size=1, job="8", local_rank=0)
     beat = threading.Timer(0.05, os.utime, [path])
@@ -181,7 +181,7 @@ def test_an_attempt_that_beats_on_another_host_is_not_joined_by_a_second(tmp_pat
     assert read_rank_errors(tmp_path) == []
 
 
-def test_an_attempt_that_stands_still_on_another_host_is_dead(
+def test_an_attempt_on_another_host_without_a_heartbeat_counts_as_ended(
     lock_on_n2: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A host that crashed may keep its lock on an NFS server until it is back."""
@@ -207,18 +207,16 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, mo
 
 def start_in_child(starts: list[Start | None], late_seconds: float = 0.0) -> int:
     """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError naming rank 0."""
-    child = os.fork()
-    if child == 0:
-        status = 1
+
+    def be_rank_1() -> int:
         try:
             with joined_ranks(Rank(rank=1, world_size=2, job="7", local_rank=1), "cpu") as group:
                 time.sleep(late_seconds)
-                status = 0 if [group.broadcast_start() for _ in starts] == starts else 1
+                return 0 if [group.broadcast_start() for _ in starts] == starts else 1
         except LaunchError as error:
-            status = 2 if f"rank 0 of 2 on {platform.node()}" in str(error) else 1
-        finally:
-            os._exit(status)
-    return child
+            return 2 if f"rank 0 of 2 on {platform.node()}" in str(error) else 1
+
+    return fork(be_rank_1)
 
 
 def exit_code(child: int) -> int:
@@ -262,7 +260,7 @@ def test_a_rank_that_is_alone_needs_no_group() -> None:
     assert alone.gather("sound", within_seconds=1.0) == ["sound"]
 
 
-def test_a_system_error_of_nccl_is_of_this_node_unless_it_tells_of_another() -> None:
+def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
     """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind it."""
     local = "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in /dev/shm"
     assert not is_peer_loss(RuntimeError(local))

@@ -12,23 +12,17 @@ from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.decode.decode import Translator, decode_split, decoding_signature
 from aiayn.paths import average_record, corpus_record
-from aiayn.records import BinarizedCorpus, RawCorpus, SegmentedText, TrainRecord, read_record, write_record
+from aiayn.records import BinarizedCorpus, RawCorpus, read_record, write_record
 from aiayn.spec.system import CorpusSpec, read_system
 from analysis.scoring.score import score_hypotheses
 from tests.engine.tiny_spec import CORPUS
-from tests.engine.tiny_training import write_results
 
 
-@pytest.fixture(scope="module")
-def results(
-    tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
-) -> Path:
-    """Return a results folder in which the finished training is the demo's base, with its corpus."""
-    folder = tmp_path_factory.mktemp("results")
-    write_results(folder, finished, data, segmented)
-    raw_path = corpus_record(folder, "demo", "fetch", finished.corpus)
+@pytest.fixture(autouse=True, scope="module")
+def _raw_text(results: Path) -> None:
+    """Put the corpus's text beside the other results."""
+    raw_path = corpus_record(results, "demo", "fetch", CORPUS.name)
     write_record(fetch_corpus(CORPUS, mirror=None, record_path=raw_path), raw_path)
-    return folder
 
 
 @pytest.fixture(autouse=True)

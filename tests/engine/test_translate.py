@@ -9,18 +9,6 @@ import pytest
 
 import aiayn.cli.translate
 from aiayn.__main__ import main
-from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord
-from tests.engine.tiny_training import write_results
-
-
-@pytest.fixture(scope="module")
-def results(
-    tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
-) -> Path:
-    """Return a results folder in which the finished training is the demo's base."""
-    folder = tmp_path_factory.mktemp("results")
-    write_results(folder, finished, data, segmented)
-    return folder
 
 
 def translate(lines: bytes, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:

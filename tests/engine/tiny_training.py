@@ -1,8 +1,8 @@
 """A training that ends in a second, and what the tests of this folder ask of its folder afterwards."""
 
 import os
-import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.train import train_rank
 from tests.engine.hooked_job import Hook
 from tests.engine.tiny_spec import TRAINING
+from tests.forks import fork, free_port
 
 
 def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> TrainingRequest:
@@ -96,36 +97,20 @@ def log_text(run_folder: Path) -> str:
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Do work in a fork of this process, which spares the imports, and return the child's wait status."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(child, 0)[1]
+    """Do work in a fork of this process and return the child's wait status."""
+    return os.waitpid(fork(work), 0)[1]
 
 
 def train_ranks(request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | None = None) -> list[int]:
     """Train in forks of this process, one a rank, without a driver, and return their wait statuses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     Path(request.run_folder).mkdir(parents=True, exist_ok=True)
-    children = []
-    for index in range(request.num_ranks):
+
+    def train_one(index: int) -> None:
+        os.environ["MASTER_PORT"] = str(port)
         rank = Rank(rank=index, world_size=request.num_ranks, job="7", local_rank=index)
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                os.environ["MASTER_PORT"] = str(port)
-                with (hook_by_rank or {}).get(index, Hook(update=0)).installed(), StopFlag().installed() as stop:
-                    train_rank(request, rank, stop)
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(child)
+        with (hook_by_rank or {}).get(index, Hook(update=0)).installed(), StopFlag().installed() as stop:
+            train_rank(request, rank, stop)
+
+    children = [fork(partial(train_one, index)) for index in range(request.num_ranks)]
     return [os.waitpid(child, 0)[1] for child in children]

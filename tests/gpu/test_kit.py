@@ -91,7 +91,7 @@ def test_what_takes_too_long_is_ended_and_the_next_part_runs(kit: Path) -> None:
     assert results["parts"][0]["seconds"] < BUDGET_SECONDS["pipeline"] / 2
 
 
-def test_a_machine_without_a_gpu_is_told_so(kit: Path) -> None:
+def test_a_machine_without_a_gpu_gets_an_error(kit: Path) -> None:
     import torch
 
     if torch.cuda.is_available():

@@ -6,7 +6,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.data import baselines
-from aiayn.data.baselines import copy_source, nearest_training_sentence, translate_word_by_word
+from aiayn.data.baselines import nearest_training_sentence, translate_word_by_word
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
@@ -20,10 +20,6 @@ TRAIN_TARGETS = [
     "Ein Mann kauft ein Buch.",
     "Ein Mann kauft ein Haus.",
 ]
-
-
-def test_copying_returns_the_sources() -> None:
-    assert copy_source(["The dog.", ""]) == ["The dog.", ""]
 
 
 def test_words_are_replaced_in_place_and_punctuation_stays() -> None:

@@ -37,17 +37,10 @@ from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
-from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
+from aiayn.spec.system import CleanSpec, SubwordSpec
+from tests.small_corpus import SMALL
 
-SPEC = CorpusSpec(
-    name="small",
-    description="for these tests",
-    language_pair="en-de",
-    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
-    dev_testset="dev",
-    test_testset="test_a",
-    further_testsets=["test_b"],
-)
+SPEC = msgspec.structs.replace(SMALL, test_testset="test_a", further_testsets=["test_b"])
 LINES_BY_NAME = {
     "train.en": ["b a b", "", "c"],
     "train.de": ["a x", "c", "c"],

@@ -98,7 +98,7 @@ def test_an_error_ends_all_as_itself(tmp_path: Path, num_processes: int) -> None
         list(chunks)
 
 
-def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_is_named(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"a\nb\n", b"c\nd\n")
     chunks = map_chunks(die_at_once, paths, num_processes=2, what="dying", lines_per_chunk=1, lines_per_process=1)
     with pytest.raises(CorpusError, match=r"^dying: one of 2 processes was killed"):

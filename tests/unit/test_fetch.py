@@ -96,20 +96,13 @@ def test_a_local_mirror_is_copied_and_unpacked(mirror_folder: Path, record_path:
     assert train.sha256_by_language == {k: sha256(content) for k, content in CONTENT_BY_LANGUAGE.items()}
 
 
-def test_the_public_place_is_asked_without_a_mirror(server: LoopbackServer, record_path: Path) -> None:
+def test_without_a_mirror_the_public_address_is_asked(server: LoopbackServer, record_path: Path) -> None:
     for split in SPLITS:
         for language, content in CONTENT_BY_LANGUAGE.items():
             server.serve(f"/public/raw/{split}.{language}.gz", pack(content))
     fetch_corpus(parallel_spec(f"{server.url}/public"), mirror=None, record_path=record_path)
     assert len(server.requests) == 6
     assert (record_path.parent / "test.de").read_bytes() == CONTENT_BY_LANGUAGE["de"]
-
-
-def test_the_environment_names_a_mirror(
-    mirror_folder: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIAYN_MIRROR", mirror_folder.as_uri())
-    assert fetch_corpus(parallel_spec(), mirror=None, record_path=record_path).pair_by_split["dev"].num_lines == 2
 
 
 def test_a_wrong_sha256_names_both_and_leaves_the_earlier_text(mirror_folder: Path, record_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from aiayn.errors import ConfigError
 from aiayn.spec import system as spec
-from aiayn.spec.training import check_training
 
 BASE = """\
 name: base
@@ -128,16 +127,12 @@ def test_a_variant_may_differ_in_decoding_alone(config_folder: Path) -> None:
 
 WRONG_VALUES = [
     ("d_k: 16", "d_k: 0", "LINE: training.d_k is 0"),
-    ("num_heads: 4", "num_heads: -4", "LINE: training.num_heads is -4"),
-    ("updates: 700", "updates: 0", "LINE: training.updates is 0"),
     ("patience_epochs: null", "patience_epochs: 0",
      "LINE: training.patience_epochs is 0"),
-    ("p_drop: 0.1", "p_drop: 1.0", "LINE: training.p_drop is 1.0"),
     ("eps_ls: 0.1", "eps_ls: -0.1", "LINE: training.eps_ls is -0.1"),
     ("eps_ls: 0.1", "eps_ls: .nan", "LINE: training.eps_ls is nan"),
     ("adam_epsilon: 1.0e-9", "adam_epsilon: 0.0",
      "LINE: training.adam_epsilon is 0.0"),
-    ("clip_norm: 0.0", "clip_norm: -1", "LINE: training.clip_norm is -1.0"),
     ("clip_norm: 0.0", "clip_norm: .inf", "LINE: training.clip_norm is inf"),
     ("peak_learning_rate: null", "peak_learning_rate: 0.005",
      "LINE: training.peak_learning_rate is 0.005"),
@@ -193,12 +188,6 @@ def test_a_system_equal_to_its_base_is_refused(config_folder: Path) -> None:
 def test_inheriting_in_a_circle_is_refused(config_folder: Path) -> None:
     write_system(config_folder, "base", f"inherits: shallow\n{BASE}")
     message = "base.yaml:1: inherits in a circle: shallow -> base -> shallow; cut it at its base"
-    assert refusal(config_folder, "shallow") == message
-
-
-def test_inheriting_from_itself_is_refused(config_folder: Path) -> None:
-    write_system(config_folder, "shallow", SHALLOW.replace("inherits: base", "inherits: shallow"))
-    message = "shallow.yaml:2: inherits in a circle: shallow -> shallow; cut it at its base"
     assert refusal(config_folder, "shallow") == message
 
 
@@ -279,7 +268,7 @@ def test_a_value_changes_the_digest(config_folder: Path) -> None:
     assert spec.spec_digest(training_of(config_folder, "p_drop: 0.1", "p_drop: 0.2")) != digest
 
 
-def test_the_name_of_a_run_tells_what_decides_its_tensors(config_folder: Path) -> None:
+def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: Path) -> None:
     training = training_of(config_folder)
 
     def name(training: spec.TrainingSpec = training, seed: int = 1, data: str = "aa", version: int = 1) -> str:
@@ -455,16 +444,3 @@ def test_a_wrong_corpus_is_refused_with_its_line(tmp_path: Path, old: str, new: 
     with pytest.raises(ConfigError) as caught:
         read_small_corpus(tmp_path, old, new)
     assert str(caught.value).replace(f"{tmp_path}/corpora/", "").startswith(message)
-
-
-@pytest.mark.parametrize(("norm_order", "is_refused"), [("post", False), ("pre", False), ("both", True)])
-def test_fairseqs_transformer_refuses_an_order_of_normalisation_that_it_lacks(
-    norm_order: str, is_refused: bool
-) -> None:
-    training = spec.read_system("base", "demo").training
-    refused = []
-    check_training(
-        msgspec.structs.replace(training, architecture="fairseq_transformer", norm_order=norm_order),
-        lambda key, is_right, _: None if is_right else refused.append(key),
-    )
-    assert ("norm_order" in refused) == is_refused

@@ -92,11 +92,6 @@ REFUSED = {
         3,
         ["'flour_gram'", "did you mean 'flour_grams'"],
     ),
-    "an unknown key unlike any other is answered with all": (
-        f"name: bread\n{DOUGH}zzz: 1\n",
-        5,
-        ["'zzz'", "name, dough, shape, rests, heat, price_by_shop_by_town, oil_grams, guests"],
-    ),
     "an unknown key in a mapping of mappings is found": (
         f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn:\n    Moser:\n      flour_grams: 1\n      yeast_part: 1\n",
         9,
@@ -112,26 +107,15 @@ REFUSED = {
         2,
         ["'yeast_fraction'", "'dough'"],
     ),
-    "a missing key of the file itself is named": (DOUGH, 1, ["'name'"]),
     "a wrong type is shown with the value": (
         "name: bread\ndough:\n  flour_grams: 0.5\n  yeast_fraction: 0.01\n",
         3,
         ["dough.flour_grams: 0.5", "`int`"],
     ),
-    "yes is not a number": (
-        "name: bread\ndough:\n  flour_grams: yes\n  yeast_fraction: 0.01\n",
-        3,
-        ["dough.flour_grams: True", "`int`"],
-    ),
     "an exponent without a dot is text, and the right form is told": (
         "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: 1e-9\n",
         4,
         ["dough.yeast_fraction: '1e-9'", "write 1.0e-9"],
-    ),
-    "a number in quotes is text": (
-        "name: bread\ndough:\n  flour_grams: '500'\n  yeast_fraction: 0.01\n",
-        3,
-        ["dough.flour_grams: '500'", "no quotes"],
     ),
     "no advice on numbers is given for a word": (
         "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: little\n",
@@ -168,17 +152,9 @@ REFUSED = {
         5,
         ["oil_grams: 1000", "out of range"],
     ),
-    "a scalar where keys belong is refused": ("name: bread\ndough: 3\n", 2, ["dough: 3", "`object`"]),
     "nothing where keys belong is refused": ("name: bread\ndough:\n", 2, ["dough: None", "`object`"]),
-    "a text where a list belongs is refused": (f"name: bread\n{DOUGH}rests: one\n", 5, ["rests: 'one'", "`array`"]),
     "a time of day is no number of minutes": (f"name: bread\n{DOUGH}rests: [1, 2:00:00]\n", 5, ["2:00:00", "7200"]),
-    "a quoted time of day is text": (f"name: bread\n{DOUGH}oil_grams: '2:00'\n", 5, ["oil_grams: '2:00'", "`float"]),
     "a key given twice names both lines": (f"name: bread\n{DOUGH}name: cake\n", 5, ["'name'", "bread.yaml:1"]),
-    "a nested key given twice names both lines": (
-        "name: bread\ndough:\n  flour_grams: 1\n  yeast_fraction: 0.1\n  flour_grams: 2\n",
-        5,
-        ["'flour_grams'", "bread.yaml:3"],
-    ),
     "a key with a dot is not taken for a nested one": (
         f"name: bread\n{DOUGH}dough.yeast_fraction: 3\n",
         5,

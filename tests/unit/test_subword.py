@@ -1,25 +1,28 @@
-"""Pieces are learnt the same each time, hold no white space, and are those of sentencepiece itself."""
+"""Pieces are learnt the same each time, hold no white space, and are sentencepiece's; a sample has each line alike."""
 
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 import pytest
 import sentencepiece
 
-from aiayn.data.text import binarize
+from aiayn.data.text import binarize, subword
 from aiayn.data.text.detokenise import join_pieces
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
-from aiayn.data.text.subword import load_encoders, segment_corpus
+from aiayn.data.text.subword import load_encoders, sample_lines, segment_corpus
 from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
 from aiayn.errors import ConfigError, CorpusError, SpaceError
-from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.provenance import file_sha256
 from aiayn.records import ParallelText, SegmentedText
-from aiayn.spec.system import CorpusSpec, ShippedSource, SubwordSpec
+from aiayn.spec.system import SubwordSpec
 from tests.encoded_lines import encoded_lines
+from tests.small_corpus import SMALL, write_train
 
 ENGLISH = ["the dog sees the house", "the dogs see a house", "a\u00a0dog sleeps in the house", "the\rhouse is old"] * 5
 GERMAN = [
@@ -28,13 +31,8 @@ GERMAN = [
     "ein Hund schl\u00e4ft im Haus",
     "das Haus ist alt",
 ] * 5
-SPEC = CorpusSpec(
-    name="small",
-    description="for these tests",
-    language_pair="en-de",
-    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
-    dev_testset="dev",
-    test_testset="test",
+SPEC = msgspec.structs.replace(
+    SMALL,
     subword=SubwordSpec(vocabulary_size=60, joint=True),
 )
 # White space that is no blank, a soft hyphen, a joiner, a byte order mark, other scripts, emoji, NUL, names of pieces.
@@ -66,16 +64,7 @@ def encoder(model: bytes, tmp_path: Path) -> PieceEncoder:
 @pytest.fixture
 def text(tmp_path: Path) -> ParallelText:
     """Return the record of the small text, written to files."""
-    paths = {"en": tmp_path / "train.en", "de": tmp_path / "train.de"}
-    write_lines(ENGLISH, paths["en"])
-    write_lines(GERMAN, paths["de"])
-    return ParallelText(
-        provenance=gather_provenance(),
-        corpus="small",
-        pair_by_split={"train": text_pair(paths)},
-        num_pairs=len(ENGLISH),
-        num_dropped_by_reason={},
-    )
+    return write_train(tmp_path, {"en": ENGLISH, "de": GERMAN})
 
 
 def test_every_line_comes_back_as_it_was(encoder: PieceEncoder) -> None:
@@ -293,3 +282,37 @@ def test_what_learning_took_is_said_and_recorded(
     assert learning.seconds > 0
     assert 10 < learning.memory_mib < 100_000
     assert "10.0/10.0" in capsys.readouterr().err
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a file of lines 0 to 6 and one of 7 to 9, read in blocks of 4."""
+    monkeypatch.setattr(subword, "LINES_PER_DRAW", 4)
+    write_lines(map(str, range(7)), tmp_path / "first")
+    write_lines(map(str, range(7, 10)), tmp_path / "second")
+    return [tmp_path / "first", tmp_path / "second"]
+
+
+@pytest.mark.parametrize("num_samples", [0, 1, 5, 9, 10])
+def test_a_sample_has_its_size_and_the_order_of_the_text(paths: list[Path], num_samples: int) -> None:
+    drawn = [int(line) for line in sample_lines(paths, [7, 3], num_samples, np.random.default_rng(1))]
+    assert len(drawn) == num_samples
+    assert drawn == sorted(set(drawn))
+
+
+def test_more_than_there_are_is_all(paths: list[Path]) -> None:
+    assert list(sample_lines(paths, [7, 3], 99, np.random.default_rng(1))) == [str(number) for number in range(10)]
+
+
+def test_each_line_is_drawn_as_often_as_any_other(paths: list[Path]) -> None:
+    """2,000 samples of 3 from 10: 600 times each, with a standard deviation of 20; 5 of these are allowed."""
+    rng = np.random.default_rng(1)
+    counts = Counter(line for _ in range(2000) for line in sample_lines(paths, [7, 3], 3, rng))
+    assert len(counts) == 10
+    assert all(500 <= count <= 700 for count in counts.values())
+
+
+@pytest.mark.parametrize("num_lines", [[6, 3], [8, 3], [7, 2]])
+def test_another_number_of_lines_than_recorded_is_refused(paths: list[Path], num_lines: list[int]) -> None:
+    with pytest.raises(CorpusError, match=r"another number of lines than the \d recorded; rerun `aiayn clean`"):
+        list(sample_lines(paths, num_lines, 3, np.random.default_rng(1)))

@@ -20,44 +20,25 @@ from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import ParallelText, RawCorpus
-from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
+from aiayn.spec.system import CleanSpec, SubwordSpec
 from tests.encoded_lines import encoded_lines
+from tests.small_corpus import SMALL, write_train
 
 NUM_MERGES = 300
 ENGLISH = ["the dog sees the house", "the dogs &apos;s  house", "a dog sleeps in the house .", ""] * 10
 GERMAN = ["der Hund sieht das Haus", "die Hunde &#91; Haus", "ein Hund schl\u00e4ft im Haus .", "\U0001f600"] * 10
-SPEC = CorpusSpec(
-    name="small",
-    description="for these tests",
-    language_pair="en-de",
-    source=ShippedSource(file="", sha256="", num_pairs_by_split={}),
-    dev_testset="dev",
-    test_testset="test",
+SPEC = msgspec.structs.replace(
+    SMALL,
     tokenise="moses",
     subword=SubwordSpec(vocabulary_size=20, joint=True, method="subword_nmt"),
 )
 needs_mirror = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")
 
 
-def text_of(folder: Path, lines_by_language: dict[str, list[str]]) -> ParallelText:
-    """Write training text and return its record."""
-    folder.mkdir(exist_ok=True)
-    for language, lines in lines_by_language.items():
-        write_lines(lines, folder / f"train.{language}")
-    pair = text_pair({language: folder / f"train.{language}" for language in lines_by_language})
-    return ParallelText(
-        provenance=gather_provenance(),
-        corpus="small",
-        pair_by_split={"train": pair},
-        num_pairs=pair.num_lines,
-        num_dropped_by_reason={},
-    )
-
-
 @pytest.fixture
 def text(tmp_path: Path) -> ParallelText:
     """Return the record of the small text."""
-    return text_of(tmp_path / "text", {"en": ENGLISH, "de": GERMAN})
+    return write_train(tmp_path / "text", {"en": ENGLISH, "de": GERMAN})
 
 
 def run_subword_nmt(*arguments: str, stdin: str) -> str:
@@ -93,7 +74,7 @@ def test_codes_of_real_text_are_the_commands(real_lines: dict[str, list[str]], r
     subword = SubwordSpec(vocabulary_size=NUM_MERGES, joint=True, method="subword_nmt")
     record = segment_corpus(
         msgspec.structs.replace(SPEC, subword=subword),
-        text_of(tmp_path / "text", real_lines),
+        write_train(tmp_path / "text", real_lines),
         record_path=tmp_path / "segment" / "record.json",
     )
     assert (tmp_path / "segment" / "joint.codes").read_text(encoding="utf-8") == real_codes
@@ -141,7 +122,7 @@ def test_each_language_has_its_own_codes_where_they_are_separate(text: ParallelT
 
 def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
     """Of `ab` four times and `abc` twice: first `a b` at a word's end; of the two left, the later in code points."""
-    text = text_of(tmp_path / "text", {"en": ["ab ab ab abc abc"], "de": ["ab"]})
+    text = write_train(tmp_path / "text", {"en": ["ab ab ab abc abc"], "de": ["ab"]})
     spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=3, joint=True, method="subword_nmt"))
     segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
     assert list(read_lines(tmp_path / "segment/joint.codes")) == ["#version: 0.2", "a b</w>", "b c</w>", "a bc</w>"]
@@ -151,7 +132,7 @@ def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("lines", "most"), [(["abc abc"], 2), (["a b c"], 0), (["ab"], 0)])
 def test_more_merges_than_the_text_yields_are_refused(lines: list[str], most: int, tmp_path: Path) -> None:
     """A pair must stand there twice; where no word has two characters there is none at all."""
-    text = text_of(tmp_path / "text", {"en": lines, "de": ["x"]})
+    text = write_train(tmp_path / "text", {"en": lines, "de": ["x"]})
     expected = rf"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; this text yields {most} at most"
     with pytest.raises(ConfigError, match=expected):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
@@ -159,7 +140,7 @@ def test_more_merges_than_the_text_yields_are_refused(lines: list[str], most: in
 
 def test_white_space_within_a_word_is_refused(tmp_path: Path) -> None:
     """Text that nobody tokenised: fairseq would split a piece there."""
-    text = text_of(tmp_path / "text", {"en": ["10\u00a0km"] * 9, "de": ["x"] * 9})
+    text = write_train(tmp_path / "text", {"en": ["10\u00a0km"] * 9, "de": ["x"] * 9})
     with pytest.raises(CorpusError, match=r"the word '10\\xa0km' holds white space that is no blank"):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from aiayn.data.text.lines import (
-    count_aligned_lines,
     count_lines,
     open_bytes,
     read_blocks,
@@ -97,22 +96,6 @@ def test_a_pair_is_counted_and_hashed(tmp_path: Path) -> None:
     assert pair.path_by_language == {k: Path("elsewhere") / f"train.{k}" for k in ("en", "de")}
     # printf 'abc\n' | sha256sum
     assert pair.sha256_by_language["en"] == "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb"
-
-
-def test_unequal_line_counts_name_both_files_and_counts(tmp_path: Path) -> None:
-    paths = {"en": tmp_path / "train.en", "de": tmp_path / "train.de"}
-    write_lines(["one", "two"], paths["en"])
-    write_lines(["eins"], paths["de"])
-    with pytest.raises(CorpusError, match=r"train\.en has 2 lines, .*train\.de has 1 lines; expected as many"):
-        count_aligned_lines(paths)
-
-
-def test_an_empty_corpus_names_both_files(tmp_path: Path) -> None:
-    paths = {"en": tmp_path / "train.en", "de": tmp_path / "train.de"}
-    for path in paths.values():
-        path.touch()
-    with pytest.raises(CorpusError, match=r"train\.en has 0 lines, .*train\.de has 0 lines; expected text"):
-        text_pair(paths)
 
 
 def test_a_file_changed_behind_its_record_is_noticed(tmp_path: Path) -> None:

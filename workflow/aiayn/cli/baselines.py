@@ -8,7 +8,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from aiayn.data.baselines import copy_source, nearest_training_sentence, require_few_pairs, translate_word_by_word
+from aiayn.data.baselines import nearest_training_sentence, require_few_pairs, translate_word_by_word
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.provenance import gather_provenance
@@ -63,7 +63,7 @@ def _translate_untaught(raw: RawCorpus, corpus: CorpusSpec, testset: str) -> dic
 
     sources = lines(testset, corpus.source_language)
     train_sources, train_targets = lines("train", corpus.source_language), lines("train", corpus.target_language)
-    translations = {"copy": copy_source(sources)}
+    translations = {"copy": sources}
     if isinstance(corpus.source, ShippedSource) and corpus.source.dictionary is not None:
         entries = read_lines(CONFIG_FOLDER / "corpora" / corpus.source.dictionary)
         dictionary = dict(entry.split("\t") for entry in entries)
@@ -76,7 +76,7 @@ def _translate_untrained(data: BinarizedCorpus, corpus: CorpusSpec, scale: str, 
     import torch
 
     from aiayn.decode.decode import Translator, decode_split
-    from aiayn.train.untrained import save_untrained
+    from aiayn.train.model import save_untrained
 
     torch.set_num_threads(1)
     base = read_system("base", scale)

@@ -35,11 +35,6 @@ def require_few_pairs(num_pairs: int, corpus: str) -> None:
         )
 
 
-def copy_source(sources: Sequence[str]) -> list[str]:
-    """Return the sources as they are."""
-    return list(sources)
-
-
 def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
     """Return each source with its words replaced in place, from a dictionary of lower-case words.
 

@@ -1,15 +1,16 @@
 """Computes a model's next symbol, step by step, for all unfinished hypotheses of a batch at once.
 
 `steps_of` returns the steps of a beam search: for our transformer its decoder over plain tensors, as in section 3, and
-for every other architecture fairseq's own incremental decoding. Both cache the earlier steps, one row a hypothesis;
-`keep` selects the rows that continue.
+for every other architecture fairseq's own incremental decoding. One object serves one batch after another: `start`
+reads a batch of sentences, padded on the left; `logits` takes each row's newest token; `keep` selects the rows that
+continue. Both cache the earlier steps, one row a hypothesis.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M = d_model, F = d_ff,
 H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
 """
 
 from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,35 +24,11 @@ FIRST_CAPACITY = 32  # steps that the caches have room for at first; it doubles 
 COLUMN_MULTIPLE = 64  # of floats in a row of logits: a product of matrices is half as fast into rows of odd lengths
 
 
-class DecoderSteps(Protocol):
-    """What a beam search asks of a model; one object serves one batch after another."""
-
-    num_symbols: int
-    max_tokens: int  # that a target can have, its end included
-
-    def start(self, source_BS: Tensor) -> None:
-        """Read a batch of sentences, padded on the left; from here on it has one row a sentence."""
-        ...
-
-    def logits(self, token_N: Tensor) -> Tensor:
-        """Return what each row says after its newest token, (N, V or more): log-probabilities but for a constant.
-
-        Columns from `num_symbols` on are filling. The caller may overwrite the tensor.
-        """
-        ...
-
-    def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Go on with these rows, and with these sentences where some have left (None: all stay)."""
-        ...
-
-
-def steps_of(model: Any) -> DecoderSteps:
-    """Return the steps of a model of any architecture, on the device where it is."""
-    return TransformerSteps(model) if isinstance(model, Transformer) else FairseqSteps(model)
-
-
 class FairseqSteps:
-    """The steps of an architecture of fairseq's own, by its incremental state: one encoder output a row."""
+    """The steps of an architecture of fairseq's own, by its incremental state: one encoder output a row.
+
+    `max_tokens` is the most that a target can have, its end included.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -66,7 +43,7 @@ class FairseqSteps:
         self.token_NT = source_BS.new_empty(len(source_BS), 0)
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return log-probabilities, (N, V)."""
+        """Return log-probabilities after one more token a row, (N, V)."""
         self.token_NT = torch.cat([self.token_NT, token_N[:, None]], dim=1)
         output = self.model.decoder(self.token_NT, encoder_out=self.encoder_out, incremental_state=self.state)
         log_probability_N1V: Tensor = self.model.get_normalized_probs(
@@ -75,7 +52,7 @@ class FairseqSteps:
         return log_probability_N1V[:, -1].float()
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Reorder tokens, incremental state and encoder output."""
+        """Go on with these rows; `sentence_B`, the sentences that stay, is not asked for."""
         self.token_NT = self.token_NT.index_select(0, row_N)
         self.model.decoder.reorder_incremental_state_scripting(self.state, row_N)
         self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
@@ -182,7 +159,10 @@ class TransformerSteps:
         return key_LTNP, value_LTNR
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return the logits after one more token a row, (N, V)."""
+        """Return the logits after one more token a row, (N, V or more); columns from `num_symbols` on are filling.
+
+        The caller may overwrite the tensor.
+        """
         x_NM = torch.add(
             self.position_TM[self.num_steps], functional.embedding(token_N, self.embedding_VM), alpha=self.embed_scale
         )
@@ -229,7 +209,7 @@ class TransformerSteps:
         )
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Reorder the caches, and leave sentences out of what was computed of the source."""
+        """Go on with these rows, and with these sentences where some have left (None: all stay)."""
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
@@ -259,3 +239,11 @@ def _feed_forward(x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
     """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2))."""
     inner_NF = functional.linear(x_NM, layer.fc1.weight, layer.fc1.bias).relu_()
     return functional.linear(inner_NF, layer.fc2.weight, layer.fc2.bias)
+
+
+DecoderSteps = TransformerSteps | FairseqSteps
+
+
+def steps_of(model: Any) -> DecoderSteps:
+    """Return the steps of a model of any architecture, on the device where it is."""
+    return TransformerSteps(model) if isinstance(model, Transformer) else FairseqSteps(model)

@@ -21,10 +21,11 @@ from fairseq.data import Dictionary
 from aiayn.decode.export_ctranslate2 import refuse_inexpressible, save_ctranslate2
 from aiayn.errors import CheckpointError, SpaceError, UsageError
 from aiayn.provenance import gather_provenance, partial_path_of, remove_abandoned, require_free_space
-from aiayn.records import Record, SegmentedText, read_record, write_record
+from aiayn.records import Record, read_record, write_record
 from aiayn.runs.finished import FinishedRun
 from aiayn.spec.system import DecodingSpec, TrainingSpec
 from aiayn.train import compat
+from aiayn.train.average import first_names
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from aiayn.train.model import load_model
@@ -80,7 +81,7 @@ def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Forma
         refuse_inexpressible(finished.checkpoint.run, training, finished.decoding)
     model, task = load_model(finished.checkpoint.path, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
-    tied = tied_tensors(tensors)
+    tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
     with _new_folder(into) as folder:
         require_free_space(folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors")
@@ -97,7 +98,6 @@ def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Forma
             vocabulary_file_by_side=vocabulary_file_by_side,
             subword_file_by_language=_copy_subword_models(finished, folder),
             tied=tied if format == "safetensors" else {},
-            **_text_facts(finished.segmented),
             **_facts(finished, model, task, tensors),
         )
         write_record(record, folder / RECORD_NAME_BY_FORMAT[format])
@@ -105,8 +105,8 @@ def export_model(finished: FinishedRun, training: TrainingSpec, *, format: Forma
 
 
 def _facts(finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Return what a record says of the run, its languages and its symbols."""
-    dictionary = task.target_dictionary
+    """Return what a record says of the run, its languages, its symbols, and the way from a line of text to pieces."""
+    dictionary, segmented = task.target_dictionary, finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
     return {
         "run": finished.checkpoint.run,
@@ -119,17 +119,9 @@ def _facts(finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torc
         "source_ends_with": dictionary[dictionary.eos()],
         "target_begins_with": dictionary[dictionary.eos()],
         "first_position": first_position(model),
-    }
-
-
-def _text_facts(segmented: SegmentedText | None) -> dict[str, Any]:
-    """Return what a record says of the way from a line of text to its pieces; nothing for text that comes in pieces."""
-    if segmented is None:
-        return {}
-    return {
-        "subword_method": segmented.method,
-        "normalise": segmented.normalise,
-        "tokenise": segmented.tokenise,
+        "normalise": segmented.normalise if segmented else "none",
+        "tokenise": segmented.tokenise if segmented else "none",
+        "subword_method": segmented.method if segmented else None,
     }
 
 
@@ -140,17 +132,6 @@ def first_position(model: Any) -> int | None:
         return None
     # fairseq's own tables begin above the padding's index.
     return int(positions.offset) if hasattr(positions, "offset") else int(positions.padding_idx) + 1
-
-
-def tied_tensors(tensors: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Return each tensor that shares its storage with an earlier one, with the name of that one."""
-    first_by_storage: dict[tuple[int, torch.Size], str] = {}
-    tied = {}
-    for name, tensor in tensors.items():
-        first = first_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)
-        if first != name:
-            tied[name] = first
-    return tied
 
 
 @contextlib.contextmanager
@@ -209,7 +190,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
         CheckpointError: if the tensors are absent, torn, or not those of `config.json`.
     """
     record = read_record(folder / RECORD_NAME_BY_FORMAT["safetensors"], ExportRecord)
-    tensors = read_tensors(folder, record)
+    tensors = _read_tensors(folder, record)
     source_dictionary, target_dictionary = (
         _read_dictionary(folder / record.vocabulary_file_by_side[side]) for side in ("source", "target")
     )
@@ -227,12 +208,8 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     return model.to(device).eval(), task
 
 
-def read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
-    """Return an export's tensors, tied ones under each of their names.
-
-    Raises:
-        CheckpointError: as `load_exported`.
-    """
+def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
+    """Return an export's tensors, tied ones under each of their names."""
     path = folder / TENSORS_NAME
     try:
         tensors = safetensors.torch.load_file(path)

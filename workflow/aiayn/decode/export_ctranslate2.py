@@ -40,8 +40,6 @@ def reasons_against(training: TrainingSpec, decoding: DecodingSpec) -> list[str]
             )
     if training.attention == "additive":
         reasons.append("attention: additive; it compares queries and keys by dot products alone")
-    if training.norm_order not in ("post", "pre"):
-        reasons.append(f"norm_order: {training.norm_order}; it normalises after each sub-layer or before it")
     if training.norm != "layer":
         reasons.append(f"norm: {training.norm}; it has layer normalisation with the variance's root alone")
     if decoding.length_penalty_form != "len":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from aiayn.train.compat import batch_by_size
 from aiayn.train.model import load_model
 
 SIGNATURE = "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
@@ -21,7 +22,7 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
     dataset = task.dataset(split)
     nll_nats, num_tokens = 0.0, 0
     order = sorted(range(len(dataset)), key=dataset.num_tokens)
-    for batch in _split(order, [dataset.num_tokens(index) for index in order]):
+    for batch in batch_by_size(order, dataset.num_tokens, max_tokens=TOKENS_PER_BATCH):
         sample = dataset.collater([dataset[index] for index in batch])
         target = sample["target"].to(device)
         with torch.no_grad():
@@ -36,13 +37,3 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
         )
         num_tokens += int(sample["ntokens"])
     return math.exp(nll_nats / num_tokens), num_tokens
-
-
-def _split(order: list[int], lengths: list[int]) -> list[list[int]]:
-    """Cut an order of ascending lengths into batches of at most TOKENS_PER_BATCH padded tokens."""
-    batches: list[list[int]] = [[]]
-    for index, length in zip(order, lengths, strict=True):
-        if batches[-1] and (len(batches[-1]) + 1) * length > TOKENS_PER_BATCH:
-            batches.append([])
-        batches[-1].append(index)
-    return batches

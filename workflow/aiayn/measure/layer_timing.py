@@ -152,7 +152,7 @@ def time_layers(
     """
     device = resolve_device(device)
     take = stopwatch or (_cuda_seconds if device == "cuda" else _cpu_seconds)
-    with _one_thread(), _full_fp32():
+    with one_thread(), _full_fp32():
         asked = [(layer, size) for layer in LAYER_TYPES for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes()]
         calls = [make_call(layer, size, device) for layer, size in asked]
         flops = [counted_flops(call) for call in calls]  # also warms up
@@ -201,7 +201,7 @@ def _cuda_seconds(call: Callable[[], object], times: int) -> float:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Compute in one thread of the CPU, so that CPU seconds are those of the work."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)

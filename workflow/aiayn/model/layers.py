@@ -4,7 +4,7 @@ Shapes: B sentences, S source tokens, T target tokens, M = d_model, F = d_ff, H 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,42 +16,19 @@ from aiayn.model.packing import Packing
 Caches = tuple[dict[str, Tensor], dict[str, Tensor]]
 
 
-class LayerShape(NamedTuple):
-    """What a layer is made of, in TrainingSpec's names."""
-
-    d_model: int
-    d_ff: int
-    num_heads: int
-    d_k: int
-    d_v: int
-    norm_order: str
-    norm: str
-    norm_epsilon: float
-    attention: Any
-    attention_biases: bool
-    p_drop: float
-    p_drop_attention: float
-    p_drop_ffn: float
-
-    @classmethod
-    def of(cls, cfg: Any) -> "LayerShape":
-        """Return the shape that a model's config gives all its layers."""
-        return cls(*(getattr(cfg, name) for name in cls._fields))
-
-
 class _Layer(nn.Module):
-    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input."""
+    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input; `cfg` is a TransformerConfig."""
 
-    def __init__(self, shape: LayerShape) -> None:
+    def __init__(self, cfg: Any) -> None:
         super().__init__()
-        self.norm_order = shape.norm_order
-        self.self_attn = make_attention(shape)
-        self.self_attn_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
-        self.fc1 = nn.Linear(shape.d_model, shape.d_ff)
-        self.fc2 = nn.Linear(shape.d_ff, shape.d_model)
-        self.final_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
-        self.dropout = nn.Dropout(shape.p_drop)
-        self.p_drop_ffn = shape.p_drop_ffn
+        self.norm_order = cfg.norm_order
+        self.self_attn = make_attention(cfg)
+        self.self_attn_layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon)
+        self.fc1 = nn.Linear(cfg.d_model, cfg.d_ff)
+        self.fc2 = nn.Linear(cfg.d_ff, cfg.d_model)
+        self.final_layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon)
+        self.dropout = nn.Dropout(cfg.p_drop)
+        self.p_drop_ffn = cfg.p_drop_ffn
 
     def _join(
         self, x_BTM: Tensor, padding_mask_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
@@ -75,11 +52,11 @@ def join_sublayer(
     return x + sublayer(norm(x)) if norm_order == "pre" else norm(x + sublayer(x))
 
 
-def make_attention(shape: LayerShape) -> MultiHeadAttention:
-    """Return a multi-head attention of a layer's shape."""
+def make_attention(cfg: Any) -> MultiHeadAttention:
+    """Return a multi-head attention as a model's config has it."""
     return MultiHeadAttention(
-        d_model=shape.d_model, num_heads=shape.num_heads, d_k=shape.d_k, d_v=shape.d_v, score=shape.attention,
-        has_biases=shape.attention_biases, p_drop=shape.p_drop_attention,
+        d_model=cfg.d_model, num_heads=cfg.num_heads, d_k=cfg.d_k, d_v=cfg.d_v, score=cfg.attention,
+        has_biases=cfg.attention_biases, p_drop=cfg.p_drop_attention,
     )  # fmt: skip
 
 
@@ -117,10 +94,10 @@ class EncoderLayer(_Layer):
 class DecoderLayer(_Layer):
     """Masked self-attention over the target, attention over the encoder's output, then feed-forward."""
 
-    def __init__(self, shape: LayerShape) -> None:
-        super().__init__(shape)
-        self.encoder_attn = make_attention(shape)
-        self.encoder_attn_layer_norm = make_norm(shape.norm, shape.d_model, shape.norm_epsilon)
+    def __init__(self, cfg: Any) -> None:
+        super().__init__(cfg)
+        self.encoder_attn = make_attention(cfg)
+        self.encoder_attn_layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon)
 
     def forward(
         self,

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from aiayn.model.fused_loss import label_smoothed_nll, smoothed_sums
 from aiayn.model.initialisation import initialise, initialise_embedding
-from aiayn.model.layers import DecoderLayer, EncoderLayer, LayerShape
+from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.norms import make_norm
 from aiayn.model.packing import Packing, can_pack, packing_of
 from aiayn.model.positions import Positions, count_positions
@@ -74,8 +74,7 @@ class _Stack(nn.Module):
             cfg.positions, max_positions=cfg.max_positions, d_model=cfg.d_model, offset=cfg.position_offset
         )
         self.dropout = nn.Dropout(cfg.p_drop)
-        shape = LayerShape.of(cfg)
-        self.layers = nn.ModuleList(layer(shape) for _ in range(cfg.num_layers))
+        self.layers = nn.ModuleList(layer(cfg) for _ in range(cfg.num_layers))
         self.layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon) if cfg.norm_order == "pre" else None
         self.num_positions = cfg.max_positions
 

@@ -3,15 +3,13 @@
 `aiayn.spec.system.read_corpus` reads it.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
-from aiayn.spec.recipe import ArchiveSource, check_archives
+from aiayn.spec.recipe import ArchiveSource, PlacedCheck, check_archives
 from aiayn.spec.training import Spec
 
-PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
 _CONTINUATION = "@@"  # at a word's end it would join the next one, once translations are put together
 
 

@@ -15,7 +15,7 @@ from aiayn.spec.training import Spec
 UNKNOWN: Literal["unknown"] = "unknown"
 DIGEST_LENGTH_BY_ALGORITHM = {"sha256": 64, "sha1": 40, "md5": 32}
 _CHECKSUM = re.compile(r"(?P<algorithm>[a-z0-9]+):(?P<digest>[0-9a-f]+)")
-_PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
+PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
 
 Published = int | Literal["unknown"]
 ArchiveFormat = Literal["tgz", "tar", "zip", "parquet"]
@@ -117,7 +117,7 @@ def download_urls(source: ArchiveSource, packed: PackedFile, mirror: str | None)
 
 
 def check_archives(
-    source: ArchiveSource, languages: Iterable[str], testsets: Iterable[str], check: _PlacedCheck
+    source: ArchiveSource, languages: Iterable[str], testsets: Iterable[str], check: PlacedCheck
 ) -> None:
     """Call `check(key, is_right, value, expected)` for every rule that a recipe's values must keep together."""
     known, languages = list(source.archive_by_name), sorted(languages)
@@ -149,7 +149,7 @@ def check_archives(
         _check_checksum(source.dead_download.checksum, "source.dead_download", check)
 
 
-def _check_file(source: ArchiveSource, packed: PackedFile, key: str, check: _PlacedCheck) -> None:
+def _check_file(source: ArchiveSource, packed: PackedFile, key: str, check: PlacedCheck) -> None:
     _check_checksum(packed.checksum, key, check)
     check(f"{key}.path_by_place", bool(packed.path_by_place), packed.path_by_place, "at least one public place")
     for place, path in packed.path_by_place.items():
@@ -159,5 +159,5 @@ def _check_file(source: ArchiveSource, packed: PackedFile, key: str, check: _Pla
         check(f"{key}.path_by_place.{place}", is_named_alike, path, f"a path to {packed.name}, as at the first place")
 
 
-def _check_checksum(checksum: str, key: str, check: _PlacedCheck) -> None:
+def _check_checksum(checksum: str, key: str, check: PlacedCheck) -> None:
     check(f"{key}.checksum", is_checksum(checksum), checksum, "sha256:, sha1: or md5: and all its digits, or unknown")

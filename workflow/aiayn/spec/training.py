@@ -154,7 +154,6 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
             check(key, getattr(training, key) == value, f"{value!r}: fairseq's own transformer has no other form")
-        check("norm_order", training.norm_order in ("post", "pre"), "post or pre, as fairseq has them")
         check("positions", training.positions != "sinusoidal", "sinusoidal_halves or learned, as fairseq has them")
         for key in ("d_k", "d_v"):
             is_fixed = getattr(training, key) * training.num_heads == training.d_model

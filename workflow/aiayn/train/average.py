@@ -26,7 +26,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
     num_models = 0
     for model in models:
         if not num_models:
-            first_name_by_name = _first_names(model)
+            first_name_by_name = first_names(model)
             shapes = {name: tensor.shape for name, tensor in model.items()}
             dtype_by_name = {name: tensor.dtype for name, tensor in model.items()}
             firsts = dict.fromkeys(first_name_by_name.values())
@@ -43,8 +43,8 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
     return {name: means[first] for name, first in first_name_by_name.items()}
 
 
-def _first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Return for each tensor the first name of its storage; a function, so that the first model is freed."""
+def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
+    """Return for each tensor the first name of its storage: tied matrices have one name."""
     first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
     return {
         name: first_name_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)

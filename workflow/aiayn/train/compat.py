@@ -6,18 +6,15 @@
    also drops the last batch unless its number of sentences is a multiple of 8: the longest ones would never be
    trained on, validated on or decoded.
 3. `install_scoring`: fairseq's BLEU is compiled too. Ours has the same arithmetic without its hashes (`count_ngrams`).
-4. `install_refusals`: what else of fairseq is compiled (for models that are not ours) says so where it is missing.
-5. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
-6. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
+4. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
+5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
    writes the optimiser's state into each checkpoint. Ours is `train/checkpoints.py`. It also has no way to
    stop at a signal: our wrapper looks after each update whether it was asked to.
 """
 
 import argparse
 import functools
-import importlib.abc
 import itertools
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -156,31 +153,6 @@ def install_scoring() -> None:
             setattr(scorer.stat, column, getattr(scorer.stat, column) + count)
 
     bleu.Scorer.__init__, bleu.Scorer.reset, bleu.Scorer.add = start, reset, add
-
-
-NEEDS_BY_EXTENSION = {
-    "fairseq.data.token_block_utils_fast": "language models",
-    "fairseq.libbase": "BASE layers (--base-layers)",
-    "fairseq.libnat": "Levenshtein and insertion transformers",
-}
-
-
-class _MissingExtensions(importlib.abc.MetaPathFinder):
-    """Asked after all other finders, so only for extensions that are not installed."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        if fullname in NEEDS_BY_EXTENSION:
-            raise ConfigError(
-                f"{NEEDS_BY_EXTENSION[fullname]} need {fullname}, a compiled part of fairseq that is not installed "
-                "here; with a C++ compiler it is by: env -u CUDA_HOME -u READTHEDOCS pip install --force-reinstall "
-                "--no-deps --no-cache-dir --no-build-isolation fairseq-fixed==0.12.3.1"
-            )
-
-
-def install_refusals() -> None:
-    """Let models that need compiled parts of fairseq be refused in a sentence; safe to call twice."""
-    if not any(isinstance(finder, _MissingExtensions) for finder in sys.meta_path):
-        sys.meta_path.append(_MissingExtensions())
 
 
 def training_config(flags: list[str]) -> Any:

@@ -26,6 +26,8 @@ from aiayn.train.request import StopFlag
 # system that may be slow; two of them, if the newest is torn.
 START_SECONDS = 600.0
 _FINAL_BARRIER_SECONDS = 5.0
+# A request to end outweighs USR2, after which another job resumes.
+SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,23 +162,10 @@ class StopVote:
             self._stop.agreed = own
             return own is not None
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-        weight = torch.tensor([_weight(own)], device=device)
+        weight = torch.tensor([SIGNALS_BY_WEIGHT.index(own)], device=device)
         torch.distributed.all_reduce(weight, op=torch.distributed.ReduceOp.MAX)
-        self._stop.agreed = _of_weight(int(weight.item()))
+        self._stop.agreed = SIGNALS_BY_WEIGHT[int(weight.item())]
         return self._stop.agreed is not None
-
-
-def _weight(number: signal.Signals | None) -> int:
-    """Return a signal's weight: a request to end outweighs USR2, after which another job resumes."""
-    if number is None:
-        return 0
-    return 1 if number == signal.SIGUSR2 else 1 + int(number)
-
-
-def _of_weight(weight: int) -> signal.Signals | None:
-    if weight == 0:
-        return None
-    return signal.SIGUSR2 if weight == 1 else signal.Signals(weight - 1)
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:

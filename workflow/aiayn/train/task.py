@@ -8,7 +8,6 @@ from typing import Any
 
 import fairseq_cli.train
 import torch
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -58,36 +57,6 @@ class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
     ranks_per_batch: int = field(default=1, metadata={"help": "how many ranks share each batch's sentences"})
 
 
-class SharedBatches(EpochBatchIterator):  # type: ignore[misc]
-    """Batches of which this rank has every `num_parts`-th sentence, from the `part`-th on.
-
-    A part without a sentence is fairseq's dummy batch, whose weight is 0.
-    """
-
-    def __init__(self, whole: EpochBatchIterator, *, part: int, num_parts: int) -> None:
-        super().__init__(
-            dataset=whole.dataset,
-            collate_fn=whole.collate_fn,
-            batch_sampler=whole.batch_sampler,
-            seed=whole.seed,
-            num_shards=whole.num_shards,
-            shard_id=whole.shard_id,
-            num_workers=whole.num_workers,
-            epoch=whole.epoch,
-            buffer_size=whole.buffer_size,
-            skip_remainder_batch=whole.skip_remainder_batch,
-            grouped_shuffling=whole.grouped_shuffling,
-            reuse_dataloader=whole.reuse_dataloader,
-            persistent_workers=whole.persistent_workers,
-        )
-        self._part, self._num_parts = part, num_parts
-
-    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list[Any]:
-        """Return this rank's part of each batch, in the order in which all ranks take them."""
-        whole = super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
-        return [batch[self._part :: self._num_parts] for batch in whole]
-
-
 class _Counted:
     """fairseq's collate function, which also counts a batch's source tokens.
 
@@ -127,18 +96,20 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """Return the batches of one rank, for training and validation alike.
 
         With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with `num_shards` / k ranks:
-        an update is the same sentences on any number of ranks.
+        an update is the same sentences on any number of ranks. A part without a sentence is fairseq's dummy batch, of
+        weight 0.
         """
         num_parts = getattr(self.cfg, "ranks_per_batch", 1)  # a checkpoint of an earlier version does not say
-        if num_parts == 1 or num_shards % num_parts:  # the second: decoding
-            batches = super().get_batch_iterator(*arguments, num_shards=num_shards, shard_id=shard_id, **named)
-        else:
-            whole = super().get_batch_iterator(
-                *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
-            )
-            batches = SharedBatches(whole, part=shard_id % num_parts, num_parts=num_parts)
+        if num_shards % num_parts:  # decoding
+            num_parts = 1
+        batches = super().get_batch_iterator(
+            *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
+        )
         if not isinstance(batches.collate_fn, _Counted):  # fairseq keeps iterators from one epoch to the next
             batches.collate_fn = _Counted(batches.collate_fn)
+            if num_parts > 1:
+                whole, part = batches.ordered_batches, shard_id % num_parts
+                batches.ordered_batches = lambda *order: [batch[part::num_parts] for batch in whole(*order)]
         return batches
 
     def build_generator(

@@ -52,16 +52,6 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     stop: StopFlag
     device: str
 
-    @property
-    def run_folder(self) -> Path:
-        """The run's own folder."""
-        return self.request.folder
-
-    @property
-    def checkpoint_folder(self) -> Path:
-        """The folder of its checkpoints."""
-        return self.request.checkpoint_folder
-
 
 class _AttemptStart(msgspec.Struct, frozen=True, kw_only=True):
     """The start of an attempt as rank 0 recorded it, and what it found in the run's folder."""
@@ -98,7 +88,7 @@ def _run_worker(run: RunContext) -> None:
     """Run a worker rank: check its node, and train from the checkpoint that rank 0 broadcasts."""
     if not run.group.broadcast_start().is_needed:
         return
-    check_node(run.group, run.device, run.checkpoint_folder)
+    check_node(run.group, run.device, run.request.checkpoint_folder)
     start = run.group.broadcast_start()
     if start.is_needed:
         with contextlib.suppress(StopTraining), metered(EnergyTally(), run.request, run.rank, run.group, run.device):
@@ -111,9 +101,9 @@ def _run_rank_zero(run: RunContext) -> None:
     Work that may take minutes precedes the first broadcast, because the check's time-outs begin there.
     """
     with contextlib.ExitStack() as stack:
-        with rank_error_recorded(run.run_folder, run.rank):
-            stack.enter_context(rank_lock(run.run_folder))
-            begin = None if attempts.is_done(run.run_folder) else _prepare_attempt(run)
+        with rank_error_recorded(run.request.folder, run.rank):
+            stack.enter_context(rank_lock(run.request.folder))
+            begin = None if attempts.is_done(run.request.folder) else _prepare_attempt(run)
             run.group.broadcast_start(Start(is_needed=begin is not None))
         if begin is not None:
             _attempt(run, begin)
@@ -121,14 +111,14 @@ def _run_rank_zero(run: RunContext) -> None:
 
 def _prepare_attempt(run: RunContext) -> _AttemptStart:
     """Clean up after earlier attempts, find the checkpoint to resume from, and record the start."""
-    run.checkpoint_folder.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(run.run_folder)
-    remove_partial_files(run.checkpoint_folder)
-    remove_rank_errors(run.run_folder)
+    run.request.checkpoint_folder.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(run.request.folder)
+    remove_partial_files(run.request.checkpoint_folder)
+    remove_rank_errors(run.request.folder)
     input_sha256_by_path = hash_inputs(run.request)
-    full_path, torn_paths = newest_whole_full(run.checkpoint_folder)
+    full_path, torn_paths = newest_whole_full(run.request.checkpoint_folder)
     update = update_of(full_path) if full_path else 0
-    attempts.close_lost_attempt(run.run_folder, update=update)
+    attempts.close_lost_attempt(run.request.folder, update=update)
     started = _record_start(run, update)
     return _AttemptStart(
         started=started, full_path=full_path, torn_paths=torn_paths, input_sha256_by_path=input_sha256_by_path
@@ -137,14 +127,14 @@ def _prepare_attempt(run: RunContext) -> _AttemptStart:
 
 def _attempt(run: RunContext, begin: _AttemptStart) -> None:
     """Run one attempt on rank 0 and record its end."""
-    request, run_folder = run.request, run.run_folder
+    request, run_folder = run.request, run.request.folder
     tally = EnergyTally()
     try:
         with _log_added(run_folder / attempts.LOG_NAME):
             for torn_path in begin.torn_paths:
                 logger.warning(f"{torn_path}: torn; resuming from update {begin.started.update} instead")
             _require_another_job(run)
-            check_node(run.group, run.device, run.checkpoint_folder)
+            check_node(run.group, run.device, run.request.checkpoint_folder)
             _require_same_machine(run, begin.started)
             _train_from(run, begin.full_path, tally)
         ended, hashes = utc_now(), begin.input_sha256_by_path
@@ -180,13 +170,13 @@ def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.
 
 
 def _newest_update(run: RunContext) -> int:
-    full = list_checkpoints(run.checkpoint_folder, "full")
+    full = list_checkpoints(run.request.checkpoint_folder, "full")
     return update_of(full[-1]) if full else 0
 
 
 def _record_start(run: RunContext, update: int) -> attempts.Started:
     started = attempts.Started(
-        attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run.run_folder)),
+        attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run.request.folder)),
         time=utc_now(),
         job=run.rank.job,
         host=platform.node(),
@@ -196,7 +186,7 @@ def _record_start(run: RunContext, update: int) -> attempts.Started:
         commit=run.request.commit,
         update=update,
     )
-    attempts.append_event(run.run_folder, started)
+    attempts.append_event(run.request.folder, started)
     return started
 
 
@@ -213,7 +203,7 @@ def _require_another_job(run: RunContext) -> None:
 def _require_same_machine(run: RunContext, started: attempts.Started) -> None:
     """Require the kind of device that the run began on."""
     resolve_device(run.request.training.device)
-    *earlier, _ = [event for event in attempts.read_events(run.run_folder) if isinstance(event, attempts.Started)]
+    *earlier, _ = [event for event in attempts.read_events(run.request.folder) if isinstance(event, attempts.Started)]
     if not started.update or not earlier:
         return
     if earlier[0].device != started.device:
@@ -277,7 +267,7 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
 
     request, training = run.request, run.request.training
     keeper = CheckpointKeeper(
-        run.checkpoint_folder,
+        run.request.checkpoint_folder,
         num_models=request.num_models,
         updates=training.updates,
         save_interval_updates=training.save_interval_updates,
@@ -294,7 +284,7 @@ def _train_with_fairseq(run: RunContext, start: Start) -> None:
         training,
         request.data,
         seed=request.seed,
-        save_folder=str(run.checkpoint_folder),
+        save_folder=str(run.request.checkpoint_folder),
         device=run.device,
         num_ranks=run.rank.world_size,
     )

@@ -67,7 +67,10 @@ def fetch_corpus(
         elif isinstance(spec.source, ListedSource):
             _write_listed(spec.source, folder)
         elif isinstance(spec.source, ArchiveSource):
-            archive_by_name = _join(spec, spec.source, folder, archives_folder, named_mirror(mirror), sleep)
+            mirror, languages = named_mirror(mirror), (spec.source_language, spec.target_language)
+            # the small ones first
+            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, mirror, sleep=sleep)
+            archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, mirror, sleep=sleep)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder, sleep)
         pair_by_split = {split: _pair(spec, split, folder, record_path.parent) for split in splits}
@@ -103,21 +106,6 @@ def _write_listed(source: ListedSource, folder: Path) -> None:
     for split, pairs in source.pairs_by_split.items():
         for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
             write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
-
-
-def _join(
-    spec: CorpusSpec,
-    source: ArchiveSource,
-    folder: Path,
-    archives_folder: Path,
-    mirror: str | None,
-    sleep: Sleep,
-) -> dict[str, FetchedArchive]:
-    languages = (spec.source_language, spec.target_language)
-    write_public_testsets(
-        source, spec.testsets, spec.language_pair, folder, mirror, sleep=sleep
-    )  # the small ones first
-    return fetch_archives(source, languages, folder, archives_folder, mirror, sleep=sleep)
 
 
 def _download(

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from aiayn.data.text.lines import count_aligned_lines
+from aiayn.data.text.lines import agreed_num_lines, count_lines
 from aiayn.errors import CorpusError
 from aiayn.progress import progress_bar
 
@@ -69,7 +69,7 @@ def map_chunks(
         CorpusError: naming each file and its count, if these differ or are 0; if a process was killed.
         Exception: whatever `work` raises, as itself.
     """
-    num_lines = count_aligned_lines(path_by_language)
+    num_lines = agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
     num_processes = min(num_processes, -(-num_lines // lines_per_process))
     chunks = _find_chunks(path_by_language, num_lines, lines_per_chunk)
     with progress_bar(what, num_lines, " lines") as bar:

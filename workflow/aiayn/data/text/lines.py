@@ -86,15 +86,6 @@ def count_lines(path: Path) -> int:
     return num_lines + (block != b"" and not block.endswith(b"\n"))
 
 
-def count_aligned_lines(path_by_language: Mapping[str, Path]) -> int:
-    """Return the number of lines that all the files have.
-
-    Raises:
-        CorpusError: naming each file and its count, if these differ or are 0.
-    """
-    return agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
-
-
 def agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
     """Return the number of lines that all the files were counted to have.
 
@@ -116,7 +107,7 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
     Outputs are written beside their place first: `final_folder` is where they will lie, and what the pair then says.
 
     Raises:
-        CorpusError: as `count_aligned_lines`.
+        CorpusError: as `agreed_num_lines`.
     """
     final_path_by_language = {
         language: path if final_folder is None else final_folder / path.name

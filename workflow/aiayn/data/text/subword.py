@@ -6,13 +6,12 @@ tokens (`subword_codes`), from the counts of all words. Memory grows with what i
 
 import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from aiayn.data.text.line_sample import sample_lines
-from aiayn.data.text.lines import read_lines, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import read_blocks, read_lines, text_provenance, unchanged_paths, write_lines
 from aiayn.data.text.subword_codes import CodesEncoder, codes_vocabulary, count_words, learn_codes
 from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
 from aiayn.errors import ConfigError, CorpusError
@@ -25,6 +24,7 @@ SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
 JOINT_NAME = "joint"
 _MODEL_BYTES_PER_PIECE = 100  # sentencepiece's models and vocabularies take about 40
 _KIB_PER_MIB = 1024
+LINES_PER_DRAW = 1 << 16  # of the sample: another number draws another one
 
 
 def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEncoder]:
@@ -111,3 +111,31 @@ def _shown(lines: Iterable[str], what: str, num_lines: int) -> Iterable[str]:
         for line in lines:
             yield line
             bar.update()
+
+
+def sample_lines(
+    paths: Sequence[Path], num_lines_by_path: Sequence[int], num_samples: int, rng: np.random.Generator
+) -> Iterator[str]:
+    """Yield `num_samples` lines of all the files' together, in their order; all lines, if there are no more.
+
+    How many of a block's lines belong to the sample is hypergeometric, which of them is uniform (Fan, Muller and
+    Rezucha 1962, by blocks): memory is a block's, and no list of line numbers is made.
+
+    Raises:
+        CorpusError: if a file has not as many lines as it is said to have.
+    """
+    lines_left = sum(num_lines_by_path)
+    samples_left = min(num_samples, lines_left)
+    for path, num_lines in zip(paths, num_lines_by_path, strict=True):
+        num_read = 0
+        for block in read_blocks(path, LINES_PER_DRAW):
+            num_read += len(block)
+            if num_read > num_lines:
+                break
+            num_chosen = int(rng.hypergeometric(samples_left, lines_left - samples_left, len(block)))
+            chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
+            yield from (block[index] for index in np.sort(chosen))
+            lines_left -= len(block)
+            samples_left -= num_chosen
+        if num_read != num_lines:
+            raise CorpusError(f"{path}: another number of lines than the {num_lines} recorded; rerun `aiayn clean`")

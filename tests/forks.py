@@ -1,0 +1,26 @@
+"""Work in forks of this process, which spare its imports."""
+
+import os
+import socket
+from collections.abc import Callable
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Start work in a fork and return its process number; it exits with the number that `work` returns, else 0 or 1."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            returned = work()
+            status = returned if isinstance(returned, int) else 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nothing listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
