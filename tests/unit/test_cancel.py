@@ -12,8 +12,8 @@ import aiayn.runs.cancel
 import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.runs.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
+from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
-    FakeSlurm,
     at,
     beating,
     make_run,
@@ -28,13 +28,10 @@ from tests.slurm.no_locks import no_locks
 RUN = "demo_en_de-base-seed1-0a1b2c3d"
 
 
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    fake = FakeSlurm(tmp_path / "slurm")
-    monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.runs.cancel, "QUEUE_POLL_SECONDS", 0.01)
     monkeypatch.setattr(aiayn.runs.cancel, "SECONDS_TO_FREE_A_LOCK", 0.05)
-    return fake
 
 
 @pytest.fixture
@@ -137,24 +134,24 @@ def test_a_slurm_job_is_cancelled_by_the_runs_name(
 ) -> None:
     slurm.put("23", "RUNNING", "another", node="n1")
     assert cancel(slurm_run) == 0
-    assert f"--name={RUN}" in slurm.cancelled
+    assert slurm.cancelled == [RUN]
     assert "saved at update 100; the same command" in capsys.readouterr().out
     assert cancel(slurm_run) == 1
     assert "it is cancelled, job 22 was cancelled" in capsys.readouterr().err
 
 
 def test_a_slurm_job_that_stays_is_exit_code_3(slurm_run: Path, slurm: FakeSlurm) -> None:
-    slurm.turn_deaf()
+    slurm.set_flag("ignoring")
     assert cancel(slurm_run, "--timeout-seconds", "0.1") == 3
 
 
 def test_a_silent_queue_is_exit_code_1_and_nothing_is_cancelled(
     slurm_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slurm.fall_silent()
+    slurm.set_flag("down")
     assert cancel(slurm_run) == 1
     assert "squeue does not answer" in capsys.readouterr().err
-    assert slurm.cancelled == ""
+    assert slurm.cancelled == []
 
 
 def test_a_job_of_another_copy_of_the_project_is_not_cancelled_with_it(
@@ -163,7 +160,7 @@ def test_a_job_of_another_copy_of_the_project_is_not_cancelled_with_it(
     slurm.put("23", "RUNNING", RUN, node="n1", script="/elsewhere/runs/x/submitit/job.sh")
     assert cancel(slurm_run) == 1
     assert "end this one by its number: scancel 22" in capsys.readouterr().err
-    assert slurm.cancelled == ""
+    assert slurm.cancelled == []
 
 
 def test_a_job_that_slurm_forgot_is_ended_here_as_a_local_one(
@@ -173,7 +170,7 @@ def test_a_job_that_slurm_forgot_is_ended_here_as_a_local_one(
         assert cancel(forgotten_run) == 0
         assert training.wait(timeout=20) == 0
     assert "saved at update 120 of 500; the same command" in capsys.readouterr().out
-    assert slurm.cancelled == ""
+    assert slurm.cancelled == []
 
 
 def test_a_job_that_slurm_forgot_elsewhere_is_told_how_to_end(
@@ -197,7 +194,7 @@ def test_a_job_that_slurm_forgot_ends_with_the_one_that_waits_in_its_place(
     with training_process(forgotten_run) as training:
         assert cancel(forgotten_run) == 0
         assert training.wait(timeout=20) == 0
-    assert f"--name={RUN}" in slurm.cancelled
+    assert slurm.cancelled == [RUN]
     assert "saved at update 120" in capsys.readouterr().out
 
 
@@ -232,7 +229,7 @@ def test_a_lock_file_without_a_number_is_no_process(
 def test_a_silent_queue_says_that_the_job_runs(
     forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slurm.fall_silent()
+    slurm.set_flag("down")
     with training_process(forgotten_run) as training:
         assert cancel(forgotten_run) == 1
         assert training.poll() is None

@@ -11,17 +11,11 @@ from pathlib import Path
 import pytest
 
 from aiayn.runs.jobs import read_jobs
-from tests.fake_slurm import FakeSlurm, install
+from tests.fake_slurm import FakeSlurm
 from tests.unit.test_launch_slurm import data_record
 
 LONGEST_WAIT_SECONDS = 60.0
 MOST_MEGABYTES = 80.0  # thirty drivers wait at once, on a machine that is there for logging in
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Return a fake Slurm that is first on PATH."""
-    return install(tmp_path / "slurm", monkeypatch)
 
 
 @pytest.fixture

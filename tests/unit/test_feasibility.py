@@ -13,9 +13,9 @@ from aiayn.errors import LaunchError, SpaceError
 from aiayn.plan.feasibility import check_feasible, needed_disk_bytes, predict_hours
 from aiayn.records import BinarizedCorpus
 from aiayn.spec.cluster import read_cluster
-from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
+from tests.unit.test_launch import make_request
 
 DATA = BinarizedCorpus(
     provenance=PROVENANCE, corpus="corpus", folder=Path("data-bin"), source_language="en", target_language="de",
@@ -29,11 +29,9 @@ BASE_PARAMETERS = 63_082_496  # the paper's base with a joint vocabulary of 37,0
 @pytest.fixture
 def request_(tmp_path: Path) -> TrainingRequest:
     """Return a request to train the paper's base, five checkpoints kept."""
-    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
-    return TrainingRequest(
-        run="run", run_folder=str(tmp_path / "run"), corpus="corpus", system="base", seed=1, training=PAPER_TRAINING,
-        data=data, binarized_path="record.json", num_models=5, num_ranks=1, threads_per_rank=1, commit="", command="",
-    )  # fmt: skip
+    return msgspec.structs.replace(
+        make_request(tmp_path / "run"), training=PAPER_TRAINING, num_models=5, threads_per_rank=1
+    )
 
 
 @pytest.fixture(autouse=True)

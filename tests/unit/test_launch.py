@@ -16,7 +16,7 @@ from aiayn.launch.job import TrainingJob, continue_later
 from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT, submit
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import StopFlag, TrainingRequest
-from tests.fake_slurm import install
+from tests.fake_slurm import FakeSlurm
 from tests.records_factory import BASE_TRAINING
 
 
@@ -103,9 +103,8 @@ def test_a_time_limit_does_not_take_back_a_wish_to_end() -> None:
 
 
 def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slurm = install(tmp_path / "slurm", monkeypatch)
     request = msgspec.structs.replace(make_request(tmp_path), max_num_jobs=3)
     continue_later(request, "9", 2)
     assert slurm.calls("scontrol") == ["requeue 9"]
@@ -115,9 +114,9 @@ def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed(
 
 
 def test_a_job_that_cannot_be_requeued_ends_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has saved; its driver submits the next."""
-    install(tmp_path / "slurm", monkeypatch).set_flag("down")
+    slurm.set_flag("down")
     continue_later(make_request(tmp_path), "9", 1)
     assert "run: saved, but `scontrol requeue 9` failed: Unable to contact" in caplog.text

@@ -16,7 +16,7 @@ from aiayn.launch.submit import SubmissionError, sbatch_text, submit_to_slurm
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
-from tests.fake_slurm import FakeSlurm, install
+from tests.fake_slurm import FakeSlurm
 from tests.golden_files import check_golden
 from tests.records_factory import PROVENANCE
 from tests.unit.test_launch import make_request
@@ -31,12 +31,6 @@ EVERYTHING = {
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Return a fake Slurm that is first on PATH."""
-    return install(tmp_path / "slurm", monkeypatch)
-
-
-@pytest.fixture
 def plain() -> ClusterSpec:
     """Return the shipped cluster of 8-GPU nodes."""
     return read_cluster("plain")
@@ -48,14 +42,14 @@ def text_of(cluster: ClusterSpec, folder: Path) -> str:
     return text.replace(sys.executable, "PYTHON").replace(str(folder), "/scratch/runs")
 
 
-def data_record(folder: Path) -> Path:
+def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
     """Write the record of a data-bin that holds dictionaries alone."""
     data_bin = folder / "data-bin"
     data_bin.mkdir()
     for language in ("en", "de"):
         (data_bin / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
     record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="wmt14_en_de", folder=data_bin, source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus=corpus, folder=data_bin, source_language="en", target_language="de",
         dictionary_sha256_by_language={name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")},
         digest=data_bin_digest(data_bin), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
@@ -185,7 +179,7 @@ def test_an_sbatch_that_hangs_is_ended(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals wait for it: without an end, Ctrl-C would have none either."""
-    (slurm.commands / "sbatch").write_text("#!/bin/sh\nsleep 20\n", encoding="utf-8")
+    slurm.replace_command("sbatch", "#!/bin/sh\nsleep 20\n")
     monkeypatch.setattr("aiayn.launch.submit._SBATCH_TIMEOUT_SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(SubmissionError, match=r"run: sbatch failed: .*no answer within 0.5 s") as raised:

@@ -9,13 +9,7 @@ import aiayn.launch.slurm_queue
 from aiayn.errors import LaunchError
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
 from aiayn.runs.queue import QueuedJob
-from tests.fake_slurm import FakeSlurm, install
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Return a fake Slurm that is first on PATH."""
-    return install(tmp_path / "slurm", monkeypatch)
+from tests.fake_slurm import FakeSlurm
 
 
 def test_jobs_of_a_name_are_found_oldest_first(slurm: FakeSlurm) -> None:
@@ -107,7 +101,7 @@ def test_a_question_that_squeue_does_not_understand_is_not_asked_again(
     slurm: FakeSlurm, words: str, is_final: bool
 ) -> None:
     (slurm.folder / "words").write_text(words, encoding="utf-8")
-    (slurm.commands / "squeue").write_text(f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n", encoding="utf-8")
+    slurm.replace_command("squeue", f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n")
     with pytest.raises(SlurmError) as silent:
         ask_queue("run")
     assert (silent.value.reason, silent.value.is_final) == (words.strip() or "exit code 1", is_final)
@@ -120,7 +114,7 @@ def test_half_an_answer_is_none(slurm: FakeSlurm) -> None:
 
 
 def test_a_command_that_hangs_is_none(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    (slurm.commands / "squeue").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    slurm.replace_command("squeue", "#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(aiayn.launch.slurm_queue, "TIMEOUT_SECONDS", 0.2)
     assert find_jobs("run") is None
 

@@ -29,10 +29,10 @@ from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, match_run, split_run_name
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
+from tests.fake_slurm import FakeSlurm
 from tests.golden_files import check_golden
 from tests.run_folders import (
     EPOCH,
-    FakeSlurm,
     at,
     ended,
     job_output,
@@ -53,13 +53,6 @@ TRACEBACK = [
     "OSError: [Errno 28] No space left on device: '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'",
 ]
 EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    fake = FakeSlurm(tmp_path / "slurm")
-    monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
-    return fake
 
 
 @pytest.fixture
@@ -118,7 +111,7 @@ def test_the_table_of_all_states_is_golden(runs: Path, slurm: FakeSlurm) -> None
     fill(runs, slurm)
     text = render_statuses(read_statuses(list_run_folders(runs), slurm_queue), runs)
     assert [line for line in text.split("\n") if len(line) > WIDTH] == []
-    assert slurm.num_asked == 1
+    assert len(slurm.calls("squeue")) == 1
     check_golden("status/table.txt", text)
 
 
@@ -132,7 +125,7 @@ def test_the_long_form_is_golden(runs: Path, slurm: FakeSlurm) -> None:
 
 def test_a_silent_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: FakeSlurm) -> None:
     fill(runs, slurm)
-    slurm.fall_silent()
+    slurm.set_flag("down")
     states = {status.run: status.state for status in read_statuses(list_run_folders(runs), slurm_queue)}
     assert states["wmt14_en_de-base-seed1-0a1b2c3d"] == states["wmt14_en_de-table3_d_els0-seed1-0a1b2c3d"] == "unknown"
     assert states["wmt14_en_de-big-seed1-0a1b2c3d"] == "failed"
@@ -142,7 +135,7 @@ def test_a_silent_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: Fak
 
 def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:
     folder = make_run(runs, "a", events=[started(1, 0)], jobs=[submitted("local", "1")])
-    assert (status_of(folder).state, slurm.num_asked) == ("lost", 0)
+    assert (status_of(folder).state, slurm.calls("squeue")) == ("lost", [])
 
 
 def test_another_copys_job_of_the_same_name_is_not_this_run(runs: Path, slurm: FakeSlurm) -> None:
