@@ -29,7 +29,7 @@ echo "Submitted batch job $job"
 """
 NOTING = """#!/bin/sh
 echo "{name} $*" >> "{folder}/calls"
-[ -e "{folder}/down" ] && {{ echo "Unable to contact slurm controller" >&2; exit 1; }}
+if [ -e "{folder}/down" ]; then echo "Unable to contact slurm controller" >&2; exit 1; fi
 """
 SCANCEL = f"""{NOTING}\
 [ -e "{{folder}}/ignoring" ] && exit 0

@@ -125,7 +125,7 @@ def job_output(folder: Path, job: str, text: str) -> Path:
     return path
 
 
-# What rank 0 does as far as others see: it holds the lock with its number in it; told to end, it saves first.
+# What rank 0 does as far as others see: it holds the lock with its number in it; at TERM it saves first.
 _TRAINING = """
 import fcntl, os, pathlib, signal, sys
 folder, lock_name, is_stubborn = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "stubborn"

@@ -126,4 +126,4 @@ def test_a_corpus_whose_text_is_gone_is_named(
         assert main(["search", "uninter", "--results", str(results)]) == 1
     finally:
         away.rename(record)
-    assert "0 records */fetch/tiny_en_de/record.json; expected one" in capsys.readouterr().err
+    assert "fetch/tiny_en_de/record.json: no such record" in capsys.readouterr().err

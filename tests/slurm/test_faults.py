@@ -46,7 +46,7 @@ def outcome_with(
     )  # fmt: skip
 
 
-def test_the_table_tells_each_fault_on_a_line() -> None:
+def test_the_table_has_each_fault_on_a_line() -> None:
     *_, line = table_of([outcome_with()], ("abc", "def")).splitlines()
     assert line == "| rank killed | KILL | 2 | 12 | 5 | abc | 34 | as it must be |"
 
@@ -64,7 +64,7 @@ def test_the_table_tells_each_fault_on_a_line() -> None:
         outcome_with(compared_with="none"),  # trained what it had to refuse
     ],
 )
-def test_other_tensors_or_another_end_are_told(outcome: Outcome) -> None:
+def test_other_tensors_or_another_end_are_noticed(outcome: Outcome) -> None:
     assert not outcome.is_well(("abc", "def"))
     assert table_of([outcome], ("abc", "def")).endswith("| NOT |\n")
 

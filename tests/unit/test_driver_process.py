@@ -34,7 +34,7 @@ def start_driver(tmp_path: Path, slurm: FakeSlurm) -> Iterator[Callable[[], "sub
         )
         drivers.append(driver)
         deadline = time.monotonic() + LONGEST_WAIT_SECONDS
-        while not (slurm.num_submitted() and len(slurm.calls("squeue")) > num_asked and jobs_noted(tmp_path)):
+        while not (slurm.num_submitted() and len(slurm.calls("squeue")) > num_asked and recorded_jobs(tmp_path)):
             assert driver.poll() is None, driver.stderr and driver.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -46,7 +46,7 @@ def start_driver(tmp_path: Path, slurm: FakeSlurm) -> Iterator[Callable[[], "sub
         driver.communicate()
 
 
-def jobs_noted(tmp_path: Path) -> list[str]:
+def recorded_jobs(tmp_path: Path) -> list[str]:
     """Return the jobs that drivers have noted."""
     folders = [path for path in (tmp_path / "runs").glob("*-seed1-*") if path.is_dir()]
     return [job.job for folder in folders for job in read_jobs(folder)]
@@ -70,11 +70,13 @@ def test_a_signal_ends_a_driver_at_once_and_cancels_nothing(
     driver = start_driver()
     begin = time.monotonic()
     os.killpg(driver.pid, number)  # as a terminal does
-    _, told = driver.communicate(timeout=LONGEST_WAIT_SECONDS)
+    _, message = driver.communicate(timeout=LONGEST_WAIT_SECONDS)
     assert time.monotonic() - begin < 5
     assert driver.returncode == status
-    assert "its Slurm job continues without this driver; the same command attaches to it: `aiayn train --scale" in told
-    assert "scancel --name=wmt14_en_de-base-seed1-" in told
+    assert (
+        "its Slurm job continues without this driver; the same command attaches to it: `aiayn train --scale" in message
+    )
+    assert "scancel --name=wmt14_en_de-base-seed1-" in message
     assert slurm.calls("scancel") == []
 
 
@@ -86,10 +88,10 @@ def test_a_driver_that_was_killed_is_followed_by_one_that_attaches(
     first.wait()
     second = start_driver()
     os.kill(second.pid, signal.SIGTERM)
-    _, told = second.communicate(timeout=LONGEST_WAIT_SECONDS)
-    assert "attached to Slurm job 7, which was submitted before" in told
+    _, message = second.communicate(timeout=LONGEST_WAIT_SECONDS)
+    assert "attached to Slurm job 7, which was submitted before" in message
     assert slurm.num_submitted() == 1
-    assert jobs_noted(tmp_path) == ["7"]
+    assert recorded_jobs(tmp_path) == ["7"]
 
 
 def test_two_drivers_at_once_submit_once(
@@ -104,6 +106,6 @@ def test_two_drivers_at_once_submit_once(
     first.wait()
     time.sleep(1.0)
     os.kill(second.pid, signal.SIGTERM)
-    _, told = second.communicate(timeout=LONGEST_WAIT_SECONDS)
-    assert "another driver is at work on this run; waiting for it" in told
+    _, message = second.communicate(timeout=LONGEST_WAIT_SECONDS)
+    assert "another driver is at work on this run; waiting for it" in message
     assert slurm.num_submitted() == 1

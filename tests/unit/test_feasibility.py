@@ -80,7 +80,7 @@ def test_the_papers_scale_without_a_gpu_is_refused_with_the_next_step(
     assert "--config allow_long_runs=true" in str(raised.value)
 
 
-def test_who_means_it_may(
+def test_a_long_run_that_is_allowed_is_not_refused(
     request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave_free(10**12, monkeypatch)

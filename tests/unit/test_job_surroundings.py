@@ -96,12 +96,12 @@ class TestPrologue:
         assert ended.returncode == PROLOGUE_EXIT_CODE
         assert "next" not in ended.stdout
         assert "trains" not in ended.stdout
-        told = prologue_failure(run_folder, "7")
-        assert told.startswith("prologue of cluster cpu, on ")
-        assert told.endswith(
+        note = prologue_failure(run_folder, "7")
+        assert note.startswith("prologue of cluster cpu, on ")
+        assert note.endswith(
             f"with exit code {code}; correct it in the cluster's file, or add '|| true' if it may fail: {line}"
         )
-        assert ended.stderr.endswith(f"{told}\n")
+        assert ended.stderr.endswith(f"{note}\n")
         assert ended.stderr.count("prologue of cluster") == 1
 
     @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ class TestPrologue:
         assert (ended.returncode, ended.stdout) == (PROLOGUE_EXIT_CODE, "swept\n")
         assert prologue_failure(run_folder, "7") != ""
 
-    def test_a_job_that_slurm_ends_meanwhile_blames_no_line(self, run_folder: Path) -> None:
+    def test_a_job_that_slurm_ends_within_a_line_leaves_no_note(self, run_folder: Path) -> None:
         """A scancel, or a preemption: TERM goes to all of the job's processes."""
         # One process writes and sleeps: between two commands bash may lose a signal to the child that it forks.
         path = script_of(run_folder, ["bash -c 'echo begun > begun; exec sleep 20'", "echo next"])
@@ -165,7 +165,7 @@ class TestPrologue:
         assert process.returncode in (143, -signal.SIGTERM)
         assert prologue_failure(run_folder, "7") == ""
 
-    def test_a_requeued_job_forgets_what_it_said_before(self, run_folder: Path) -> None:
+    def test_a_requeued_job_removes_its_earlier_note(self, run_folder: Path) -> None:
         flag = run_folder / "mounted"
         lines = [f"test -e {shlex.quote(str(flag))}"]
         assert run_bash(run_folder, lines).returncode == PROLOGUE_EXIT_CODE

@@ -31,20 +31,20 @@ def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
     )  # fmt: skip
 
 
-class TellingJob(TrainingJob):
+class EnvironmentJob(TrainingJob):
     """A job that trains nothing and tells the environment that it finds itself in."""
 
     def __call__(self) -> None:
         """Write variables and the handling of INT, one a line."""
         names = ["AIAYN_COMMIT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", *ALLOCATOR_ENVIRONMENT]
-        told = [f"{name}={os.environ.get(name)}" for name in names]
-        told.append(f"ignores INT: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
-        told.append(f"code: {aiayn.__file__}")
-        Path(self.request.run_folder, "told").write_text("\n".join(told), encoding="utf-8")
+        lines = [f"{name}={os.environ.get(name)}" for name in names]
+        lines.append(f"ignores INT: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
+        lines.append(f"code: {aiayn.__file__}")
+        Path(self.request.run_folder, "environment").write_text("\n".join(lines), encoding="utf-8")
 
 
 def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", TellingJob)
+    monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", EnvironmentJob)
     monkeypatch.setattr(aiayn.launch.submit, "gpu_names", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(
@@ -58,9 +58,9 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
     assert os.environ["OMP_NUM_THREADS"] == "17"
     assert "AIAYN_COMMIT" not in os.environ
     job.wait()
-    told = (tmp_path / "told").read_text(encoding="utf-8").split("\n")
+    lines = (tmp_path / "environment").read_text(encoding="utf-8").split("\n")
     expected = ["AIAYN_COMMIT=abc+dirty", "OMP_NUM_THREADS=3", "CUDA_VISIBLE_DEVICES="]
-    assert told == [
+    assert lines == [
         *expected,
         *(f"{name}={value}" for name, value in ALLOCATOR_ENVIRONMENT.items()),
         "ignores INT: True",
@@ -94,7 +94,7 @@ def test_signals_are_noted_and_handlers_given_back(number: signal.Signals) -> No
     assert signal.getsignal(number) is handler
 
 
-def test_a_time_limit_does_not_take_back_a_wish_to_end() -> None:
+def test_a_time_limit_does_not_replace_a_request_to_end() -> None:
     with StopFlag().installed() as stop:
         os.kill(os.getpid(), signal.SIGUSR2)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -67,14 +67,10 @@ def spoil(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
 
 
-def test_each_table_has_the_rows_that_the_paper_prints() -> None:
-    num_rows_by_table = {number: len(printed_values(read_table(number), "arxiv")) for number in (1, 2, 3, 4)}
-    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 12}
-
-
-def test_neurips_has_no_table_4_and_the_same_rows_elsewhere() -> None:
-    num_rows_by_table = {number: len(printed_values(read_table(number), "neurips2017")) for number in (1, 2, 3, 4)}
-    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 0}
+@pytest.mark.parametrize(("edition", "num_rows_of_table_4"), [("arxiv", 12), ("neurips2017", 0)])
+def test_each_table_has_the_rows_that_an_edition_prints(edition: str, num_rows_of_table_4: int) -> None:
+    num_rows_by_table = {number: len(printed_values(read_table(number), edition)) for number in (1, 2, 3, 4)}
+    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: num_rows_of_table_4}
 
 
 def test_each_table_stands_on_its_page() -> None:
@@ -159,12 +155,6 @@ def test_table_3_hyper_parameters_can_be_laid_out_again() -> None:
     assert printed["table3_d_pdrop02"] == "- - - - - - 0.2 -"
     assert printed["table3_d_els0"] == "- - - - - - - 0.0"
     assert printed["table3_e_learned"] == "- positional embedding instead of sinusoids - - - - - -"
-
-
-def test_rows_a_keep_the_computation_constant() -> None:
-    values = printed_values(read_table(3), "arxiv")
-    for system in ("base", *(system for system in TABLE_3_SYSTEMS if system.startswith("table3_a"))):
-        assert int(values[system]["h"]) * int(values[system]["d_k"]) == 512
 
 
 def test_every_system_of_table_3_stands_under_one_printed_letter() -> None:
@@ -300,16 +290,13 @@ def test_the_replication_of_multi30k_is_the_printed_line() -> None:
     ("name", "line", "old", "new", "value"),
     [
         ("table2", 1, "row,column,value", "row,columm,value", "columm"),
-        ("table2", 3, "23.75,8,both", "23.75,8,arXiv", "arXiv"),
         ("table2", 3, "23.75,8,both", "23.75,eight,both", "eight"),
-        ("table2", 3, "23.75,8,both", "23.75,0,both", "'page': '0'"),
         ("table2", 3, "23.75,8,both", "about 24,8,both", "about 24"),
         ("table2", 3, "23.75,8,both", "23,75,8,both", "9 fields"),
         ("table2", 3, "2,bytenet,bleu_en_de", "3,bytenet,bleu_en_de", "is 3"),
         ("table2", 3, "2,bytenet,bleu_en_de", "2,bytenet,bleu_en_cs", "bleu_en_cs"),
-        ("table2", 3, "2,bytenet,bleu_en_de", "2,,bleu_en_de", "'row': ''"),
-        ("table2", 18, "2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"moe, bleu_en_de .*table2\.csv:3"),
-        ("table2", 42, "41.8,8,arxiv", "41.8,8,both", "big, bleu_en_fr .*neurips2017"),
+        ("table2", 18, "2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"moe, bleu_en_de, .*table2\.csv:3"),
+        ("table2", 42, "41.8,8,arxiv", "41.8,8,both", "big, bleu_en_fr, .*neurips2017"),
         (
             "table2",
             38,
@@ -319,8 +306,6 @@ def test_the_replication_of_multi30k_is_the_printed_line() -> None:
         ),
         ("table2", 38, "3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_de flops", "'flops'"),
         ("table2", 38, "3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,base bigger", "bigger"),
-        ("cells", 2, "2,base,bleu_en_de,both,en-de", "2,base,bleu_en_de,both,de-en", "de-en"),
-        ("cells", 2, "base,last5,test,bleu_tok_compound_split,1", "base,last6,test,bleu_tok_compound_split,1", "last6"),
         ("cells", 2, "base,last5,test,bleu_tok_compound_split,1", "base,last5,test,bleu,1", "'bleu'"),
         ("cells", 2, "2,base,bleu_en_de,both", "2,base,bleu_en_de,arxiv", "arxiv.*base.*bleu_en_de"),
         ("cells", 3, "2,base,bleu_en_de,both", "2,base,bleu_en_fr,both", r"cells\.csv:2"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.launch.code_snapshot import RunCode, choose_code, foresee_code, is_whole, snapshot_folder, take_snapshot
+from aiayn.launch.code_snapshot import RunCode, choose_code, is_whole, snapshot_folder, take_snapshot
 from aiayn.runs.attempts import append_event, end_attempt
 from aiayn.runs.jobs import append_job, record_rank_error
 from aiayn.train.request import TrainingRequest
@@ -63,10 +63,10 @@ def test_a_run_goes_on_with_the_code_of_its_last_job_and_says_so(
 def test_what_is_foreseen_is_what_will_be_chosen_and_nothing_is_written(
     request_: TrainingRequest, old: RunCode, present: RunCode
 ) -> None:
-    assert foresee_code(request_) == old
-    assert foresee_code(request_, fresh=True) == present
+    assert choose_code(request_, is_dry_run=True) == old
+    assert choose_code(request_, is_dry_run=True, fresh=True) == present
     (Path(request_.run_folder) / "checkpoints" / "full_00000030.pt").unlink()
-    assert foresee_code(request_) == present
+    assert choose_code(request_, is_dry_run=True) == present
     assert not present.folder.exists()
 
 

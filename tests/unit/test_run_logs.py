@@ -14,7 +14,7 @@ from aiayn.__main__ import main
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, append_event
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from aiayn.runs.log import last_lines, read_end
-from aiayn.runs.logs import follow, in_words, newest_log
+from aiayn.runs.logs import follow, in_words
 from tests.run_folders import (
     ended,
     job_output,
@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_follower_outlives_its_test() -> Iterator[None]:
+def no_follower_is_left() -> Iterator[None]:
     """End the run that a follower follows, and so its thread, which would look at it for ever."""
     yield
     while Follower.started:
@@ -95,7 +95,7 @@ def add(folder: Path, text: str) -> None:
         log.write(text)
 
 
-def test_statistics_are_told_in_words() -> None:
+def test_statistics_become_words() -> None:
     line = statistics_line(1258, 3.451, "22:38:06", 1937.7)
     assert in_words(line) == (
         "22:38:06  update   1,258  loss  3.451  nll  2.500 bits      1,938 target tokens/s   2.00 updates/s"
@@ -144,7 +144,8 @@ def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys
     assert main(["logs", "demo", *where]) == 0
     assert capsys.readouterr().out == f"== no train.log yet; its newest job printed, in {path}:\nImportError\n"
     write_log(run_folder, ["begun"])
-    assert newest_log(run_folder).name == LOG_NAME
+    assert main(["logs", "demo", *where]) == 0
+    assert capsys.readouterr().out == "begun\n"
 
 
 @pytest.fixture
@@ -177,7 +178,7 @@ def test_what_a_job_printed_that_began_no_attempt_follows_the_log(
     assert capsys.readouterr().out == "of the first job\n"
 
 
-def test_following_tells_what_a_job_prints_until_its_attempt_begins(resumed_in_vain: Path) -> None:
+def test_following_prints_the_output_of_a_job_until_its_attempt_begins(resumed_in_vain: Path) -> None:
     follower = Follower(resumed_in_vain, num_lines=1)
     path = resumed_in_vain / "submitit" / "23_0_log.out"
     first = [f"== job 23 has begun no attempt yet; it prints, in {path}:", "bash: module: command not found"]

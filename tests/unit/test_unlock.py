@@ -128,7 +128,7 @@ def test_a_damaged_mark_is_named(folder: Path) -> None:
         read_marks(folder / ".snakemake")
 
 
-def test_a_dead_drivers_jobs_and_locks_are_cleaned_up(
+def test_the_jobs_and_locks_of_an_ended_driver_are_cleaned_up(
     folder: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
@@ -159,7 +159,7 @@ def test_a_driver_at_work_is_left_alone(folder: Path, slurm: FakeSlurm, capsys: 
     assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ([], 2)
 
 
-def test_a_dead_drivers_jobs_go_even_while_another_driver_has_the_locks(folder: Path, slurm: FakeSlurm) -> None:
+def test_the_jobs_of_an_ended_driver_go_while_another_driver_has_the_locks(folder: Path, slurm: FakeSlurm) -> None:
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
     kill_a_driver(folder)
     (folder / ".snakemake" / "log" / "2.snakemake.log").write_text("SLURM run ID: other\n", encoding="utf-8")
@@ -184,7 +184,7 @@ def test_a_driver_on_another_machine_is_not_judged(
     assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ([], 2)
 
 
-def test_a_silent_queue_leaves_everything_as_it_is(
+def test_an_unavailable_queue_leaves_everything_as_it_is(
     folder: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kill_a_driver(folder)
@@ -218,9 +218,7 @@ def test_locks_that_no_mark_knows_are_left(folder: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_folder_that_is_not_there_is_no_clean_one(
-    folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_folder_is_refused(folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["unlock", "--directory", str(folder / "nope"), *more]) == 1
     seen = capsys.readouterr()
     assert f"{folder}/nope: no such folder; name the one where snakemake ran" in seen.err
@@ -250,9 +248,9 @@ def test_a_rule_that_still_works_here_keeps_the_locks_but_a_trainings_driver_doe
         rule.stdout.readline()
     try:
         assert main(["unlock"]) == code
-        told = capsys.readouterr()
-        assert f"process {rule.pid} is running: aiayn {verb} --seed 1" in told.out
-        assert ("its rule is running" in told.err) == bool(code)
+        message = capsys.readouterr()
+        assert f"process {rule.pid} is running: aiayn {verb} --seed 1" in message.out
+        assert ("its rule is running" in message.err) == bool(code)
         assert rule.poll() is None
         assert bool(list_locks(folder / ".snakemake")) == bool(code)
     finally:

@@ -1,14 +1,12 @@
-"""Each kind of bad archive, met by a whole fetch: what the user is told, and that nothing is left beside the record.
+"""Each kind of bad archive, met by a whole fetch: the message, and that nothing is left beside the record.
 
 `test_archives.py` and `test_download.py` have more of each kind; here is the sentence that ends the command. But for a
 wrong hash and a torn file, the recipe's size and sum are those of the bad archive: they alone must not let it pass.
 """
 
-import gzip
-import io
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,8 @@ import pytest
 from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.errors import AiaynError
 from aiayn.spec.system import read_corpus
+from tests.sacrebleu_cache import move_cache
+from tests.unit.test_archives import special, tar_bytes
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,
@@ -51,35 +51,8 @@ def sides(**content_by_side: bytes) -> dict[str, bytes]:
     return {EN: content_by_side.get("en", whole[EN]), DE: content_by_side.get("de", whole[DE])}
 
 
-def packed(content_by_name: Mapping[str, bytes | tarfile.TarInfo]) -> bytes:
-    """Return a .tgz; a TarInfo stands for what is no file."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in content_by_name.items():
-            if isinstance(content, tarfile.TarInfo):
-                tar.addfile(content)
-            else:
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-    return gzip.compress(buffer.getvalue(), mtime=0)
-
-
-def link(name: str, target: str) -> tarfile.TarInfo:
-    """Return a symbolic link."""
-    member = tarfile.TarInfo(name)
-    member.type, member.linkname = tarfile.SYMTYPE, target
-    return member
-
-
-def told(server: LoopbackServer, folder: Path) -> str:
+def message_of(recipe: dict[str, object], folder: Path) -> str:
     """Fetch, see it fail with nothing left beside the record, and return what the command would end with."""
-    recipe = small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500)
-    return told_of(recipe, folder)
-
-
-def told_of(recipe: dict[str, object], folder: Path) -> str:
-    """Do the same with a recipe at hand."""
     name = write_recipe(recipe, folder / "config")
     mirror = str(recipe["source"]["base_url_by_place"]["statmt"]).replace("/statmt", "/mirror")  # type: ignore[index]
     record_path = Path("fetch/record.json")
@@ -99,16 +72,12 @@ def bad(server: LoopbackServer, folder: Path, content: bytes) -> str:
     """Put an archive in the place of the right one, its sum in the recipe, and return what the fetch ends with."""
     for path in PLACES:
         server.content_by_path[path] = content
-    return told(server, folder)
+    return message_of(small_recipe(real_recipe("wmt14_en_de"), server, vocabulary_size=500), folder)
 
 
 @pytest.fixture(autouse=True)
 def _own_sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sacrebleu.dataset import DATASETS
-
-    for name in ("wmt13", "wmt14/full"):
-        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / "sacrebleu" / name))
-        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / "sacrebleu" / name / "raw"))
+    move_cache(("wmt13", "wmt14/full"), tmp_path / "sacrebleu", monkeypatch)
 
 
 def test_a_wrong_hash(server: LoopbackServer, tmp_path: Path) -> None:
@@ -116,7 +85,7 @@ def test_a_wrong_hash(server: LoopbackServer, tmp_path: Path) -> None:
     for path in (*PLACES, ZIP_PLACE):
         content = server.content_by_path[path]
         server.content_by_path[path] = content[:-1] + bytes([content[-1] ^ 1])
-    message = told_of(recipe, tmp_path)
+    message = message_of(recipe, tmp_path)
     assert message.startswith(
         f"{NAME}: no address gives the published file:\n  http://SERVER/mirror/statmt/wmt13/{NAME}"
     )
@@ -135,70 +104,53 @@ def test_a_truncated_file_is_refused_by_its_size_before_it_is_received(server: L
     for path in (*PLACES, ZIP_PLACE):
         sizes[path] = len(server.content_by_path[path])
         server.content_by_path[path] = server.content_by_path[path][:1000]
-    message = told_of(recipe, tmp_path)
+    message = message_of(recipe, tmp_path)
     for path, num_bytes in sizes.items():
         assert f"\n  http://SERVER{path}: offers 1000 bytes, the published file has {num_bytes}" in message
 
 
-def test_a_truncated_archive(server: LoopbackServer, tmp_path: Path) -> None:
-    seen = bad(server, tmp_path, packed(sides())[:1000])
-    assert seen.startswith(f"results/archives/{NAME}: torn, or not an archive of its format: Compressed file ended")
-
-
-def test_a_path_that_climbs_out(server: LoopbackServer, tmp_path: Path) -> None:
-    seen = bad(server, tmp_path, packed({**sides(), "../../.bashrc": b"evil\n"}))
-    assert seen.startswith(f"results/archives/{NAME}: member '../../.bashrc' points out of the archive")
-    assert not list(tmp_path.rglob(".bashrc"))
-
-
-def test_a_symbolic_link(server: LoopbackServer, tmp_path: Path) -> None:
-    content = packed({EN: link(EN, "/etc/passwd"), DE: sides()[DE]})
-    seen = bad(server, tmp_path, content)
-    assert seen.startswith(f"results/archives/{NAME}: link '{EN}' to '/etc/passwd' points out of the archive")
-
-
-def test_more_lines_than_were_published(server: LoopbackServer, tmp_path: Path) -> None:
-    content = packed(sides(en=b"a\n", de=(b"a" * 1023 + b"\n") * (17 << 10)))
-    seen = bad(server, tmp_path, content)
-    assert seen.startswith(f"results/archives/{NAME}: {DE}:91: goes on after the 90 published lines")
-
-
-def test_a_missing_member(server: LoopbackServer, tmp_path: Path) -> None:
-    assert bad(server, tmp_path, packed({EN: sides()[EN], "commoncrawl.cs-en.cs": b"x\n"})) == (
-        f"results/archives/{NAME}: no member '{DE}'; it holds {EN}, commoncrawl.cs-en.cs; correct member_by_language "
-        "in the corpus file"
-    )
-
-
-def test_unequal_sides(server: LoopbackServer, tmp_path: Path) -> None:
-    assert bad(server, tmp_path, packed(sides(de=sides()[DE].partition(b"\n")[2]))) == (
-        f"results/archives/{NAME}: sides of unequal numbers of lines: {EN} has 90, {DE} has 89; expected line by line "
-        "translations"
-    )
-
-
-def test_an_empty_side(server: LoopbackServer, tmp_path: Path) -> None:
-    assert bad(server, tmp_path, packed(sides(de=b""))) == (
-        f"results/archives/{NAME}: {DE} is empty ({EN} has 90, {DE} has 0 lines); expected text; delete it and fetch "
-        "it again"
-    )
-
-
-def test_a_wrong_encoding(server: LoopbackServer, tmp_path: Path) -> None:
+def in_latin_1() -> bytes:
+    """Return the German side with its 42nd line in another encoding."""
     lines = sides()[DE].split(b"\n")
-    lines[41] = "ein Haus f\u00fcr alle".encode("latin-1")
-    assert bad(server, tmp_path, packed(sides(de=b"\n".join(lines)))) == (
-        f"results/archives/{NAME}: {DE}:42: not UTF-8: bytes fc 72 20 61 (invalid start byte); the archive is of "
-        "another encoding, or not the published one"
-    )
+    return b"\n".join([*lines[:41], "ein Haus f\u00fcr alle".encode("latin-1"), *lines[42:]])
 
 
-def test_another_number_of_pairs_than_was_published(server: LoopbackServer, tmp_path: Path) -> None:
-    short = {name: b"".join(content.splitlines(keepends=True)[:60]) for name, content in sides().items()}
-    seen = bad(server, tmp_path, packed(short))
-    assert seen.startswith(f"results/archives/{NAME}: 60 pairs, published 90 (num_lines of commoncrawl)")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tar_bytes(sides())[:1000], ": torn, or not an archive of its format: Compressed file ended"),
+        (lambda: tar_bytes({**sides(), "../../.bashrc": b"x"}), ": member '../../.bashrc' points out of the archive"),
+        (
+            lambda: tar_bytes({EN: special(EN, tarfile.SYMTYPE, "/etc/passwd"), DE: sides()[DE]}),
+            f": link '{EN}' to '/etc/passwd' points out of the archive",
+        ),
+        (
+            lambda: tar_bytes(sides(en=b"a\n", de=(b"a" * 1023 + b"\n") * (17 << 10))),
+            f": {DE}:91: goes on after the 90 published lines",
+        ),
+        (
+            lambda: tar_bytes({EN: sides()[EN], "commoncrawl.cs-en.cs": b"x\n"}),
+            f": no member '{DE}'; it holds {EN}, commoncrawl.cs-en.cs; correct member_by_language in the corpus file",
+        ),
+        (
+            lambda: tar_bytes(sides(de=sides()[DE].partition(b"\n")[2])),
+            f": sides of unequal numbers of lines: {EN} has 90, {DE} has 89; expected line by line translations",
+        ),
+        (lambda: tar_bytes(sides(de=b"")), f": {DE} is empty ({EN} has 90, {DE} has 0 lines); expected text"),
+        (lambda: tar_bytes(sides(de=in_latin_1())), f": {DE}:42: not UTF-8: bytes fc 72 20 61 (invalid start byte)"),
+        (
+            lambda: tar_bytes({name: b"".join(text.splitlines(True)[:60]) for name, text in sides().items()}),
+            ": 60 pairs, published 90 (num_lines of commoncrawl)",
+        ),
+    ],
+)
+def test_a_bad_archive_with_the_sum_of_its_recipe_is_refused(
+    make: Callable[[], bytes], message: str, server: LoopbackServer, tmp_path: Path
+) -> None:
+    assert bad(server, tmp_path, make()).startswith(f"results/archives/{NAME}{message}")
+    assert not list(tmp_path.rglob(".bashrc"))
 
 
 def test_a_whole_archive_is_taken(server: LoopbackServer, tmp_path: Path) -> None:
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):  # so that the tests above can fail
-        bad(server, tmp_path, packed(sides()))
+        bad(server, tmp_path, tar_bytes(sides()))

@@ -10,6 +10,7 @@ from pathlib import Path
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.errors import UsageError
+from aiayn.plan.config import positive
 from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
 from aiayn.spec.system import read_corpus
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; not for segmented text")
     parser.add_argument("--record", type=Path, required=True, help="the record to write; data-bin/ goes beside it")
     parser.add_argument(
-        "--num-processes", type=int, default=1, metavar="N", help="processes that segment and encode text (default: 1)"
+        "--num-processes", type=positive, default=1, metavar="N", help="processes that encode text (default: 1)"
     )
 
 

@@ -31,7 +31,4 @@ def run(args: argparse.Namespace) -> None:
     description = describe_system(
         args.system, args.scale, vocabulary_size=args.vocabulary_size, overrides=named_overrides(args)
     )
-    if args.json:
-        print(json_text(description), end="")
-        return
-    print(render_description(description), end="")
+    print(json_text(description) if args.json else render_description(description), end="")

@@ -3,6 +3,10 @@
 import argparse
 from pathlib import Path
 
+import msgspec
+
+from aiayn.spec.training import DecodingSpec
+
 _RUN = "a run's name, or any unique beginning of it"
 
 
@@ -38,6 +42,30 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser, *, record_help: st
     parser.add_argument("--testset", required=True, help="a test set of the corpus")
     parser.add_argument("--record", type=Path, required=True, help=record_help)
     add_device_arguments(parser)
+
+
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the form of the length penalty and the stopping rule; `changed_search` reads them."""
+    parser.add_argument(
+        "--length-penalty-form", choices=("len", "gnmt"), help="len is fairseq's (default: the system's own)"
+    )
+    parser.add_argument(
+        "--stop", choices=("fairseq", "tensor2tensor"), help="whose stopping rule (default: the system's own)"
+    )
+
+
+def changed_search(decoding: DecodingSpec, args: argparse.Namespace) -> DecodingSpec:
+    """Return a system's search with what the flags of the same names set."""
+    named = {key: getattr(args, key, None) for key in DecodingSpec.__struct_fields__}
+    return msgspec.structs.replace(decoding, **{key: value for key, value in named.items() if value is not None})
+
+
+def add_figure_arguments(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Declare where pictures are written, by default to `folder`, and in which formats."""
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help=f"where to write (default: {folder})")
+    parser.add_argument(
+        "--format", action="append", choices=("svg", "html", "png", "pdf"), help="may be repeated (default: svg)"
+    )
 
 
 def add_device_argument(parser: argparse.ArgumentParser) -> None:

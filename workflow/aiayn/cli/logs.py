@@ -7,8 +7,6 @@ is done, or with Ctrl-C.
 
 import argparse
 import logging
-import os
-import sys
 
 from aiayn.cli.flags import add_run_arguments
 from aiayn.runs.logs import follow, in_words, show_end
@@ -52,9 +50,5 @@ def run(args: argparse.Namespace) -> None:
             print(in_words(text), flush=args.follow)
 
     lines = (follow if args.follow else show_end)(run_folder, num_lines=args.lines, note=note)
-    try:
-        for line in lines:
-            print(line if args.raw else in_words(line), flush=args.follow)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as head, has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for line in lines:
+        print(line if args.raw else in_words(line), flush=args.follow)
