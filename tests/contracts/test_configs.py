@@ -115,12 +115,6 @@ def differences(
     return {key: (found[key], expected[key]) for key in expected if key not in free and found[key] != expected[key]}
 
 
-def test_an_architecture_of_another_width_is_noticed() -> None:
-    training = system_of("lstm", "demo").training
-    wider = msgspec.structs.replace(training, d_ff=training.d_ff + 1)
-    assert distance_to_base("demo", wider) > distance_to_base("demo", training)
-
-
 def scale_of(name: str) -> ScaleSpec:
     """Read one of the shipped scales."""
     return read_scale(CONFIG_FOLDER / f"{name}.yaml")
@@ -232,12 +226,6 @@ def test_a_variant_is_base_but_for_what_others_print(scale: str, variant: str) -
     assert superfluous(raw, spec, base, len(CHANGES_BY_VARIANT[variant])) == []
 
 
-def test_a_variant_with_one_key_more_is_noticed() -> None:
-    base = system_of("base", "demo").training
-    assert unlike(base, base) == {}
-    assert unlike(msgspec.structs.replace(base, norm="batch", p_drop=0.2), base) == {"norm": "batch", "p_drop": 0.2}
-
-
 def distance_to_base(scale: str, training: TrainingSpec) -> int:
     """Return by how many parameters a training is larger or smaller than its scale's base, both in its vocabulary."""
     size = VOCABULARY_BY_SCALE[scale]
@@ -342,26 +330,6 @@ def test_the_variants_config_is_the_demo_with_its_lists_filled() -> None:
     assert sorted(variants.variants) == sorted([*CHANGES_BY_VARIANT, *rows])
     assert variants.architectures == list(LAYERS_BY_ARCHITECTURE)
     assert variants.variant_seeds == [1, 2]
-
-
-def test_what_each_scale_holds() -> None:
-    demo, multi30k, paper = (scale_of(name) for name in SCALES)
-    assert [(scale.en_de_corpus, scale.en_fr_corpus) for scale in (demo, multi30k, paper)] == [
-        ("demo_en_de", "demo_en_fr"), ("multi30k_en_de", "multi30k_en_fr"), ("wmt14_en_de", "wmt14_en_fr"),
-    ]  # fmt: skip
-    for scale in (demo, multi30k, paper):
-        assert (scale.en_de_systems, scale.en_fr_systems) == (["base", "big"], ["base", "big_enfr"])
-        assert scale.runs_folder == "runs"
-        assert not scale.allow_long_runs
-    assert (demo.ablation_systems, demo.seeds, demo.ablation_seeds) == (
-        ["table3_c_n2", "table3_d_els0"],
-        [1, 2],
-        [1, 2],
-    )
-    for scale in (multi30k, paper):
-        assert (scale.ablation_systems, scale.seeds, scale.ablation_seeds) == (ABLATIONS, [1, 2, 3], [1])
-    assert [scale.replications for scale in (demo, multi30k, paper)] == [[], ["revisit_tiny"], []]
-    assert [scale.has_baselines for scale in (demo, multi30k, paper)] == [True, False, False]
 
 
 def nested_keys(values: dict[str, Any]) -> list[str]:

@@ -20,20 +20,19 @@ def undisturbed(scene: Scene) -> None:
 
 def rank_killed(scene: Scene) -> None:
     """The other rank ends too, and the driver submits the next job."""
-    driver = scene.start()
-    scene.wait_for_update(25)
-    os.kill(scene.rank_process(1), signal.SIGKILL)
-    scene.disturbed("KILL of rank 1 of 2")
-    scene.must_end(driver, EXIT_DONE)
-    assert scene.starts == [0, 20]
+    _kill_rank(scene, 1)
 
 
 def rank_0_killed(scene: Scene) -> None:
-    """The rank that keeps the run's folder says nothing any more."""
+    """The rank that writes into the run's folder is gone."""
+    _kill_rank(scene, 0)
+
+
+def _kill_rank(scene: Scene, index: int) -> None:
     driver = scene.start()
     scene.wait_for_update(25)
-    os.kill(scene.rank_process(0), signal.SIGKILL)
-    scene.disturbed("KILL of rank 0 of 2")
+    os.kill(scene.rank_process(index), signal.SIGKILL)
+    scene.disturbed(f"KILL of rank {index} of 2")
     scene.must_end(driver, EXIT_DONE)
     assert scene.starts == [0, 20]
 

@@ -230,24 +230,14 @@ def test_a_folder_that_cannot_be_written_to_fails(plan: Plan, tmp_path: Path, mo
     ]
 
 
-def commands(folder: Path, text_by_command: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put commands on PATH, alone, that print a text; an empty text is a failure."""
-    folder.mkdir(exist_ok=True)
-    for name, text in text_by_command.items():
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-        script = f"#!/bin/sh\n/bin/cat {folder}/{name}.txt\n" if text else "#!/bin/sh\nexit 1\n"
-        (folder / name).write_text(script, encoding="utf-8")
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-
-
 def test_the_local_launcher_needs_a_gpu_for_the_papers_scale(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert preflight.check_local_gpus(plan, allow_long_runs=False).outcome == "FAIL"
     assert preflight.check_local_gpus(plan, allow_long_runs=True).outcome == "OK"
-    commands(tmp_path / "bin", {"nvidia-smi": "0, NVIDIA H200\n"}, monkeypatch)
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 0, NVIDIA H200\n", encoding="utf-8")
+    (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     check = preflight.check_local_gpus(plan, allow_long_runs=False)
     assert (check.outcome, check.evidence) == ("OK", "1 here: NVIDIA H200")

@@ -303,14 +303,6 @@ def test_an_empty_and_a_missing_folder_differ(runs: Path, capsys: pytest.Capture
     assert "no such folder" in capsys.readouterr().err
 
 
-def test_a_lock_is_held_while_its_process_runs(tmp_path: Path) -> None:
-    path = tmp_path / "rank0.lock"
-    assert not is_locked(path)
-    with training_process(tmp_path):
-        assert is_locked(path)
-    assert not is_locked(path)
-
-
 def test_asking_for_a_lock_does_not_try_to_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def take(*_: object) -> None:
         raise AssertionError("a rank 0 that wants it at this moment would be refused")
