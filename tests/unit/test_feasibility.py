@@ -1,7 +1,6 @@
 """A training that does not fit on the disk, or into a day, is refused before it begins."""
 
 import logging
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -14,6 +13,7 @@ from aiayn.plan.feasibility import check_feasible, needed_disk_bytes, predict_ho
 from aiayn.records import BinarizedCorpus
 from aiayn.spec.cluster import read_cluster
 from aiayn.train.request import TrainingRequest
+from tests.planned_scales import leave_free
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
 from tests.unit.test_launch import make_request
 
@@ -39,12 +39,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to a machine without GPU, whose core does 10^11 operations a second."""
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     monkeypatch.setattr(aiayn.plan.machine, "cpu_flops_per_second_per_core", lambda: 1.0e11)
-
-
-def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend to so much free disk."""
-    usage = shutil.disk_usage("/")._replace(free=num_bytes)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
 
 
 def test_a_run_holds_its_models_and_full_checkpoints(request_: TrainingRequest) -> None:

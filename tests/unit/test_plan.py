@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.cli.flags import read_changed_scale
 from aiayn.cost import flops_per_token
 from aiayn.errors import ConfigError, UsageError
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
-from aiayn.plan.config import read_changed_scale
 from aiayn.plan.machine import choose_machine
 from aiayn.plan.plan import Plan
 from aiayn.plan.prediction import (

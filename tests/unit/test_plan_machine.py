@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.cli.flags import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
 from aiayn.launch.preflight.checks import check_plan
-from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import JobLimits, Machine, choose_machine, exceeded_limit, why_unsupported
 from aiayn.plan.plan import Plan
 from aiayn.plan.text import render_plan

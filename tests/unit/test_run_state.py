@@ -23,21 +23,6 @@ def queued(state: str, job: str = "22", reason: str = "None") -> QueuedJob:
     return QueuedJob(job=job, state=state, reason=reason, node="", time_left="1:00", name="run")
 
 
-def test_a_held_lock_is_a_run_at_work() -> None:
-    assert judge_state(known(events=[started(1, 0)], has_rank=True)) == ("running", "")
-
-
-def test_a_start_without_an_end_and_without_a_lock_is_lost() -> None:
-    state, reason = judge_state(known(events=[started(1, 0)]))
-    assert (state, reason) == ("lost", "ended without a record: killed, or its machine went down")
-
-
-@pytest.mark.parametrize("outcome", ["failed", "stopped", "lost"])
-def test_an_end_is_the_recorded_one(outcome: str) -> None:
-    events = [started(1, 0), ended(1, 5, outcome, reason="because")]
-    assert judge_state(known(events=events)) == (outcome, "because")
-
-
 @pytest.mark.parametrize("sign", ["has_driver", "has_local_job"])
 def test_a_local_run_without_a_rank_yet_is_starting(sign: str) -> None:
     assert judge_state(known(**{sign: True})) == ("queued", "starting")
@@ -49,10 +34,6 @@ def test_a_driver_that_still_runs_after_the_end_changes_nothing() -> None:
     assert judge_state(known(events=events[:1], has_driver=True)) == ("queued", "starting")
     jobs = [submitted("local", "21"), submitted("local", "22", minutes=6)]
     assert judge_state(known(events=events, jobs=jobs, has_driver=True)) == ("queued", "starting")
-
-
-def test_a_job_that_ended_before_it_began_is_lost() -> None:
-    assert judge_state(known(jobs=[submitted("local", "99")])) == ("lost", "job 99 ended before it began an attempt")
 
 
 def test_a_failure_before_the_newest_job_does_not_decide() -> None:
@@ -89,21 +70,6 @@ def test_without_a_job_in_the_queue_the_runs_own_events_decide() -> None:
     assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=[])) == ("stopped", "asked by SIGUSR2")
 
 
-def test_a_job_is_unknown_while_squeue_does_not_answer() -> None:
-    state, reason = judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=None))
-    assert (state, reason) == ("unknown", "squeue does not answer; job 22 may wait, run or be gone")
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], has_rank=True))[0] == "running"
-
-
-def test_a_failure_needs_no_queue() -> None:
-    events = [ON_SLURM, ended(1, 5, "failed", reason="no space")]
-    assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=None)) == ("failed", "no space")
-
-
-def test_a_job_that_squeue_has_lost_is_running_while_rank_0_holds_its_lock() -> None:
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], has_rank=True))[0] == "running"
-
-
 def test_a_job_that_squeue_has_lost_and_whose_lock_is_not_seen_is_unknown_while_it_is_active() -> None:
     forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_activity=at(59))
     expected = (
@@ -123,13 +89,6 @@ def test_a_job_seconds_old_that_slurm_does_not_know_is_unknown() -> None:
     assert judge_state(young) == ("unknown", "squeue does not know of job 22, which was submitted 60 s ago")
     assert judge_state(msgspec.structs.replace(young, queued=[queued("FAILED")]))[0] == "queued"  # its driver goes on
     assert judge_state(msgspec.structs.replace(young, jobs=[SLURM_JOB], has_driver=False))[0] == "lost"
-
-
-def test_a_running_rank_0_is_shown_though_its_job_waits() -> None:
-    held = queued("PENDING", reason="launch failed requeued held")
-    state, reason = judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[held], has_rank=True))
-    assert state == "running"
-    assert reason == "though squeue shows job 22 as waiting: launch failed requeued held, waits for a person"
 
 
 def test_a_recorded_rank_error_makes_a_failure_of_a_loss() -> None:

@@ -82,7 +82,7 @@ class TestEnds:
             driven.drive(fail)
         assert driven.last_end.outcome == "failed"
 
-    @pytest.mark.parametrize("state", ["TIMEOUT", "FAILED"])
+    @pytest.mark.parametrize("state", ["TIMEOUT", "PREEMPTED", "FAILED"])
     def test_after_any_other_end_of_a_job_another_one_resumes(self, state: str, driven: DrivenRun) -> None:
         driven.drive(lambda: (driven.start(), driven.slurm.set_state("7", state)), driven.finish)
         assert driven.jobs == ["7", "8"]

@@ -7,10 +7,10 @@ in the corpus file) does not: give the record of fetch as --text.
 import argparse
 from pathlib import Path
 
+from aiayn.cli.flags import positive
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.errors import UsageError
-from aiayn.plan.config import positive
 from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, write_record
 from aiayn.spec.system import read_corpus
 

@@ -6,8 +6,8 @@ The record counts dropped pairs by reason; test sets lose none. The output does 
 import argparse
 from pathlib import Path
 
+from aiayn.cli.flags import positive
 from aiayn.data.text.clean import clean_corpus
-from aiayn.plan.config import positive
 from aiayn.records import RawCorpus, read_record, write_record
 from aiayn.spec.system import read_corpus
 

@@ -10,11 +10,10 @@ Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain 
 import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_device_argument, add_search_arguments, changed_search
+from aiayn.cli.flags import add_device_argument, add_search_arguments, changed_search, positive
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError
-from aiayn.plan.config import positive
 from aiayn.provenance import replace_on_success
 from aiayn.spec.system import read_system
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses

@@ -15,15 +15,15 @@ import argparse
 import math
 from pathlib import Path
 
-from aiayn.errors import UsageError
-from aiayn.experiment import Experiment, read_experiment
-from aiayn.plan.config import (
+from aiayn.cli.flags import (
     add_config_arguments,
     add_launcher_argument,
     choose_launcher,
     positive,
     read_changed_scale,
 )
+from aiayn.errors import UsageError
+from aiayn.experiment import Experiment, read_experiment
 from aiayn.plan.machine import PRICE_FLAG, choose_machine
 from aiayn.plan.plan import make_plan, precisions_of
 from aiayn.plan.text import render_plan

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from aiayn.cli.fetch import add_archives_argument, archives_folder
+from aiayn.cli.flags import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.cli.plan import read_config
 from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
@@ -22,7 +23,6 @@ from aiayn.launch.preflight.checks import Check, check_local_gpus, doubtful, ren
 from aiayn.launch.preflight.mirrors import check_mirrors
 from aiayn.launch.preflight.slurm import check_slurm, read_profile
 from aiayn.launch.submit import sbatch_text
-from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import Machine, choose_machine, default_gpu
 from aiayn.plan.plan import Plan, make_plan, precisions_of
 from aiayn.spec.cluster import ClusterSpec

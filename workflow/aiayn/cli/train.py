@@ -13,14 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.cli.flags import add_override_arguments, add_runs_folder_argument, named_overrides, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
 from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.driver import drive
 from aiayn.launch.submit import sbatch_text
 from aiayn.paths import corpus_record
-from aiayn.plan.config import add_override_arguments, named_overrides, positive
 from aiayn.plan.feasibility import check_feasible, check_precision, make_request
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.attempts import is_done

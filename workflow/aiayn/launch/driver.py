@@ -22,9 +22,14 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import choose_code
-from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import record_job
-from aiayn.launch.job_outcome import RetryPolicy, check_local_outcome, check_slurm_outcome, describe_progress
+from aiayn.launch.job_outcome import (
+    Interruption,
+    RetryPolicy,
+    check_local_outcome,
+    check_slurm_outcome,
+    describe_progress,
+)
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm

@@ -14,9 +14,8 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import RunCode, choose_code
-from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import record_job
-from aiayn.launch.job_outcome import JobOutcome, has_attempt
+from aiayn.launch.job_outcome import Interruption, JobOutcome, has_attempt
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm, run_slurm, waiting_advice
 from aiayn.launch.submit import SubmissionError, clean_submissions, recover_submission, submit_to_slurm

@@ -34,12 +34,11 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
     Raises:
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
     """
-    path: Path | None = run_folder / LOG_NAME
     has_log = (run_folder / LOG_NAME).exists()
+    path = run_folder / LOG_NAME if has_log else newest_output(run_folder)
+    if path is None:
+        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
     if not has_log:
-        path = newest_output(run_folder)
-        if path is None:
-            raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
         note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
     yield from read_end(path, num_lines).lines
     job = job_without_attempt(read_events(run_folder), read_jobs(run_folder))
