@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.cli.flags import read_changed_scale
+from aiayn.cli.config import read_changed_scale
 from aiayn.cost import flops_per_token
 from aiayn.errors import ConfigError, UsageError
 from aiayn.experiment import read_experiment

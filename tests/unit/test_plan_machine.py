@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.cli.flags import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
 from aiayn.launch.preflight.checks import check_plan

@@ -9,7 +9,7 @@ import pytest
 
 import aiayn.plan.machine
 from aiayn.__main__ import build_parser, main
-from aiayn.cli.flags import named_overrides, read_changed_scale
+from aiayn.cli.config import named_overrides, read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
 from aiayn.plan.describe import describe_system, render_description

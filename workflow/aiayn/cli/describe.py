@@ -7,7 +7,7 @@ the vocabulary, is by default that of the corpus file (37,000 for the paper's En
 
 import argparse
 
-from aiayn.cli.flags import add_override_arguments, named_overrides
+from aiayn.cli.config import add_override_arguments, named_overrides
 from aiayn.plan.describe import describe_system, render_description
 from aiayn.terminal import json_text
 

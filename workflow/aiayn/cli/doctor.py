@@ -18,7 +18,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from aiayn.cli.flags import add_changes_argument, add_runs_folder_argument, positive, read_changed_scale
+from aiayn.cli.config import add_changes_argument, read_changed_scale
+from aiayn.cli.flags import add_runs_folder_argument, positive
 from aiayn.errors import AiaynError, UsageError
 from aiayn.runs.names import match_run
 from aiayn.spec.system import CorpusSpec, Overrides

@@ -10,7 +10,8 @@ Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain 
 import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_device_argument, add_search_arguments, changed_search, positive
+from aiayn.cli.config import add_search_arguments, changed_search
+from aiayn.cli.flags import add_device_argument, positive
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError

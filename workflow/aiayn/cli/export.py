@@ -19,7 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cli.flags import add_finished_run_arguments, add_search_arguments, changed_search
+from aiayn.cli.config import add_search_arguments, changed_search
+from aiayn.cli.flags import add_finished_run_arguments
 from aiayn.errors import RecordError, UsageError
 from aiayn.runs.finished import find_finished
 

@@ -15,13 +15,8 @@ import argparse
 import math
 from pathlib import Path
 
-from aiayn.cli.flags import (
-    add_config_arguments,
-    add_launcher_argument,
-    choose_launcher,
-    positive,
-    read_changed_scale,
-)
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.cli.flags import positive
 from aiayn.errors import UsageError
 from aiayn.experiment import Experiment, read_experiment
 from aiayn.plan.machine import PRICE_FLAG, choose_machine

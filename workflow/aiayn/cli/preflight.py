@@ -12,8 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.cli.fetch import add_archives_argument, archives_folder
-from aiayn.cli.flags import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.cli.plan import read_config
 from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from aiayn.cli.flags import add_average_arguments, add_device_arguments, add_search_arguments, changed_search
+from aiayn.cli.config import add_search_arguments, changed_search
+from aiayn.cli.flags import add_average_arguments, add_device_arguments
 from aiayn.data.text.detokenise import detokenise
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cli.flags import add_override_arguments, add_runs_folder_argument, named_overrides, positive
+from aiayn.cli.config import add_override_arguments, named_overrides
+from aiayn.cli.flags import add_runs_folder_argument, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
 from aiayn.launch.code_snapshot import choose_code

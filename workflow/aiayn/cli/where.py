@@ -6,7 +6,7 @@ CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the name
 import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_changes_argument, read_changed_scale
+from aiayn.cli.config import add_changes_argument, read_changed_scale
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
