@@ -63,7 +63,7 @@ def test_a_waiting_driver_is_small(start_driver: Callable[[], "subprocess.Popen[
     assert 10 < most_kilobytes / 1024 < MOST_MEGABYTES
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 3), (signal.SIGHUP, 3)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 3)])
 def test_a_signal_ends_a_driver_at_once_and_cancels_nothing(
     number: signal.Signals, status: int, start_driver: Callable[[], "subprocess.Popen[str]"], slurm: FakeSlurm
 ) -> None:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from tests.run_folders import (
     write_done,
     write_log,
 )
+from tests.slurm.cluster_processes import wait_until
 
 VALID = (
     '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss": "2.069", '
@@ -72,17 +73,10 @@ class Follower:
             self.lines.append(line)
 
     def wait_for_notes(self, expected: list[str]) -> None:
-        wait_until(lambda: self.notes == expected, lambda: f"{self.notes}, expected {expected}")
+        wait_until(lambda: self.notes == expected, 20, f"the notes {expected}")
 
     def wait_for(self, expected: list[str]) -> None:
-        wait_until(lambda: self.lines == expected, lambda: f"{self.lines}, expected {expected}")
-
-
-def wait_until(is_so: Callable[[], bool], describe: Callable[[], str]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline, describe()
-        time.sleep(0.01)
+        wait_until(lambda: self.lines == expected, 20, f"the lines {expected}")
 
 
 @pytest.fixture
@@ -211,7 +205,7 @@ def test_following_reads_the_jobs_only_when_there_is_another(
 
     monkeypatch.setattr(aiayn.runs.logs, "read_jobs", counted)
     follower = Follower(resumed_in_vain, num_lines=1)
-    wait_until(lambda: len(follower.notes) == 2, lambda: str(follower.notes))
+    wait_until(lambda: len(follower.notes) == 2, 20, "2 notes")
     add(resumed_in_vain, "2\n")
     follower.wait_for(["of the first job", "2"])
     assert num_read == 1
@@ -249,11 +243,11 @@ def test_following_goes_on_through_a_stop_and_another_attempt(run_folder: Path) 
     follower = Follower(run_folder, num_lines=5)
     follower.wait_for(["1"])
     append_event(run_folder, ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2"))
-    wait_until(lambda: len(follower.notes) == 1, lambda: str(follower.notes))
+    wait_until(lambda: len(follower.notes) == 1, 20, "1 notes")
     append_event(run_folder, started(2, 6, job="23", host="n2", update=20))
     add(run_folder, "2\n")
     follower.wait_for(["1", "2"])
-    wait_until(lambda: len(follower.notes) == 2, lambda: str(follower.notes))
+    wait_until(lambda: len(follower.notes) == 2, 20, "2 notes")
     assert follower.notes == [
         "== attempt 1 stopped 2026-01-01T12:05:00+00:00, resumes from update 20: asked by SIGUSR2",
         "== attempt 2 began 2026-01-01T12:06:00+00:00 on n2, job 23, at update 20",

@@ -1,4 +1,4 @@
-"""Reads a scale's config file with keys replaced by flags, as `snakemake --config` does, and changes a search by flags."""
+"""Reads a scale's config with keys replaced by flags, as `snakemake --config` does, and changes a search by flags."""
 
 import argparse
 from collections.abc import Sequence
