@@ -78,14 +78,10 @@ def choose_launcher(args: argparse.Namespace, scale: ScaleSpec) -> str:
     return "slurm" if names_cluster or scale.scale == "paper" else "local"
 
 
-def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+def add_search_arguments(parser: argparse.ArgumentParser, whose: str = "the system's own") -> None:
     """Declare the form of the length penalty and the stopping rule; `changed_search` reads them."""
-    parser.add_argument(
-        "--length-penalty-form", choices=("len", "gnmt"), help="len is fairseq's (default: the system's own)"
-    )
-    parser.add_argument(
-        "--stop", choices=("fairseq", "tensor2tensor"), help="whose stopping rule (default: the system's own)"
-    )
+    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help=f"len is fairseq's (default: {whose})")
+    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help=f"stopping rule (default: {whose})")
 
 
 def changed_search(decoding: DecodingSpec, args: argparse.Namespace) -> DecodingSpec:

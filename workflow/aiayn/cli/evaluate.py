@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--beam-size", type=positive, metavar="N", help="default: the paper's 4")
     parser.add_argument("--length-penalty-alpha", type=float, metavar="A", help="default: the paper's 0.6")
-    add_search_arguments(parser)
+    add_search_arguments(parser, "the paper's, gnmt and tensor2tensor")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to write the translations, one a line")
     add_device_argument(parser)
 

@@ -48,11 +48,9 @@ def add_figure_arguments(parser: argparse.ArgumentParser, folder: str) -> None:
     )
 
 
-def add_device_argument(parser: argparse.ArgumentParser) -> None:
+def add_device_argument(parser: argparse.ArgumentParser, what: str = "default: a GPU if there is one") -> None:
     """Declare on which device a model runs."""
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
-    )
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help=what)
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:

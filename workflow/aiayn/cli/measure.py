@@ -19,7 +19,7 @@ EXAMPLE = "aiayn measure --seed 1 --record results/demo/measure/record.json"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn measure`."""
     parser.add_argument("--seed", type=int, required=True, help="seed of all random vectors")
-    add_device_argument(parser)  # where layers are timed
+    add_device_argument(parser, "where layers are timed (default: a GPU, if any)")
     parser.add_argument("--record", type=Path, required=True, help="the record to write")
 
 

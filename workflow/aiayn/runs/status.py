@@ -3,7 +3,6 @@
 It reads only the ends of logs, writes nothing, and takes no lock; a damaged run does not hide the others.
 """
 
-import contextlib
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -124,32 +123,36 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
 
 def read_statuses(run_folders: list[Path], queue: JobQueue) -> list[RunStatus]:
     """Return the state of each run; the queue is read once, and only if Slurm has a run's newest job."""
-    queued = queue.find_jobs() if any(map(_has_slurm_job, run_folders)) else None
-    statuses = []
+    jobs_by_folder: dict[Path, list[SubmittedJob] | AiaynError | OSError] = {}
     for folder in run_folders:
         try:
-            status = _status_of(folder, queued and [job for job in queued if job.trains_in(folder)])
+            jobs_by_folder[folder] = read_jobs(folder)
         except (AiaynError, OSError) as error:
-            reason, name = str(error), folder.name
-            status = RunStatus(run=name, state="damaged", reason=reason, last_error=reason, run_folder=str(folder))
-        statuses.append(status)
-    return statuses
+            jobs_by_folder[folder] = error
+    needs_queue = any(isinstance(jobs, list) and is_slurm_run(jobs) for jobs in jobs_by_folder.values())
+    queued = queue.find_jobs() if needs_queue else None
+    return [_read_status(folder, jobs, queued) for folder, jobs in jobs_by_folder.items()]
 
 
-def _has_slurm_job(folder: Path) -> bool:
-    """Return whether Slurm has the newest job of a run; False if that cannot be read."""
-    with contextlib.suppress(AiaynError, OSError):
-        return is_slurm_run(read_jobs(folder))
-    return False
+def _read_status(
+    folder: Path, jobs: list[SubmittedJob] | AiaynError | OSError, queue: list[QueuedJob] | None
+) -> RunStatus:
+    try:
+        if not isinstance(jobs, list):
+            raise jobs
+        return _status_of(folder, jobs, queue and [job for job in queue if job.trains_in(folder)])
+    except (AiaynError, OSError) as error:
+        reason = str(error)
+    return RunStatus(run=folder.name, state="damaged", reason=reason, last_error=reason, run_folder=str(folder))
 
 
-def _status_of(folder: Path, queued: list[QueuedJob] | None) -> RunStatus:
+def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] | None) -> RunStatus:
     """Return the state of a run.
 
     Raises:
         RecordError: if one of its files is damaged, or it has none.
     """
-    jobs, events = read_jobs(folder), read_events(folder)
+    events = read_events(folder)
     log = read_log_tail(folder / LOG_NAME)
     done = read_record(folder / DONE_NAME, TrainRecord) if is_done(folder) else None
     has_driver, has_rank = is_held(folder / DRIVER_LOCK_NAME), is_held(folder / RANK_LOCK_NAME)
