@@ -39,7 +39,8 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == CORPUS.name
         return CORPUS
 
-    monkeypatch.setattr("aiayn.cli.search.read_corpus", read_corpus)
+    for module in ("aiayn.cli.search", "aiayn.runs.finished"):
+        monkeypatch.setattr(f"{module}.read_corpus", read_corpus)
 
 
 def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alpha: float) -> float:
