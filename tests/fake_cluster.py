@@ -1,4 +1,4 @@
-"""What Slurm's commands print about a cluster, put alone on PATH; sbatch refuses what it is told to."""
+"""What Slurm's commands print about a cluster, put alone on PATH; sbatch refuses a pattern."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Slurm's commands as a driver sees them: squeue shows a file's lines, sbatch adds one, the others note their call."""
+"""Slurm's commands as drivers and verbs see them: squeue shows a file's lines, sbatch adds one, scancel changes one."""
 
 import os
 import stat
@@ -29,13 +29,17 @@ echo "Submitted batch job $job"
 """
 NOTING = """#!/bin/sh
 echo "{name} $*" >> "{folder}/calls"
-[ -e "{folder}/down" ] && {{ echo "Unable to contact slurm controller" >&2; exit 1; }}
-exit 0
+if [ -e "{folder}/down" ]; then echo "Unable to contact slurm controller" >&2; exit 1; fi
+"""
+SCANCEL = f"""{NOTING}\
+[ -e "{{folder}}/ignoring" ] && exit 0
+for argument; do case "$argument" in --name=*) name="${{{{argument#--name=}}}}";; esac; done
+sed -i "s/^\\([0-9]*\\)|[A-Z]*\\(|[^|]*|[^|]*|$name|\\)/\\1|CANCELLED\\2/" "{{folder}}/queue"
 """
 
 
 class FakeSlurm:
-    """A folder of commands, to be the first of PATH, and the state that they show."""
+    """A folder of commands, to be the first of PATH, and the state that they show; the first job is 7."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,15 +47,20 @@ class FakeSlurm:
         self.commands.mkdir(parents=True)
         (folder / "next").write_text("7\n", encoding="utf-8")
         self.set_queue()
-        self._write("squeue", SQUEUE)
-        self._write("sbatch", SBATCH)
-        for name in ("scancel", "scontrol", "srun"):
-            self._write(name, NOTING)
+        texts = {"squeue": SQUEUE, "sbatch": SBATCH, "scancel": SCANCEL, "scontrol": NOTING, "srun": NOTING}
+        for name, text in texts.items():
+            self.replace_command(name, text.format(folder=folder, name=name))
 
-    def _write(self, name: str, text: str) -> None:
+    def replace_command(self, name: str, text: str) -> None:
+        """Write a command."""
         path = self.commands / name
-        path.write_text(text.format(folder=self.folder, name=name), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def put(self, job: str, state: str, name: str, *, node: str = "", reason: str = "None", script: str = "") -> None:
+        """Let the queue hold another job."""
+        with (self.folder / "queue").open("a", encoding="utf-8") as queue:
+            queue.write(f"{job}|{state}|{node}|10:00|{name}|{reason}|{script}\n")
 
     def set_queue(self, *lines: str) -> None:
         """Let squeue show these lines."""
@@ -70,7 +79,7 @@ class FakeSlurm:
         self.set_queue(*kept)
 
     def set_flag(self, name: str, text: str = "") -> None:
-        """Switch on `down`, `refused` (with what sbatch says) or `unanswered`."""
+        """Switch on `down`, `refused` (with what sbatch prints), `unanswered`, or `ignoring` (of scancel)."""
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def clear_flag(self, name: str) -> None:
@@ -82,6 +91,11 @@ class FakeSlurm:
         path = self.folder / "calls"
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         return [line.removeprefix(f"{command} ") for line in lines if line.startswith(f"{command} ")]
+
+    @property
+    def cancelled(self) -> list[str]:
+        """The names of which scancel was to cancel the jobs."""
+        return [call.partition("--name=")[2] for call in self.calls("scancel")]
 
     def num_submitted(self) -> int:
         """Return how many jobs sbatch has taken."""

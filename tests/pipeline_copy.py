@@ -26,7 +26,7 @@ NOTHING_TO_DO = "Nothing to be done"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A checkout, the folder that snakemake is told to work in (the checkout itself by default), and the fake's."""
+    """A checkout, the folder in which snakemake works (the checkout itself by default), and the fake's."""
 
     checkout: Path
     fake_folder: Path
@@ -45,7 +45,7 @@ class Pipeline:
         return [sys.executable, "-m", "snakemake", *QUICK, *self.arguments, *directory, *arguments]
 
     def variables(self, **more: str) -> dict[str, str]:
-        """Return the environment: the fake first on PATH, the copy's packages first on PYTHONPATH, nobody's profile."""
+        """Return the environment: the fake first on PATH, the copy's packages on PYTHONPATH, no user's profile."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIAYN_", "SNAKEMAKE_"))}
         return kept | {
             "PATH": os.pathsep.join(

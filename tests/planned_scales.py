@@ -1,9 +1,11 @@
 """Plans of the project's own scales, and records of trainings that never were, for the tests of `aiayn plan`."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from aiayn.experiment import read_experiment
 from aiayn.paths import train_record
@@ -54,3 +56,9 @@ def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainReco
     path = train_record(folder / "results", "paper", record.corpus, record.system, record.seed)
     write_record(record, path)
     return record
+
+
+def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend to so much free disk."""
+    usage = shutil.disk_usage("/")._replace(free=num_bytes)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)

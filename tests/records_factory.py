@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from aiayn.experiment import Experiment, expand, expand_trainings
-from aiayn.layer_cost import VARIABLES_BY_TYPE, LayerSize, layer_flops
+from aiayn.layer_cost import VARIABLES_BY_TYPE, LayerSize, LayerType
 from aiayn.paths import (
     Evaluation,
     baselines_record,
@@ -224,6 +224,22 @@ def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
     ]
     record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements, layers=timed_layers())
     write_record(record, measure_record(site.results_folder, site.scale.scale))
+
+
+def layer_flops(layer: LayerType, size: LayerSize) -> int:
+    """Return the operations of one layer of Table 1 forward, of products of matrices alone.
+
+    Self-attention is equation (1) itself, queries by keys and weights by values; the projections before and after it
+    are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input and its state by d x d weights.
+    """
+    n, d, k, r = size
+    multiplications = {
+        "self_attention": 2 * n * n * d,
+        "recurrent": 2 * n * d * d,
+        "convolutional": k * n * d * d,
+        "self_attention_restricted": 2 * r * n * d,
+    }
+    return 2 * multiplications[layer]
 
 
 def timed_layers() -> TimedLayers:

@@ -1,4 +1,4 @@
-"""Makes run folders as jobs and drivers leave them, a process that trains, and a Slurm whose queue is a file."""
+"""Makes run folders as jobs and drivers leave them, requests to train, and a process that seems to train."""
 
 import contextlib
 import json
@@ -125,7 +125,7 @@ def job_output(folder: Path, job: str, text: str) -> Path:
     return path
 
 
-# What rank 0 does as far as others see: it holds the lock with its number in it; told to end, it saves first.
+# What rank 0 does as far as others see: it holds the lock with its number in it; at TERM it saves first.
 _TRAINING = """
 import fcntl, os, pathlib, signal, sys
 folder, lock_name, is_stubborn = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "stubborn"
@@ -159,62 +159,6 @@ def training_process(
             yield process
         finally:
             process.kill()
-
-
-class FakeSlurm:
-    """Commands for a PATH whose queue is a file, a line a job: number, state, node, time left, name, reason, script."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._queue_path = folder / "queue"
-        folder.mkdir()
-        self._queue_path.touch()
-        self._write_command("squeue", self._SQUEUE)
-        self._write_command("scancel", self._SCANCEL)
-
-    _SQUEUE = """
-echo "$@" >> asked
-[ -e silent ] && { echo "squeue: error: Unable to contact slurm controller" >&2; exit 1; }
-name=; for word in "$@"; do case "$word" in --name=*) name="${word#--name=}" ;; esac; done
-awk -F '|' -v name="$name" 'name == "" || $5 == name' queue
-"""
-    _SCANCEL = """
-echo "$@" >> cancelled
-[ -e deaf ] && exit 0
-for word in "$@"; do case "$word" in --name=*) name="${word#--name=}" ;; esac; done
-awk -F '|' -v OFS='|' -v name="$name" '$5 == name { $2 = "CANCELLED" } { print }' queue > queue.new
-mv queue.new queue
-"""
-
-    def _write_command(self, name: str, script: str) -> None:
-        path = self.folder / name
-        path.write_text(f"#!/bin/sh\ncd '{self.folder}'\n{script}", encoding="utf-8")
-        path.chmod(0o755)
-
-    def put(self, job: str, state: str, name: str, *, node: str = "", reason: str = "None", script: str = "") -> None:
-        """Let the queue hold another job."""
-        with self._queue_path.open("a", encoding="utf-8") as queue:
-            queue.write(f"{job}|{state}|{node}|10:00|{name}|{reason}|{script}\n")
-
-    def fall_silent(self) -> None:
-        """Let squeue not answer."""
-        (self.folder / "silent").touch()
-
-    def turn_deaf(self) -> None:
-        """Let scancel do nothing."""
-        (self.folder / "deaf").touch()
-
-    @property
-    def num_asked(self) -> int:
-        """How often squeue was called."""
-        path = self.folder / "asked"
-        return path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
-
-    @property
-    def cancelled(self) -> str:
-        """The arguments of all calls of scancel."""
-        path = self.folder / "cancelled"
-        return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 @contextlib.contextmanager

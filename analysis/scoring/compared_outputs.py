@@ -7,7 +7,7 @@ import msgspec
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.errors import ScoreError, UsageError
 from aiayn.provenance import file_sha256
-from aiayn.runs.finished import Decoded, corpus_references, find_decoded
+from aiayn.runs.finished import Decoded, find_decoded, read_references
 from aiayn.spec.system import read_corpus
 from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
 
@@ -88,7 +88,8 @@ def _references_of_runs(runs: list[Decoded], references_path: Path | None, resul
             )
     corpus = read_corpus(first.corpus)
     if references_path is None:
-        lines, place = corpus_references(results_folder, first), f"{first.corpus}, {first.hypotheses.testset},"
+        lines = read_references(results_folder, first.scale, first.corpus, first.hypotheses.testset)
+        place = f"{first.corpus}, {first.hypotheses.testset},"
     else:
         lines, place = _read_file(references_path), str(references_path)
     return References(

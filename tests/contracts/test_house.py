@@ -77,6 +77,12 @@ def test_no_module_is_named_for_nothing() -> None:
     assert [(name, part) for name, part in sorted(parts) if part in FORBIDDEN_NAMES] == []
 
 
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    """pytest imports them by their base names: of two alike it collects none, as `make golden` would."""
+    names = [path.name for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_no_function_is_named_for_nothing() -> None:
     named = {name_of(path): empty_names(path.read_text(encoding="utf-8")) for path in package_paths()}
     assert {name: functions for name, functions in named.items() if functions} == {}

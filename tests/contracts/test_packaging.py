@@ -126,15 +126,12 @@ def test_a_wrong_constraint_is_noticed(old: str, new: str, fault: str) -> None:
     assert faults_of_constraints(PYPROJECT, CONSTRAINTS.replace(old, new)) == [fault]
 
 
-@pytest.mark.parametrize("line", ["numpy>=2", "numpy", "numpy==2.*", "numpy==2.0; python_version < '3.12'"])
-def test_a_line_that_pins_nothing_is_noticed(line: str) -> None:
-    with pytest.raises(ValueError, match="is not NAME==VERSION"):
+@pytest.mark.parametrize(
+    ("line", "fault"), [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch stands twice")]
+)
+def test_a_line_that_pins_nothing_or_again_is_noticed(line: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
         pinned_versions(CONSTRAINTS + line)
-
-
-def test_a_package_pinned_twice_is_noticed() -> None:
-    with pytest.raises(ValueError, match="torch stands twice"):
-        pinned_versions(CONSTRAINTS + "Torch==2.12.0")
 
 
 @pytest.mark.parametrize(

@@ -227,19 +227,6 @@ def test_a_wrong_mention_is_noticed() -> None:
     ]  # fmt: skip
 
 
-def test_continued_lines_and_variables_belong_to_a_command() -> None:
-    text = "```sh\nAIAYN_MIRROR=file:///x aiayn fetch --corpus c \\\n  --record r.json  # a remark\n```\n"
-    assert typed_commands(text, "aiayn") == [["aiayn", "fetch", "--corpus", "c", "--record", "r.json"]]
-
-
-def test_a_tree_is_read_with_its_folders_and_braces() -> None:
-    tree = (
-        "Snakefile      all of it\nworkflow/\n  rules/{a,b}.smk  the rules\n  aiayn/\n    x.py y.py  two\ntests/  t\n"
-    )
-    assert tree_paths(f"```\n{tree}```\n") == ["Snakefile", "workflow/", "workflow/rules/a.smk", "workflow/rules/b.smk",
-                                "workflow/aiayn/", "workflow/aiayn/x.py", "workflow/aiayn/y.py", "tests/"]  # fmt: skip
-
-
 def test_a_path_that_does_not_exist_is_noticed() -> None:
     assert [path for path in ("Snakefile", "workflow/", "workflow/rules/*.smk", "results/", "workflow/x", "y/*.z")
             if not is_there(path)] == ["workflow/x", "y/*.z"]  # fmt: skip

@@ -14,7 +14,6 @@ from aiayn.layer_cost import (
     VARIABLES_BY_TYPE,
     LayerSize,
     LayerType,
-    layer_flops,
     maximum_path_length,
     sequential_operations,
 )
@@ -33,6 +32,7 @@ from aiayn.measure.measure import layers_to_connect
 from aiayn.records import MeasureRecord, read_record
 from aiayn.train.random_draws import generator_of
 from paper_tables.tables.table1 import fit_layer
+from tests.records_factory import layer_flops
 
 SMALL: dict[LayerType, Sweep] = {
     layer: Sweep(

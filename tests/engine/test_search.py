@@ -33,7 +33,8 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == CORPUS.name
         return CORPUS
 
-    monkeypatch.setattr("aiayn.cli.search.read_corpus", read_corpus)
+    for module in ("aiayn.cli.search", "aiayn.runs.finished"):
+        monkeypatch.setattr(f"{module}.read_corpus", read_corpus)
 
 
 def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alpha: float) -> float:
@@ -120,4 +121,4 @@ def test_a_corpus_whose_text_is_gone_is_named(
         assert main(["search", "uninter", "--results", str(results)]) == 1
     finally:
         away.rename(record)
-    assert "0 records */fetch/tiny_en_de/record.json; expected one" in capsys.readouterr().err
+    assert "fetch/tiny_en_de/record.json: no such record" in capsys.readouterr().err

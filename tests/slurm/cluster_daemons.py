@@ -167,8 +167,8 @@ class Daemons:
             if finished.returncode == 0:
                 partial_folder.rename(folder)
                 return
-        told = finished.stdout.partition("The problem could be")[0]  # then follow pages of advice
-        raise ClusterError(f"{' '.join(command)} failed:\n{told[-2000:]}")
+        message = finished.stdout.partition("The problem could be")[0]  # then follow pages of advice
+        raise ClusterError(f"{' '.join(command)} failed:\n{message[-2000:]}")
 
     def _pid_path(self, daemon: str) -> Path:
         return self.layout.folder / "run" / f"{daemon}.pid"

@@ -12,7 +12,7 @@ from tests.slurm.cluster_errors import ClusterError
 
 NODES = ("n1", "n2")
 GPUS_PER_NODE = 8
-CPUS_PER_NODE = 16  # pretended, like the memory: slurmd is told to believe it
+CPUS_PER_NODE = 16  # pretended, like the memory: slurmd is configured to believe it
 MEMORY_MIB_PER_NODE = 64_000
 KILL_WAIT_SECONDS = 5  # between TERM and KILL; Slurm's default is 30
 CREDENTIAL_SECONDS = 10

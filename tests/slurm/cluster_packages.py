@@ -75,7 +75,7 @@ def _apt_get(*arguments: str) -> None:
         raise ClusterUnavailableError(
             f"no test cluster: {' '.join(command)}: not done after {error.timeout} s"
         ) from error
-    # An update that could not reach some source is told, but may have brought all that is needed.
+    # An update that could not reach some source is reported, but may have brought all that is needed.
     if finished.returncode != 0 and arguments != UPDATE:
         tail = "\n  ".join(finished.stdout.rstrip().split("\n")[-5:])
         raise ClusterUnavailableError(f"no test cluster: {' '.join(command)} failed:\n  {tail}")

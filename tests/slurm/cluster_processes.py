@@ -1,6 +1,6 @@
 """The cluster's processes: daemons started in the foreground of their own, known by number and time of birth.
 
-A process number alone may be a stranger's by the time somebody ends it.
+A process number alone may be another process's by the time it is signalled.
 """
 
 import contextlib

@@ -16,7 +16,7 @@ class Driver:
     record_path: Path
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """What it has printed so far."""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 

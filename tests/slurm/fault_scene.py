@@ -143,7 +143,7 @@ class Scene:
 
     @property
     def logged_updates(self) -> list[int]:
-        """Every update that was trained and told, in order; one that was lost and trained again stands there twice."""
+        """Every update that was trained and logged, in order; one that was lost and trained again is there twice."""
         path = self.run_folder / LOG_NAME
         return (
             [int(update) for update in LOGGED_UPDATE.findall(path.read_text(encoding="utf-8"))] if path.exists() else []
@@ -188,7 +188,7 @@ class Scene:
         """Wait as long as the newest driver lives."""
         driver = self.drivers[-1]
         wait_until(lambda: is_so() or driver.process.poll() is not None, LONGEST_WAIT_SECONDS, f"{self.name}: {what}")
-        assert is_so(), f"{self.name}: no {what}, and the driver has ended:\n{driver.told}"
+        assert is_so(), f"{self.name}: no {what}, and the driver has ended:\n{driver.output}"
 
     def rank_process(self, index: int) -> int:
         """Return the process of a rank."""
@@ -219,7 +219,7 @@ class Scene:
         deadline = time.monotonic() + seconds
         while driver.process.poll() is None:
             self._watch()
-            assert time.monotonic() < deadline, f"{self.name}: the driver hangs:\n{driver.told}"
+            assert time.monotonic() < deadline, f"{self.name}: the driver hangs:\n{driver.output}"
             time.sleep(POLL_SECONDS)
         self._watch()
         return driver.process.returncode
@@ -227,7 +227,7 @@ class Scene:
     def must_end(self, driver: Driver, exit_code: int) -> None:
         """Wait for a driver's end and require its exit code; only a run that is done may leave a record."""
         found = self.wait_for(driver)
-        assert found == exit_code, f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.told}"
+        assert found == exit_code, f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.output}"
         assert driver.record_path.exists() == (exit_code == EXIT_DONE)
 
     def require_no_job(self) -> None:
@@ -257,7 +257,7 @@ class Scene:
         wait_until(lambda: not self.live_jobs(), 30, f"the end of {self.run}")
 
     def require_saved(self, update: int, reason: str) -> None:
-        """Require that the attempt before the last was told to end and saved `update` or a later one: none is lost."""
+        """Require that the attempt before the last was stopped and saved `update` or a later one: none is lost."""
         _, begin = self.starts
         assert begin >= update, f"{self.name}: goes on from update {begin}, expected {update} or later"
         assert self.ends == [f"stopped: {reason}", "done"], self.ends
@@ -267,25 +267,25 @@ class Scene:
         """Require what accounting knows of the ranks' step of the only job; return the nodes' names."""
         (job,) = self.jobs()
 
-        def told() -> str:
+        def message() -> str:
             return self.cluster.daemons.output(
                 "sacct", "--noheader", "--parsable2", f"--jobs={job}.0", "--format=NNodes,NTasks,NodeList"
             )
 
-        wait_until(lambda: bool(told()), 30, f"{self.name}: job {job}.0 in sacct")
-        nodes, tasks, names = told().strip().split("|")
-        assert (int(nodes), int(tasks)) == (num_nodes, num_tasks), told()
+        wait_until(lambda: bool(message()), 30, f"{self.name}: job {job}.0 in sacct")
+        nodes, tasks, names = message().strip().split("|")
+        assert (int(nodes), int(tasks)) == (num_nodes, num_tasks), message()
         answer = self.cluster.daemons.output("scontrol", "show", "hostnames", names)
         return answer.split()
 
     def require_jobs(self, number: int) -> None:
         """Require that so many Slurm jobs were submitted in all."""
-        assert len(self.jobs()) == number, f"{self.name}: jobs {self.jobs()}, expected {number}:\n{self.told}"
+        assert len(self.jobs()) == number, f"{self.name}: jobs {self.jobs()}, expected {number}:\n{self.output}"
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """What all drivers have printed."""
-        return "".join(driver.told for driver in self.drivers)
+        return "".join(driver.output for driver in self.drivers)
 
 
 def kill_all(processes: list[int]) -> None:

@@ -45,7 +45,7 @@ def thirty_drivers(scene: Scene) -> None:
             started.callback(again.kill)
             _wait_for_words(pipeline, again, [KEPT_SEED], f"attached to Slurm job {job}")
         scene.disturbed(what)
-        assert again.wait() == 0, again.told
+        assert again.wait() == 0, again.output
     assert scene.jobs() == [job]
     assert scene.starts == [0]
 
@@ -101,7 +101,7 @@ def _scancel(scene: Scene, seeds: Sequence[int]) -> None:
 
 
 def _require_queued(scene: Scene, seeds: Sequence[int]) -> None:
-    """Require one waiting job of each of these runs, and no other of anybody's."""
+    """Require one waiting job of each of these runs, and no other job."""
     expected = sorted((_run_name(scene, seed), "PENDING") for seed in seeds)
     wait_until(lambda: len(_queued(scene)) <= len(expected), LONGEST_END_SECONDS, f"{len(expected)} jobs in the queue")
     assert _queued(scene) == expected
@@ -156,7 +156,7 @@ def _wait_for_words(pipeline: Pipeline, run: SnakemakeRun, seeds: Sequence[int],
         return not left or run.process.poll() is not None
 
     wait_until(have_said, LONGEST_WAIT_SECONDS, f"{words!r} of {len(seeds)} drivers")
-    assert not left, f"seeds {sorted(left)} have not said {words!r}:\n{run.told}"
+    assert not left, f"seeds {sorted(left)} have not said {words!r}:\n{run.output}"
 
 
 def _note_ends(pipeline: Pipeline) -> None:

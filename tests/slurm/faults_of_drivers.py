@@ -11,16 +11,16 @@ def _attach_after(scene: Scene, number: signal.Signals, exit_code: int) -> None:
     driver = scene.start()
     scene.wait_for_update(15)
     driver.signal(number)
-    assert scene.wait_for(driver, 15) == exit_code, driver.told
+    assert scene.wait_for(driver, 15) == exit_code, driver.output
     assert not driver.record_path.exists()
     if number != signal.SIGKILL:
-        assert "the same command attaches" in driver.told
-        assert f"scancel --name={scene.run}" in driver.told
+        assert "the same command attaches" in driver.output
+        assert f"scancel --name={scene.run}" in driver.output
     (job,) = scene.live_jobs()
     again = scene.start()
     scene.disturbed(f"{number.name} to the driver, started again")
     scene.must_end(again, EXIT_DONE)
-    assert f"attached to Slurm job {job}" in again.told
+    assert f"attached to Slurm job {job}" in again.output
     assert scene.jobs() == [job]
     assert scene.starts == [0]
 

@@ -21,8 +21,8 @@ def broken_prologue(scene: Scene) -> None:
     scene.ask(prologue=["export BEFORE=1", BROKEN_LINE, "export AFTER=1"])
     driver = scene.start()
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
-    assert BROKEN_LINE in driver.told, driver.told
-    assert "prologue" in driver.told, driver.told
+    assert BROKEN_LINE in driver.output, driver.output
+    assert "prologue" in driver.output, driver.output
     jobs = scene.jobs()
     assert 1 <= len(jobs) <= MOST_JOBS, jobs
     scene.what = f"prologue: `{BROKEN_LINE}`, which there is not: exit {EXIT_INPUT_OR_RUN} after {len(jobs)} job(s)"

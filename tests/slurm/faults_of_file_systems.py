@@ -31,8 +31,8 @@ def no_locks(scene: Scene) -> None:
     drivers.append(scene.start(first_on_path=_command(scene, "squeue", EMPTY_SQUEUE), is_elsewhere=True))
     for driver in drivers:
         scene.must_end(driver, EXIT_DONE)
-        assert "only Slurm prevents two drivers of one run" in driver.told, driver.told
-    assert "a job that squeue does not know trains this run" in drivers[-1].told, drivers[-1].told
+        assert "only Slurm prevents two drivers of one run" in driver.output, driver.output
+    assert "a job that squeue does not know trains this run" in drivers[-1].output, drivers[-1].output
     assert len({driver.record_path.read_bytes() for driver in drivers}) == 1
     wait_until(lambda: not scene.live_jobs(), LONGEST_WAIT_SECONDS, "the second job to find nothing to do")
     scene.what = "two drivers submit at once; a third one's squeue knows of no job: 2 jobs, one after the other"

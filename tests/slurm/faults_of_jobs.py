@@ -20,26 +20,25 @@ def undisturbed(scene: Scene) -> None:
 
 def rank_killed(scene: Scene) -> None:
     """The other rank ends too, and the driver submits the next job."""
-    driver = scene.start()
-    scene.wait_for_update(25)
-    os.kill(scene.rank_process(1), signal.SIGKILL)
-    scene.disturbed("KILL of rank 1 of 2")
-    scene.must_end(driver, EXIT_DONE)
-    assert scene.starts == [0, 20]
+    _kill_rank(scene, 1)
 
 
 def rank_0_killed(scene: Scene) -> None:
-    """The rank that keeps the run's folder says nothing any more."""
+    """The rank that writes into the run's folder is gone."""
+    _kill_rank(scene, 0)
+
+
+def _kill_rank(scene: Scene, index: int) -> None:
     driver = scene.start()
     scene.wait_for_update(25)
-    os.kill(scene.rank_process(0), signal.SIGKILL)
-    scene.disturbed("KILL of rank 0 of 2")
+    os.kill(scene.rank_process(index), signal.SIGKILL)
+    scene.disturbed(f"KILL of rank {index} of 2")
     scene.must_end(driver, EXIT_DONE)
     assert scene.starts == [0, 20]
 
 
 def training_cancelled(scene: Scene) -> None:
-    """A person's wish: exit 3, and no other job by itself."""
+    """The user's request: exit 3, and no other job by itself."""
     driver = scene.start()
     scene.wait_for_update(25)
     update = scene.logged_updates[-1]
@@ -113,7 +112,7 @@ def time_limit(scene: Scene) -> None:
 
 
 def last_time_limit(scene: Scene) -> None:
-    """No more jobs than allowed: the rule ends, and goes on when somebody wants it to."""
+    """No more jobs than allowed: the rule ends, and resumes when it is started again."""
     scene.ask(time_limit_minutes=2, max_num_jobs=1)  # two, as there is no second job for what slow imports leave undone
     scene.seconds_per_update = 1.8
     driver = scene.start()
@@ -121,7 +120,7 @@ def last_time_limit(scene: Scene) -> None:
     scene.disturbed("a limit of 2 minutes and of 1 job, for 108 s of work")
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
     scene.require_no_job()
-    assert "max_num_jobs" in driver.told
+    assert "max_num_jobs" in driver.output
     scene.ask(time_limit_minutes=30, max_num_jobs=10)
     scene.seconds_per_update = 0.15
     again = scene.start()

@@ -57,7 +57,7 @@ def promised_gpus(scene: Scene) -> None:
     driver = scene.start()
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
     scene.what = f"`device: auto` on a node that promised {PROMISED_GPUS} GPUs and has none: exit {EXIT_INPUT_OR_RUN}"
-    assert f"{platform.node()}: torch sees 0 GPUs, expected {PROMISED_GPUS}" in driver.told, driver.told
+    assert f"{platform.node()}: torch sees 0 GPUs, expected {PROMISED_GPUS}" in driver.output, driver.output
     scene.require_jobs(1)
     assert scene.starts == []
     assert not (scene.run_folder / DONE_NAME).exists()

@@ -64,7 +64,7 @@ def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, Sna
     run = SnakemakeRun.start(pipeline, TRAINED, MEASURED, FAKE_AIAYN_WAITS="measure")
     run.wait_for_job("measure")
     wait_until(lambda: 15 in scene.logged_updates or run.process.poll() is not None, LONGEST_WAIT_SECONDS, "update 15")
-    assert run.process.poll() is None, run.told
+    assert run.process.poll() is None, run.output
     (job,) = scene.live_jobs()
     assert _cpu_jobs(scene)
     return pipeline, run, job
@@ -85,7 +85,7 @@ def _finish(scene: Scene, pipeline: Pipeline, job: str, what: str) -> None:
     again = SnakemakeRun.start(pipeline, TRAINED, MEASURED)
     scene.disturbed(what)
     try:
-        assert again.wait() == 0, again.told
+        assert again.wait() == 0, again.output
     finally:
         again.kill()
     assert (pipeline.checkout / TRAINED).is_file()

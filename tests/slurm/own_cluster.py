@@ -15,7 +15,7 @@ OWNER_SUFFIX = ".owner"  # a file beside the cluster's folder, which its owner h
 
 @contextlib.contextmanager
 def own_cluster(parent_folder: Path = PARENT_FOLDER) -> Iterator[Cluster]:
-    """Bring up a cluster of this process's own, after those whose owners are dead have been brought down."""
+    """Bring up a cluster of this process's own, after those whose owners have ended have been brought down."""
     parent_folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         with _locked(parent_folder):
@@ -31,7 +31,7 @@ def own_cluster(parent_folder: Path = PARENT_FOLDER) -> Iterator[Cluster]:
 
 
 def remove_abandoned(parent_folder: Path = PARENT_FOLDER) -> list[Path]:
-    """Bring down all clusters whose owners are dead, and return their folders."""
+    """Bring down all clusters whose owners have ended, and return their folders."""
     removed = []
     for owner_path in sorted(parent_folder.glob(f"*{OWNER_SUFFIX}")):
         with owner_path.open("r+") as owner:

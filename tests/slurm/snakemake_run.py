@@ -62,21 +62,21 @@ class SnakemakeRun:
         return cls(process, log_path, time.monotonic())
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """What it has printed so far."""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     @property
     def rule_by_job(self) -> dict[str, str]:
         """The rule of each Slurm job that it has submitted."""
-        return {found[1]: found[2] for found in SUBMITTED.finditer(self.told)}
+        return {found[1]: found[2] for found in SUBMITTED.finditer(self.output)}
 
     def wait_for_job(self, rule: str) -> str:
         """Return the Slurm job of a rule once it is submitted."""
         wait_until(
             lambda: rule in self.rule_by_job.values() or self.process.poll() is not None, LONGEST_RUN_SECONDS, rule
         )
-        assert rule in self.rule_by_job.values(), self.told
+        assert rule in self.rule_by_job.values(), self.output
         return next(job for job, of_rule in self.rule_by_job.items() if of_rule == rule)
 
     def wait(self, seconds: float = LONGEST_RUN_SECONDS) -> int:
@@ -85,7 +85,7 @@ class SnakemakeRun:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired as error:
             self.kill()
-            raise AssertionError(f"snakemake hangs after {seconds:g} s:\n{self.told}") from error
+            raise AssertionError(f"snakemake hangs after {seconds:g} s:\n{self.output}") from error
 
     def kill(self) -> None:
         """End it and its local rules."""

@@ -1,7 +1,6 @@
 """The test cluster is a whole Slurm, and leaves nothing behind."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm import cluster_packages
 from tests.slurm.cluster import HOSTS_PATH, Cluster
 from tests.slurm.cluster_daemons import DAEMONS
-from tests.slurm.cluster_errors import ClusterError, ClusterUnavailableError
-from tests.slurm.cluster_layout import NODES, Layout
+from tests.slurm.cluster_errors import ClusterUnavailableError
 from tests.slurm.cluster_packages import require_packages
 from tests.slurm.cluster_processes import wait_until
 from tests.slurm.own_cluster import remove_abandoned
@@ -32,41 +29,6 @@ with own_cluster(Path(sys.argv[1])) as cluster:
     print(cluster.folder, flush=True)
     time.sleep(1000)
 """
-
-
-def output_of(*command: str) -> str:
-    """Run a command that must succeed and return what it prints."""
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-
-
-@pytest.mark.usefixtures("on_cluster")
-def test_two_nodes_of_eight_gpus_each_answer() -> None:
-    lines = output_of("sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %T %G %c").splitlines()
-    assert [line.split() for line in lines] == [[node, "idle", "gpu:8", "16"] for node in NODES]
-
-
-@pytest.mark.usefixtures("on_cluster")
-def test_a_job_of_eight_tasks_gets_eight_gpus_on_a_node_whose_name_is_known() -> None:
-    told = output_of(
-        "srun", "--ntasks=8", "--nodes=1", "--gpus-per-node=8", "sh", "-c",
-        'echo "$CUDA_VISIBLE_DEVICES $SLURM_LOCALID $(getent hosts $SLURMD_NODENAME | head -n1 | cut -d" " -f1)"',
-    ).splitlines()  # fmt: skip
-    assert sorted(told) == [f"0,1,2,3,4,5,6,7 {task} 127.0.0.1" for task in range(8)]
-
-
-def test_a_ninth_gpu_is_refused(on_cluster: Cluster) -> None:
-    assert not on_cluster.daemons.succeeds("sbatch", "--nodes=1", "--gpus-per-node=9", "--wrap=true")
-
-
-def test_accounting_tells_how_a_job_ended(on_cluster: Cluster) -> None:
-    job = on_cluster.daemons.output("sbatch", "--parsable", "--output=/dev/null", "--wrap=exit 7").strip()
-
-    def told() -> str:
-        return on_cluster.daemons.output(
-            "sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}", "--format=State,ExitCode"
-        )
-
-    wait_until(lambda: told() == "FAILED|7:0\n", 20, "the job's end in sacct")
 
 
 def test_up_again_changes_nothing(on_cluster: Cluster) -> None:
@@ -118,29 +80,7 @@ def sleepers(cluster: Cluster) -> set[str]:
     return {line[1].decode() for line in words if line[0] == b"sleep"}
 
 
-def test_a_folder_too_deep_for_sockets_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="choose a shorter --folder"):
-        Layout(tmp_path / ("deep" * 30), 12_000)
-
-
 def test_without_root_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ClusterUnavailableError, match="slurmd needs root"):
         require_packages()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="without root no package is asked for")
-def test_without_packages_and_apt_get_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda command, path=None: None)
-    with pytest.raises(ClusterUnavailableError, match=r"no .*mariadb-server-core, munge, .* and no apt-get"):
-        require_packages()
-
-
-@pytest.mark.skipif(not shutil.which("apt-get") or os.geteuid() != 0, reason="is about apt-get, run by root")
-def test_a_package_that_cannot_be_had_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    had_policy = cluster_packages.POLICY_PATH.exists()
-    monkeypatch.setitem(cluster_packages.PACKAGE_BY_COMMAND, "no-such-command", "no-such-package")
-    monkeypatch.setattr(cluster_packages, "UPDATE", ("--version",))
-    with pytest.raises(ClusterUnavailableError, match="Unable to locate package no-such-package"):
-        require_packages()
-    assert cluster_packages.POLICY_PATH.exists() == had_policy

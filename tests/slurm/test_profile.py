@@ -53,16 +53,16 @@ def test_it_outlives_its_daemons_and_makes_jobs_of_cpu_rules_alone(on_cluster: C
     try:
         run.wait_for_job("clean")
         wait_until_called(pipeline, CLEANING)
-        assert "Falling back" not in run.told
+        assert "Falling back" not in run.output
         daemons.stop("slurmdbd")
         daemons.stop("slurmctld")
-        wait_until(lambda: "Falling back to 'sacct'" in run.told, 90, "snakemake to miss the controller")
+        wait_until(lambda: "Falling back to 'sacct'" in run.output, 90, "snakemake to miss the controller")
         time.sleep(OUTAGE_SECONDS)
         assert run.process.poll() is None
         daemons.start("slurmdbd")
         daemons.start("slurmctld")
         (pipeline.fake_folder / "go").touch()
-        assert run.wait() == 0, run.told
+        assert run.wait() == 0, run.output
     finally:
         run.kill()
     assert sorted(run.rule_by_job.values()) == ["clean", "measure"]
@@ -80,5 +80,5 @@ def test_a_cancelled_cpu_job_is_a_failed_rule_and_the_end(on_cluster: Cluster, p
         assert run.wait(90) == 1
     finally:
         run.kill()
-    assert "Error in rule clean" in run.told
+    assert "Error in rule clean" in run.output
     assert list(run.rule_by_job) == [job]

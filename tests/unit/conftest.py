@@ -1,6 +1,14 @@
-"""What all unit tests share: tables are made without figures, unless a test is marked `figures`."""
+"""What all unit tests share: a fake Slurm, a driven run; tables without figures, unless a test is marked `figures`."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
+
+from aiayn.spec.cluster import read_cluster
+from tests.driven_run import DrivenRun
+from tests.fake_slurm import FakeSlurm, install
+from tests.unit.test_launch import make_request
 
 
 @pytest.fixture(autouse=True)
@@ -8,3 +16,19 @@ def _without_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """Take the extra for missing where the tables ask for it: drawing takes 5 s of a CPU each time."""
     if request.node.get_closest_marker("figures") is None:
         monkeypatch.setattr("paper_tables.render.tables.has_figures", lambda: False)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return a fake Slurm that is first on PATH."""
+    return install(tmp_path / "slurm", monkeypatch)
+
+
+@pytest.fixture
+def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
+    """Return a run that may have three jobs, in a folder whose name a shell would split."""
+    folder = tmp_path / "my runs" / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    request = msgspec.structs.replace(make_request(folder), command="aiayn train --seed 1")
+    cluster = msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
+    return DrivenRun(request, cluster, slurm, tmp_path / "seed1.json")

@@ -10,11 +10,9 @@ from aiayn.errors import RecordError
 from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
     DONE_NAME,
-    LOG_NAME,
     AttemptSummary,
     Ended,
     Event,
-    Started,
     append_event,
     close_lost_attempt,
     end_attempt,
@@ -25,27 +23,7 @@ from aiayn.runs.attempts import (
     seconds_between,
     summarise_attempts,
 )
-
-NOON = "2026-01-01T12:00:00+00:00"
-NOON_SECONDS = 1767268800  # the same in seconds since 1970
-
-
-def started(attempt: int, *, time: str = NOON, num_gpus: int = 0) -> Started:
-    """Return a start."""
-    return Started(attempt=attempt, time=time, job="7", host="here", device="cpu", num_gpus=num_gpus,
-                   threads_per_rank=1, commit="abc", update=0)  # fmt: skip
-
-
-def ended(attempt: int, *, time: str) -> Ended:
-    """Return an end."""
-    return Ended(attempt=attempt, time=time, update=10, outcome="stopped", reason="", log_tail=[])
-
-
-def write_log(run_folder: Path, text: str, *, seconds_after_noon: int = 0) -> None:
-    """Write a log whose last line is of that time."""
-    path = run_folder / LOG_NAME
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, (NOON_SECONDS + seconds_after_noon,) * 2)
+from tests.run_folders import NOON, at, ended, started, write_log
 
 
 def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
@@ -53,7 +31,7 @@ def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
 
 
 def test_events_come_back_in_order(tmp_path: Path) -> None:
-    events: list[Event] = [started(1), ended(1, time=NOON), started(2)]
+    events: list[Event] = [started(1, 0), ended(1, 0, "stopped"), started(2, 0)]
     for event in events:
         append_event(tmp_path, event)
     assert read_events(tmp_path) == events
@@ -65,17 +43,17 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num_bytes_lost", [1, 2, 40])
 def test_a_torn_last_line_is_left_out_and_then_dropped(tmp_path: Path, num_bytes_lost: int) -> None:
     """Also when nothing but its line feed is missing: what was read before must be what is read after."""
-    for event in (started(1), ended(1, time=NOON)):
+    for event in (started(1, 0), ended(1, 0, "stopped")):
         append_event(tmp_path, event)
     path = tmp_path / ATTEMPTS_NAME
     os.truncate(path, path.stat().st_size - num_bytes_lost)
-    assert read_events(tmp_path) == [started(1)]
-    append_event(tmp_path, started(2))
-    assert read_events(tmp_path) == [started(1), started(2)]
+    assert read_events(tmp_path) == [started(1, 0)]
+    append_event(tmp_path, started(2, 0))
+    assert read_events(tmp_path) == [started(1, 0), started(2, 0)]
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
-    append_event(tmp_path, started(1))
+    append_event(tmp_path, started(1, 0))
     with (tmp_path / ATTEMPTS_NAME).open("a", encoding="utf-8") as lines:
         lines.write('{"event":"paused"}\n')
     with pytest.raises(RecordError, match=r"attempts\.jsonl:2: not an event: .*paused"):
@@ -83,8 +61,8 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
 
 
 def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) -> None:
-    append_event(tmp_path, started(1))
-    write_log(tmp_path, "one\ntwo\n", seconds_after_noon=90)
+    append_event(tmp_path, started(1, 0))
+    write_log(tmp_path, ["one", "two"], 1.5)
     close_lost_attempt(tmp_path, update=20)
     closed = read_events(tmp_path)[-1]
     assert isinstance(closed, Ended)
@@ -96,10 +74,10 @@ def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) ->
 
 def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
     """The log is of an earlier attempt, or there is none: it died before it wrote a line."""
-    append_event(tmp_path, started(1))
+    append_event(tmp_path, started(1, 0))
     close_lost_attempt(tmp_path, update=0)
-    write_log(tmp_path, "earlier\n", seconds_after_noon=-60)
-    append_event(tmp_path, started(2))
+    write_log(tmp_path, ["earlier"], -60)
+    append_event(tmp_path, started(2, 0))
     close_lost_attempt(tmp_path, update=0)
     assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
 
@@ -110,8 +88,8 @@ def test_an_end_without_a_start_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
-    append_event(tmp_path, started(1))
-    write_log(tmp_path, "".join(f"line {number}\n" for number in range(100)) + "x" * 1000 + "\n")
+    append_event(tmp_path, started(1, 0))
+    write_log(tmp_path, [*(f"line {number}" for number in range(100)), "x" * 1000])
     end_attempt(tmp_path, update=5, outcome="failed", reason="boom", time=NOON)
     last = read_events(tmp_path)[-1]
     assert isinstance(last, Ended)
@@ -122,15 +100,15 @@ def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
 def test_seconds_are_summed_over_attempts() -> None:
     """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for nothing."""
     events: list[Event] = [
-        started(1, num_gpus=8),
-        ended(1, time="2026-01-01T12:01:00+00:00"),
-        started(2, time="2026-01-01T13:00:00+00:00", num_gpus=4),
-        ended(2, time="2026-01-01T13:00:30+00:00"),
+        started(1, 0, num_gpus=8),
+        ended(1, 1, "stopped"),
+        started(2, 60, num_gpus=4),
+        ended(2, 60.5, "stopped"),
     ]
     assert summarise_attempts(events) == AttemptSummary(num_attempts=2, wall_seconds=90, gpu_seconds=600)
     still_open = [*events[:2], events[2]]
     assert summarise_attempts(still_open) == AttemptSummary(num_attempts=2, wall_seconds=60, gpu_seconds=480)
-    until = summarise_attempts(still_open, until="2026-01-01T13:00:10+00:00")
+    until = summarise_attempts(still_open, until=at(60 + 1 / 6))
     assert until == AttemptSummary(num_attempts=2, wall_seconds=70, gpu_seconds=520)
 
 

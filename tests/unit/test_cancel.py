@@ -12,8 +12,8 @@ import aiayn.runs.cancel
 import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.runs.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
+from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
-    FakeSlurm,
     at,
     beating,
     make_run,
@@ -28,13 +28,10 @@ from tests.slurm.no_locks import no_locks
 RUN = "demo_en_de-base-seed1-0a1b2c3d"
 
 
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    fake = FakeSlurm(tmp_path / "slurm")
-    monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.runs.cancel, "QUEUE_POLL_SECONDS", 0.01)
     monkeypatch.setattr(aiayn.runs.cancel, "SECONDS_TO_FREE_A_LOCK", 0.05)
-    return fake
 
 
 @pytest.fixture
@@ -52,7 +49,7 @@ def slurm_run(tmp_path: Path, slurm: FakeSlurm) -> Path:
 
 
 @pytest.fixture
-def forgotten_run(tmp_path: Path, slurm: FakeSlurm) -> Path:
+def lost_run(tmp_path: Path, slurm: FakeSlurm) -> Path:
     """Return the folder of a run that began here in a Slurm job of which squeue knows nothing."""
     begun = started(1, 0, job="22", host=platform.node())
     jobs = [submitted("slurm", "22")]
@@ -137,24 +134,24 @@ def test_a_slurm_job_is_cancelled_by_the_runs_name(
 ) -> None:
     slurm.put("23", "RUNNING", "another", node="n1")
     assert cancel(slurm_run) == 0
-    assert f"--name={RUN}" in slurm.cancelled
+    assert slurm.cancelled == [RUN]
     assert "saved at update 100; the same command" in capsys.readouterr().out
     assert cancel(slurm_run) == 1
     assert "it is cancelled, job 22 was cancelled" in capsys.readouterr().err
 
 
 def test_a_slurm_job_that_stays_is_exit_code_3(slurm_run: Path, slurm: FakeSlurm) -> None:
-    slurm.turn_deaf()
+    slurm.set_flag("ignoring")
     assert cancel(slurm_run, "--timeout-seconds", "0.1") == 3
 
 
-def test_a_silent_queue_is_exit_code_1_and_nothing_is_cancelled(
+def test_an_unavailable_queue_is_exit_code_1_and_nothing_is_cancelled(
     slurm_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slurm.fall_silent()
+    slurm.set_flag("down")
     assert cancel(slurm_run) == 1
     assert "squeue does not answer" in capsys.readouterr().err
-    assert slurm.cancelled == ""
+    assert slurm.cancelled == []
 
 
 def test_a_job_of_another_copy_of_the_project_is_not_cancelled_with_it(
@@ -163,26 +160,26 @@ def test_a_job_of_another_copy_of_the_project_is_not_cancelled_with_it(
     slurm.put("23", "RUNNING", RUN, node="n1", script="/elsewhere/runs/x/submitit/job.sh")
     assert cancel(slurm_run) == 1
     assert "end this one by its number: scancel 22" in capsys.readouterr().err
-    assert slurm.cancelled == ""
+    assert slurm.cancelled == []
 
 
-def test_a_job_that_slurm_forgot_is_ended_here_as_a_local_one(
-    forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
+def test_a_job_that_squeue_has_lost_is_ended_here_as_a_local_one(
+    lost_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with training_process(forgotten_run) as training:
-        assert cancel(forgotten_run) == 0
+    with training_process(lost_run) as training:
+        assert cancel(lost_run) == 0
         assert training.wait(timeout=20) == 0
     assert "saved at update 120 of 500; the same command" in capsys.readouterr().out
-    assert slurm.cancelled == ""
+    assert slurm.cancelled == []
 
 
-def test_a_job_that_slurm_forgot_elsewhere_is_told_how_to_end(
-    forgotten_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_job_that_squeue_has_lost_elsewhere_is_named_with_the_way_to_end_it(
+    lost_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = platform.node()
-    with training_process(forgotten_run) as training:
+    with training_process(lost_run) as training:
         monkeypatch.setattr(platform, "node", lambda: "login")
-        assert cancel(forgotten_run) == 1
+        assert cancel(lost_run) == 1
         assert training.poll() is None
     assert capsys.readouterr().err == (
         f"aiayn cancel: {RUN}: squeue does not know of its job, but rank 0 is running: it is on {here}, "
@@ -190,50 +187,50 @@ def test_a_job_that_slurm_forgot_elsewhere_is_told_how_to_end(
     )
 
 
-def test_a_job_that_slurm_forgot_ends_with_the_one_that_waits_in_its_place(
-    forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
+def test_a_job_that_squeue_has_lost_ends_with_the_one_that_waits_in_its_place(
+    lost_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm.put("22", "PENDING", RUN, reason="launch failed requeued held")
-    with training_process(forgotten_run) as training:
-        assert cancel(forgotten_run) == 0
+    with training_process(lost_run) as training:
+        assert cancel(lost_run) == 0
         assert training.wait(timeout=20) == 0
-    assert f"--name={RUN}" in slurm.cancelled
+    assert slurm.cancelled == [RUN]
     assert "saved at update 120" in capsys.readouterr().out
 
 
-def test_a_forgotten_job_whose_lock_is_not_seen_is_told_how_to_end_if_it_beats(
+def test_a_lost_job_whose_lock_is_not_seen_is_named_with_the_way_to_end_it_if_it_has_a_heartbeat(
     unseen_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (unseen_run / RANK_LOCK_NAME).write_text("1234", encoding="utf-8")
     os.utime(unseen_run / RANK_LOCK_NAME, (0, 0))
     assert cancel(unseen_run) == 1
-    told = capsys.readouterr().err
-    assert "squeue does not know of job 22; on n1, its lock cannot be seen from here" in told
-    assert "no heartbeat within 0 s; nothing was done" in told
+    message = capsys.readouterr().err
+    assert "squeue does not know of job 22; on n1, its lock cannot be seen from here" in message
+    assert "no heartbeat within 0 s; nothing was done" in message
     with beating(unseen_run):
         assert cancel(unseen_run) == 1
-    assert "but rank 0 is running: it is on n1, this is" in (told := capsys.readouterr().err)
-    assert "`ssh n1 kill -TERM 1234`: it saves and ends" in told
+    assert "but rank 0 is running: it is on n1, this is" in (message := capsys.readouterr().err)
+    assert "`ssh n1 kill -TERM 1234`: it saves and ends" in message
 
 
 def test_a_lock_file_without_a_number_is_no_process(
-    forgotten_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lost_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with training_process(forgotten_run) as training:
-        (forgotten_run / RANK_LOCK_NAME).write_text("", encoding="utf-8")
-        assert cancel(forgotten_run) == 1
+    with training_process(lost_run) as training:
+        (lost_run / RANK_LOCK_NAME).write_text("", encoding="utf-8")
+        assert cancel(lost_run) == 1
         assert "rank 0 has only just begun; nothing was done" in capsys.readouterr().err
         assert training.poll() is None
         monkeypatch.setattr(platform, "node", lambda: "login")
-        assert cancel(forgotten_run) == 1
+        assert cancel(lost_run) == 1
     assert f"run `aiayn cancel {RUN}` there: it saves and ends" in capsys.readouterr().err
 
 
-def test_a_silent_queue_says_that_the_job_runs(
-    forgotten_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
+def test_an_unavailable_queue_is_named_though_the_job_runs(
+    lost_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slurm.fall_silent()
-    with training_process(forgotten_run) as training:
-        assert cancel(forgotten_run) == 1
+    slurm.set_flag("down")
+    with training_process(lost_run) as training:
+        assert cancel(lost_run) == 1
         assert training.poll() is None
     assert "squeue does not answer; nothing was done" in capsys.readouterr().err

@@ -4,7 +4,6 @@ import json
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,23 +21,9 @@ from aiayn.plan.describe import (
     system_names,
 )
 from aiayn.printed import read_table
-from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
+from aiayn.spec.system import SCALES, SystemSpec, read_corpus, read_system
 from aiayn.terminal import WIDTH
 from aiayn.train.fairseq_args import TrainingData, train_flags
-from tests.records_factory import Site, make_site
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    """Return a config folder of two scales, paper's and demo's, with a recurrent system at the latter."""
-    site = make_site(tmp_path, "paper")
-    demo = make_site(tmp_path)
-    for one in (site, demo):
-        values = {key: value for key, value in msgspec.to_builtins(one.scale).items() if value is not None}
-        (one.config_folder / f"{one.scale.scale}.yaml").write_text(json.dumps(values), encoding="utf-8")
-    recurrent = {"name": "lstm", "inherits": "base", "description": "recurrence", "training": {"architecture": "lstm"}}
-    (site.config_folder / "systems" / "demo" / "lstm.yaml").write_text(json.dumps(recurrent), encoding="utf-8")
-    return site
 
 
 def describe_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -108,8 +93,8 @@ def test_a_system_of_en_fr_alone_has_that_vocabulary() -> None:
     assert describe_system("base").vocabulary_size == 37_000  # En-De and En-Fr: the first
 
 
-def test_keys_that_an_architecture_does_not_read_are_marked(site: Site) -> None:
-    found = describe_system("lstm", "demo", config_folder=site.config_folder)
+def test_keys_that_an_architecture_does_not_read_are_marked() -> None:
+    found = describe_system("lstm", "demo")
     assert {"num_heads", "d_k", "attention"} <= set(found.unread_keys)
     assert not {"num_layers", "d_model", "d_ff", "p_drop"} & set(found.unread_keys)
     assert found.staying_differences == ["the architecture is fairseq's lstm, not the paper's"]
@@ -135,12 +120,13 @@ def test_the_printed_command_reads_as_the_same_words(system: str) -> None:
     assert shlex.split(printed.replace("\\\n", "")) == found.command[1:]
 
 
-def test_what_fairseq_cannot_train_is_described_with_the_reason(site: Site) -> None:
-    path = site.config_folder / "systems" / "demo" / "lstm.yaml"
-    values = json.loads(path.read_text(encoding="utf-8"))
-    values["training"]["patience_epochs"] = 3
-    path.write_text(json.dumps(values), encoding="utf-8")
-    found = describe_system("lstm", "demo", config_folder=site.config_folder)
+def test_what_fairseq_cannot_train_is_described_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_impatient(name: str, scale: str) -> SystemSpec:
+        spec = read_system(name, scale)
+        return msgspec.structs.replace(spec, training=msgspec.structs.replace(spec.training, patience_epochs=3))
+
+    monkeypatch.setattr("aiayn.plan.describe.read_system", read_impatient)
+    found = describe_system("lstm", "demo")
     assert found.command == []
     assert "set one of them to null" in found.refusal
     assert render_description(found).endswith("set one of them to null\n")
@@ -155,7 +141,7 @@ def test_every_system_of_every_scale_can_be_described(scale: str) -> None:
         assert [line for line in lines[2:] if len(line) > WIDTH and "--user-dir" not in line] == [], name
 
 
-def test_the_text_says_what_a_reader_looks_for() -> None:
+def test_the_text_names_differences_sizes_and_settings() -> None:
     lines = render_description(describe_system("table3_b_dk16")).splitlines()
     assert lines[0] == "table3_b_dk16, scale paper: Table 3 (B), d_k 16"
     assert lines[3:5] == ["Unlike base, which it inherits from", "  d_k  16  instead of 64"]
@@ -207,16 +193,11 @@ def test_what_does_not_exist_is_a_usage_error(
     assert words in capsys.readouterr().err
 
 
-def test_a_corpus_in_pieces_asks_for_a_vocabulary(site: Site) -> None:
-    path = site.config_folder / "demo.yaml"
-    values = json.loads(path.read_text(encoding="utf-8")) | {"en_de_corpus": "multi30k_revisit_en_de"}
-    path.write_text(json.dumps(values), encoding="utf-8")
-    revisit = (CONFIG_FOLDER / "corpora" / "multi30k_revisit_en_de.yaml").read_text(encoding="utf-8")
-    (site.config_folder / "corpora" / "multi30k_revisit_en_de.yaml").write_text(revisit, encoding="utf-8")
+def test_a_corpus_in_pieces_asks_for_a_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiayn.plan.describe.read_corpus", lambda name: read_corpus("multi30k_revisit_en_de"))
     with pytest.raises(UsageError, match="names no vocabulary size; give one with --vocabulary-size"):
-        describe_system("base", "demo", config_folder=site.config_folder)
-    found = describe_system("base", "demo", vocabulary_size=9_712, config_folder=site.config_folder)
-    assert found.vocabulary_size == 9_712
+        describe_system("base", "demo")
+    assert describe_system("base", "demo", vocabulary_size=9_712).vocabulary_size == 9_712
 
 
 def test_describing_loads_no_engine() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from aiayn.errors import ConfigError, TableError
 from aiayn.experiment import Experiment, Training, all_compared, expand, expand_trainings, read_experiment
-from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.records_factory import make_site
 
 
@@ -16,14 +15,6 @@ def experiment_of(folder: Path, **changes: object) -> Experiment:
     """Return a small scale expanded, with changes to its lists."""
     site = make_site(folder, **changes)
     return read_experiment(site.scale, site.config_folder)
-
-
-def test_the_papers_config_asks_for_thirty_trainings() -> None:  # 2 + 2 systems x 3 seeds, 18 ablations x 1
-    assert len(expand_trainings(read_scale(CONFIG_FOLDER / "paper.yaml"))) == 30
-
-
-def test_the_demos_config_asks_for_twelve_trainings() -> None:  # (2 + 2 + 2) systems x 2 seeds
-    assert len(expand_trainings(read_scale(CONFIG_FOLDER / "demo.yaml"))) == 12
 
 
 def asked(experiment: Experiment) -> set[tuple[str, str, int, str, str]]:

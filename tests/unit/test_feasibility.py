@@ -1,7 +1,6 @@
 """A training that does not fit on the disk, or into a day, is refused before it begins."""
 
 import logging
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -13,9 +12,10 @@ from aiayn.errors import LaunchError, SpaceError
 from aiayn.plan.feasibility import check_feasible, needed_disk_bytes, predict_hours
 from aiayn.records import BinarizedCorpus
 from aiayn.spec.cluster import read_cluster
-from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
+from tests.planned_scales import leave_free
 from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
+from tests.unit.test_launch import make_request
 
 DATA = BinarizedCorpus(
     provenance=PROVENANCE, corpus="corpus", folder=Path("data-bin"), source_language="en", target_language="de",
@@ -29,11 +29,9 @@ BASE_PARAMETERS = 63_082_496  # the paper's base with a joint vocabulary of 37,0
 @pytest.fixture
 def request_(tmp_path: Path) -> TrainingRequest:
     """Return a request to train the paper's base, five checkpoints kept."""
-    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
-    return TrainingRequest(
-        run="run", run_folder=str(tmp_path / "run"), corpus="corpus", system="base", seed=1, training=PAPER_TRAINING,
-        data=data, binarized_path="record.json", num_models=5, num_ranks=1, threads_per_rank=1, commit="", command="",
-    )  # fmt: skip
+    return msgspec.structs.replace(
+        make_request(tmp_path / "run"), training=PAPER_TRAINING, num_models=5, threads_per_rank=1
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +39,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to a machine without GPU, whose core does 10^11 operations a second."""
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     monkeypatch.setattr(aiayn.plan.machine, "cpu_flops_per_second_per_core", lambda: 1.0e11)
-
-
-def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend to so much free disk."""
-    usage = shutil.disk_usage("/")._replace(free=num_bytes)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
 
 
 def test_a_run_holds_its_models_and_full_checkpoints(request_: TrainingRequest) -> None:
@@ -82,7 +74,7 @@ def test_the_papers_scale_without_a_gpu_is_refused_with_the_next_step(
     assert "--config allow_long_runs=true" in str(raised.value)
 
 
-def test_who_means_it_may(
+def test_a_long_run_that_is_allowed_is_not_refused(
     request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave_free(10**12, monkeypatch)

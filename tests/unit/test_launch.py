@@ -16,7 +16,7 @@ from aiayn.launch.job import TrainingJob, continue_later
 from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT, submit
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import StopFlag, TrainingRequest
-from tests.fake_slurm import install
+from tests.fake_slurm import FakeSlurm
 from tests.records_factory import BASE_TRAINING
 
 
@@ -31,20 +31,20 @@ def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
     )  # fmt: skip
 
 
-class TellingJob(TrainingJob):
+class EnvironmentJob(TrainingJob):
     """A job that trains nothing and tells the environment that it finds itself in."""
 
     def __call__(self) -> None:
         """Write variables and the handling of INT, one a line."""
         names = ["AIAYN_COMMIT", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", *ALLOCATOR_ENVIRONMENT]
-        told = [f"{name}={os.environ.get(name)}" for name in names]
-        told.append(f"ignores INT: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
-        told.append(f"code: {aiayn.__file__}")
-        Path(self.request.run_folder, "told").write_text("\n".join(told), encoding="utf-8")
+        lines = [f"{name}={os.environ.get(name)}" for name in names]
+        lines.append(f"ignores INT: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
+        lines.append(f"code: {aiayn.__file__}")
+        Path(self.request.run_folder, "environment").write_text("\n".join(lines), encoding="utf-8")
 
 
 def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", TellingJob)
+    monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", EnvironmentJob)
     monkeypatch.setattr(aiayn.launch.submit, "gpu_names", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(
@@ -58,9 +58,9 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
     assert os.environ["OMP_NUM_THREADS"] == "17"
     assert "AIAYN_COMMIT" not in os.environ
     job.wait()
-    told = (tmp_path / "told").read_text(encoding="utf-8").split("\n")
+    lines = (tmp_path / "environment").read_text(encoding="utf-8").split("\n")
     expected = ["AIAYN_COMMIT=abc+dirty", "OMP_NUM_THREADS=3", "CUDA_VISIBLE_DEVICES="]
-    assert told == [
+    assert lines == [
         *expected,
         *(f"{name}={value}" for name, value in ALLOCATOR_ENVIRONMENT.items()),
         "ignores INT: True",
@@ -94,7 +94,7 @@ def test_signals_are_noted_and_handlers_given_back(number: signal.Signals) -> No
     assert signal.getsignal(number) is handler
 
 
-def test_a_time_limit_does_not_take_back_a_wish_to_end() -> None:
+def test_a_time_limit_does_not_replace_a_request_to_end() -> None:
     with StopFlag().installed() as stop:
         os.kill(os.getpid(), signal.SIGUSR2)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -103,9 +103,8 @@ def test_a_time_limit_does_not_take_back_a_wish_to_end() -> None:
 
 
 def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slurm = install(tmp_path / "slurm", monkeypatch)
     request = msgspec.structs.replace(make_request(tmp_path), max_num_jobs=3)
     continue_later(request, "9", 2)
     assert slurm.calls("scontrol") == ["requeue 9"]
@@ -115,9 +114,9 @@ def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed(
 
 
 def test_a_job_that_cannot_be_requeued_ends_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has saved; its driver submits the next."""
-    install(tmp_path / "slurm", monkeypatch).set_flag("down")
+    slurm.set_flag("down")
     continue_later(make_request(tmp_path), "9", 1)
     assert "run: saved, but `scontrol requeue 9` failed: Unable to contact" in caplog.text

@@ -16,7 +16,7 @@ from aiayn.launch.submit import SubmissionError, sbatch_text, submit_to_slurm
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
-from tests.fake_slurm import FakeSlurm, install
+from tests.fake_slurm import FakeSlurm
 from tests.golden_files import check_golden
 from tests.records_factory import PROVENANCE
 from tests.unit.test_launch import make_request
@@ -31,12 +31,6 @@ EVERYTHING = {
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Return a fake Slurm that is first on PATH."""
-    return install(tmp_path / "slurm", monkeypatch)
-
-
-@pytest.fixture
 def plain() -> ClusterSpec:
     """Return the shipped cluster of 8-GPU nodes."""
     return read_cluster("plain")
@@ -48,14 +42,14 @@ def text_of(cluster: ClusterSpec, folder: Path) -> str:
     return text.replace(sys.executable, "PYTHON").replace(str(folder), "/scratch/runs")
 
 
-def data_record(folder: Path) -> Path:
+def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
     """Write the record of a data-bin that holds dictionaries alone."""
     data_bin = folder / "data-bin"
     data_bin.mkdir()
     for language in ("en", "de"):
         (data_bin / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
     record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="wmt14_en_de", folder=data_bin, source_language="en", target_language="de",
+        provenance=PROVENANCE, corpus=corpus, folder=data_bin, source_language="en", target_language="de",
         dictionary_sha256_by_language={name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")},
         digest=data_bin_digest(data_bin), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
         num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
@@ -104,7 +98,7 @@ def test_what_is_submitted_is_what_was_printed(tmp_path: Path, slurm: FakeSlurm,
     assert (slurm.folder / "7.sh").read_text(encoding="utf-8") == printed
 
 
-def test_what_would_overrule_the_file_is_hidden_from_sbatch(
+def test_variables_that_would_overrule_the_file_are_hidden_from_sbatch(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver may run in a job itself; and sbatch believes SBATCH_JOB_NAME more than the file, even for a dry run."""
@@ -125,7 +119,7 @@ def test_what_would_overrule_the_file_is_hidden_from_sbatch(
     assert "#SBATCH --signal=USR2@120" in (slurm.folder / "7.sh").read_text(encoding="utf-8")
 
 
-def test_a_refusal_carries_what_sbatch_said_and_says_it_once(
+def test_a_refusal_has_the_words_of_sbatch_once(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, capfd: pytest.CaptureFixture[str]
 ) -> None:
     slurm.set_flag("refused", "sbatch: error: invalid partition specified: gpu")
@@ -149,7 +143,7 @@ def test_a_refusal_carries_what_sbatch_said_and_says_it_once(
         ("", False),
     ],
 )
-def test_what_slurm_may_take_later_is_told_from_what_it_never_will(
+def test_a_refusal_that_may_pass_is_known_by_sbatchs_words(
     words: str, is_passing: bool, tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec
 ) -> None:
     slurm.set_flag("refused", words)
@@ -163,7 +157,7 @@ def test_without_slurm_nothing_is_submitted(
     tmp_path: Path, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LaunchError, match='run: sbatch failed: Could not detect "srun"'):
+    with pytest.raises(LaunchError, match=r"run: sbatch failed: .*'sbatch'"):
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
 
 
@@ -185,7 +179,7 @@ def test_an_sbatch_that_hangs_is_ended(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals wait for it: without an end, Ctrl-C would have none either."""
-    (slurm.commands / "sbatch").write_text("#!/bin/sh\nsleep 20\n", encoding="utf-8")
+    slurm.replace_command("sbatch", "#!/bin/sh\nsleep 20\n")
     monkeypatch.setattr("aiayn.launch.submit._SBATCH_TIMEOUT_SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(SubmissionError, match=r"run: sbatch failed: .*no answer within 0.5 s") as raised:

@@ -28,15 +28,15 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_where_locks_fail_rank_0_is_known_by_its_beat(run_folder: Path) -> None:
+def test_without_locks_rank_0_is_known_by_its_heartbeat(run_folder: Path) -> None:
     with no_locks():
         assert not is_being_trained(run_folder)
         with beating(run_folder):
             assert is_being_trained(run_folder)
 
 
-def test_where_locks_work_a_beat_is_no_sign_of_life(run_folder: Path) -> None:
-    """The file may be touched by anybody; its lock is not taken by anybody."""
+def test_with_locks_a_heartbeat_alone_does_not_count(run_folder: Path) -> None:
+    """Any process may touch the file; no process holds its lock."""
     with beating(run_folder):
         assert not is_being_trained(run_folder)
 
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_read_is_no_file_system_without_locks(
         is_being_trained(run_folder)
 
 
-def test_where_locks_fail_a_run_is_begun_anew_unless_it_is_being_trained(run_folder: Path, tmp_path: Path) -> None:
+def test_without_locks_a_run_starts_again_unless_it_is_being_trained(run_folder: Path, tmp_path: Path) -> None:
     """A launcher that there is not is refused once the earlier run is set aside."""
     request: TrainingRequest = msgspec.structs.replace(make_request(run_folder), command="aiayn train")
     with no_locks():
@@ -64,7 +64,7 @@ def test_where_locks_fail_a_run_is_begun_anew_unless_it_is_being_trained(run_fol
     assert (run_folder / "aside-1" / RANK_LOCK_NAME).exists()
 
 
-def test_without_locks_none_is_taken_and_nobody_is_told_who_has_one(run_folder: Path) -> None:
+def test_without_locks_none_can_be_taken_or_inspected(run_folder: Path) -> None:
     path = run_folder / RANK_LOCK_NAME
     with path.open("r+") as lock, no_locks():
         for take in (fcntl.lockf, fcntl.flock):

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.cli.config import read_changed_scale
 from aiayn.cost import flops_per_token
 from aiayn.errors import ConfigError, UsageError
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
-from aiayn.plan.config import read_changed_scale
 from aiayn.plan.machine import choose_machine
 from aiayn.plan.plan import Plan
 from aiayn.plan.prediction import (
@@ -24,12 +24,12 @@ from aiayn.plan.prediction import (
 )
 from aiayn.plan.text import render_plan
 from aiayn.records import BinarizedCorpus, Hardware, write_record
-from aiayn.runs.attempts import Ended, Started, append_event
 from aiayn.spec.hardware import find_utilisation
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.golden_files import check_golden
 from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, hours_of, plan_of, record_of
 from tests.records_factory import EIGHT_P100, PAPER_TRAINING, PROVENANCE
+from tests.run_folders import ended, make_run, started
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +88,6 @@ def test_a_plan_in_another_precision_is_that_column_of_the_first(tmp_path: Path)
     assert "The plan is of bf16;" in render_plan(in_bf16)
 
 
-def test_what_a_device_lacks_is_a_dash_with_the_reason(paper_plan: Plan) -> None:
-    text = render_plan(paper_plan)
-    assert "GPU-hours                    6,253     -     -\n" in text
-    assert "A dash: a P100 has no tf32 and no bf16" in " ".join(text.split())
-    assert [bool(one.refusal) for one in paper_plan.precisions] == [False, True, True]
-
-
 def test_a_plan_in_a_precision_that_the_gpu_lacks_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^base: precision is bf16, which a P100 does not have .*; take fp32"):
         plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path)
@@ -136,14 +129,6 @@ def test_the_papers_plan_is_the_golden_one(
     monkeypatch.chdir(tmp_path)
     assert main(["plan", "--configfile", str(CONFIG_FOLDER / "paper.yaml"), "--gpu", gpu]) == 0
     check_golden(f"plan_paper_{gpu.lower()}.txt", capsys.readouterr().out)
-
-
-def test_jobs_are_those_that_snakemake_counts(paper_plan: Plan) -> None:
-    """As `snakemake --dry-run` lists them, less its own `all`."""
-    assert paper_plan.num_jobs_by_rule == {
-        "fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
-        "perplexity": 24, "score": 36, "measure": 1, "tables": 1,
-    }  # fmt: skip
 
 
 def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
@@ -192,12 +177,6 @@ def test_a_node_without_gpus_holds_what_each_of_its_ranks_would_have_on_a_device
     assert "GB of\n" in text
     assert "node\n---" in text
     assert "memory of a node" not in text
-
-
-def test_a_node_with_gpus_holds_its_host_memory_beside_theirs(paper_plan: Plan) -> None:
-    big = paper_plan.trainings[1]
-    assert (big.device_memory_bytes, big.node_memory_bytes) == (9_299_291_840, 12_896_797_184)
-    assert "memory of a node  26.8 GB at most, beside its GPUs'" in render_plan(paper_plan)
 
 
 def test_archives_that_corpora_share_are_kept_once(paper_plan: Plan) -> None:
@@ -274,16 +253,7 @@ def test_the_actual_stands_beside_the_plan(tmp_path: Path) -> None:
     """Seed 1 took one hour of 8 GPUs; seed 2 was stopped after half an hour on as many; seed 3 has not begun."""
     record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
     run_folder = tmp_path / "runs" / "wmt14_en_de-base-seed2-89abcdef"
-    begun = Started(
-        attempt=1, time="2026-01-01T00:00:00+00:00", job="1", host="n1", device="cuda", num_gpus=8,
-        threads_per_rank=1, commit="", update=0,
-    )  # fmt: skip
-    ended = Ended(
-        attempt=1, time="2026-01-01T00:30:00+00:00", update=9, outcome="stopped", reason="SIGTERM", log_tail=[]
-    )
-    run_folder.mkdir(parents=True)
-    append_event(run_folder, begun)
-    append_event(run_folder, ended)
+    make_run(run_folder.parent, run_folder.name, events=[started(1, 0, num_gpus=8), ended(1, 30, "stopped")])
     plan = plan_of(PAPER, tmp_path)
     actual = plan.trainings[0].actual
     assert actual is not None

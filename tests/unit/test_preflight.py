@@ -7,27 +7,23 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.experiment import read_experiment
 from aiayn.launch.preflight import checks as preflight
 from aiayn.launch.preflight.checks import Check
 from aiayn.launch.preflight.mirrors import check_mirrors
-from aiayn.plan.machine import choose_machine
-from aiayn.plan.plan import Plan, make_plan
+from aiayn.plan.plan import Plan
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.corpus import CorpusSpec
-from aiayn.spec.hardware import read_hardware
 from aiayn.spec.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
-from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus, read_scale
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus
 from tests.fake_cluster import FakeCluster
+from tests.planned_scales import PAPER, leave_free, plan_of
+from tests.workflow.loopback_server import loopback_server
 
 NUM_BYTES = 1000
 
@@ -35,10 +31,7 @@ NUM_BYTES = 1000
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """Return the plan of the paper on 8 P100."""
-    paper, hardware = read_experiment(read_scale(CONFIG_FOLDER / "paper.yaml")), read_hardware()
-    machine = choose_machine(read_cluster("plain"), hardware, launcher="slurm", gpu="P100", num_gpus=None)
-    folder = tmp_path_factory.mktemp("nothing")
-    return make_plan(paper, machine, hardware, results_folder=folder, benchmarks_folder=folder)
+    return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
 
 
 def outcomes(checks: list[Check]) -> dict[str, str]:
@@ -50,41 +43,14 @@ def outcomes(checks: list[Check]) -> dict[str, str]:
     return worst
 
 
-class _Server(BaseHTTPRequestHandler):
-    """Gives a file of NUM_BYTES below /heads and /bytes (which gives no heads), another size below /short, else 404."""
-
-    def do_HEAD(self) -> None:
-        known = {"heads": (200, NUM_BYTES), "short": (200, NUM_BYTES - 1), "bytes": (405, 0)}
-        status, size = known.get(self.path.split("/")[1], (404, 0))
-        self._answer(status, {"Content-Length": str(size)})
-
-    def do_GET(self) -> None:
-        if self.path.startswith("/bytes") and self.headers["Range"] == "bytes=0-0":
-            self._answer(206, {"Content-Range": f"bytes 0-0/{NUM_BYTES}", "Content-Length": "1"})
-            self.wfile.write(b"x")
-        else:
-            self._answer(404, {"Content-Length": "0"})
-
-    def _answer(self, status: int, headers: Mapping[str, str]) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay silent."""
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[str]:
-    """Return the base URL of a server on this machine."""
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
-    thread = Thread(target=partial(httpd.serve_forever, poll_interval=0.01))
-    thread.start()
-    yield f"http://127.0.0.1:{httpd.server_port}"
-    httpd.shutdown()
-    httpd.server_close()
-    thread.join()
+    """Return the URL of a server with an archive below /heads and /bytes (no HEAD), a shorter one below /short."""
+    with loopback_server() as served:
+        served.serve("/heads/a.tgz", b"x" * NUM_BYTES)
+        served.serve("/bytes/a.tgz", b"x" * NUM_BYTES, "no_head")
+        served.serve("/short/a.tgz", b"x" * (NUM_BYTES - 1))
+        yield served.url
 
 
 def corpus_at(*base_urls: str) -> dict[str, CorpusSpec]:
@@ -192,12 +158,6 @@ def space(plan: Plan, folder: Path) -> list[Check]:
     )
 
 
-def leave_free(num_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend to so much free disk."""
-    usage = shutil.disk_usage("/")._replace(free=num_bytes)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
-
-
 def test_the_plan_must_fit_on_the_disk(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
     leave_free(needed, monkeypatch)
@@ -230,24 +190,14 @@ def test_a_folder_that_cannot_be_written_to_fails(plan: Plan, tmp_path: Path, mo
     ]
 
 
-def commands(folder: Path, text_by_command: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put commands on PATH, alone, that print a text; an empty text is a failure."""
-    folder.mkdir(exist_ok=True)
-    for name, text in text_by_command.items():
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-        script = f"#!/bin/sh\n/bin/cat {folder}/{name}.txt\n" if text else "#!/bin/sh\nexit 1\n"
-        (folder / name).write_text(script, encoding="utf-8")
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-
-
 def test_the_local_launcher_needs_a_gpu_for_the_papers_scale(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert preflight.check_local_gpus(plan, allow_long_runs=False).outcome == "FAIL"
     assert preflight.check_local_gpus(plan, allow_long_runs=True).outcome == "OK"
-    commands(tmp_path / "bin", {"nvidia-smi": "0, NVIDIA H200\n"}, monkeypatch)
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 0, NVIDIA H200\n", encoding="utf-8")
+    (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     check = preflight.check_local_gpus(plan, allow_long_runs=False)
     assert (check.outcome, check.evidence) == ("OK", "1 here: NVIDIA H200")

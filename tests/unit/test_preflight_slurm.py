@@ -53,8 +53,8 @@ def test_a_cluster_that_takes_what_is_asked_for_passes(tmp_path: Path, monkeypat
 def test_a_training_that_sbatch_refuses_fails_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = slurm(tmp_path, monkeypatch, FakeCluster(refused="*the?sbatch?file*"))["training"]
     assert check.outcome == "FAIL"
-    for told in ("8 h100 GPUs", "32 CPUs", "invalid partition specified"):
-        assert told in check.evidence
+    for message in ("8 h100 GPUs", "32 CPUs", "invalid partition specified"):
+        assert message in check.evidence
     assert "clusters/plain.yaml" in check.next_step
 
 
@@ -65,9 +65,7 @@ def test_rules_that_sbatch_refuses_fail_by_name(tmp_path: Path, monkeypatch: pyt
     assert "mine/config.yaml" in check.next_step
 
 
-def test_what_belongs_to_a_job_in_which_it_runs_is_hidden_from_sbatch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_the_job_around_it_are_hidden_from_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeCluster().install(tmp_path / "bin", monkeypatch)
     (tmp_path / "bin" / "sbatch").write_text(f"#!/bin/sh\nexport -p > {tmp_path}/environment\n", encoding="utf-8")
     monkeypatch.setenv("SBATCH_TIMELIMIT", "1")
@@ -88,7 +86,7 @@ def test_what_belongs_to_a_job_in_which_it_runs_is_hidden_from_sbatch(
         ("cpu|30:00\n", {}, None),  # sbatch says that there is no such partition
     ],
 )
-def test_a_partitions_time_limit_is_foretold(
+def test_a_partitions_time_limit_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: str, changes: dict[str, Any], allowed: str | None
 ) -> None:
     """Where Slurm does not enforce it (EnforcePartLimits=NO) the job would wait for ever."""
@@ -153,7 +151,7 @@ def test_a_slurm_that_does_not_answer_fails(tmp_path: Path, monkeypatch: pytest.
         ("ClusterName = ours\n", "WARN", "unknown"),
     ],
 )
-def test_a_slurm_that_forgets_ended_jobs_between_two_looks_fails(
+def test_a_min_job_age_below_snakemakes_interval_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, outcome: str, evidence: str
 ) -> None:
     check = slurm(tmp_path, monkeypatch, FakeCluster(config=config))["MinJobAge"]
@@ -233,9 +231,9 @@ def test_the_command_takes_a_profile(
     write_profile(tmp_path / "mine", "set-resources: {train: {launcher: slurm}, score: {mem_mb: 300000}}\n")
     demo = ["preflight", "--offline", *DEMO]
     assert main([*demo, "--launcher", "slurm", "--profile", "mine", "--config", "updates=100"]) == 1
-    told = capsys.readouterr().out
-    assert "FAIL  CPU rules" in told
-    assert "score: --cpus-per-task=1 --mem=300000" in told
+    message = capsys.readouterr().out
+    assert "FAIL  CPU rules" in message
+    assert "score: --cpus-per-task=1 --mem=300000" in message
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "mine"}  # nothing else was written
     assert main([*demo, "--profile", "mine"]) == 2
     assert "--profile mine" in capsys.readouterr().err

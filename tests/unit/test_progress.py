@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-import aiayn.launch.progress
+import aiayn.progress
 from aiayn.launch.progress import ProgressLine
 from aiayn.runs.log import LogTail
 
@@ -18,7 +18,7 @@ def log(update: int | None) -> LogTail:
 @pytest.fixture
 def line(monkeypatch: pytest.MonkeyPatch) -> ProgressLine:
     """Return a run's progress, which is shown whenever there is any."""
-    monkeypatch.setattr(aiayn.launch.progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(aiayn.progress, "SECONDS_BETWEEN_LOGGED", 0.0)
     return ProgressLine("run", 1000)
 
 
@@ -26,8 +26,8 @@ def test_a_line_has_the_update_the_loss_and_the_speed(line: ProgressLine, capsys
     line.show(log(200))
     line.show(log(300))
     last = capsys.readouterr().err.splitlines()[-1]
-    for told in ("run:", "30%", "300/1000", "loss 5.12 bits", "1234 target tokens/s"):
-        assert told in last
+    for part in ("run:", "30%", "300/1000", "loss 5.12 bits", "1234 target tokens/s"):
+        assert part in last
 
 
 def test_lines_in_a_log_keep_their_distance(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,13 +48,13 @@ def test_a_run_resumed_below_where_it_was_killed_is_counted_from_there(
     assert "600/1000" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_nothing_to_tell_is_no_line(line: ProgressLine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_statistics_there_is_no_line(line: ProgressLine, capsys: pytest.CaptureFixture[str]) -> None:
     line.show(None)
     line.show(log(None), is_last=True)
     assert capsys.readouterr().err == ""
 
 
-def test_a_reader_that_went_away_does_not_end_the_driver(line: ProgressLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_does_not_end_the_driver(line: ProgressLine, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

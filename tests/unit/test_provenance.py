@@ -118,7 +118,7 @@ def test_what_a_killed_process_left_goes_at_the_next_start(replace: Replace, tmp
     assert [path for path in tmp_path.iterdir() if path.name.endswith(".partial")] == [of_another_output]
 
 
-def test_what_may_be_a_living_processs_stays(tmp_path: Path) -> None:
+def test_files_of_a_process_that_may_run_stay(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "60"])
     mine = partial_path_of(path := tmp_path / "record.json")
     prefix = f".record.json.{platform.node()}."
@@ -157,7 +157,7 @@ def test_provenance_names_its_inputs_and_its_command(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("fresh_commit")
-def test_a_job_takes_the_commit_that_its_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_takes_the_commit_of_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIAYN_COMMIT", "0123+dirty")
     assert commit_label() == "0123+dirty"
     provenance = gather_provenance()

@@ -20,29 +20,9 @@ from aiayn.printed import (
     read_replications,
     read_table,
 )
+from tests.contracts.test_configs import PRINTED_BY_SYSTEM
 
-TABLE_3_SYSTEMS = (
-    "base",
-    "table3_a_h1",
-    "table3_a_h4",
-    "table3_a_h16",
-    "table3_a_h32",
-    "table3_b_dk16",
-    "table3_b_dk32",
-    "table3_c_n2",
-    "table3_c_n4",
-    "table3_c_n8",
-    "table3_c_dmodel256",
-    "table3_c_dmodel1024",
-    "table3_c_dff1024",
-    "table3_c_dff4096",
-    "table3_d_pdrop0",
-    "table3_d_pdrop02",
-    "table3_d_els0",
-    "table3_d_els02",
-    "table3_e_learned",
-    "big",
-)
+TABLE_3_SYSTEMS = tuple(name for name in PRINTED_BY_SYSTEM if name != "big_enfr")
 
 
 @pytest.fixture
@@ -67,30 +47,15 @@ def spoil(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
 
 
-def test_each_table_has_the_rows_that_the_paper_prints() -> None:
-    num_rows_by_table = {number: len(printed_values(read_table(number), "arxiv")) for number in (1, 2, 3, 4)}
-    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 12}
-
-
-def test_neurips_has_no_table_4_and_the_same_rows_elsewhere() -> None:
-    num_rows_by_table = {number: len(printed_values(read_table(number), "neurips2017")) for number in (1, 2, 3, 4)}
-    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 0}
+@pytest.mark.parametrize(("edition", "num_rows_of_table_4"), [("arxiv", 12), ("neurips2017", 0)])
+def test_each_table_has_the_rows_that_an_edition_prints(edition: str, num_rows_of_table_4: int) -> None:
+    num_rows_by_table = {number: len(printed_values(read_table(number), edition)) for number in (1, 2, 3, 4)}
+    assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: num_rows_of_table_4}
 
 
 def test_each_table_stands_on_its_page() -> None:
     pages_by_table = {number: {cell.page for cell in read_table(number)} for number in (1, 2, 3, 4)}
     assert pages_by_table == {1: {6}, 2: {8}, 3: {9}, 4: {10}}
-
-
-def test_table_1_prints_the_complexity_of_four_layer_types() -> None:
-    values = printed_values(read_table(1), "neurips2017")
-    assert [row["complexity_per_layer"] for row in values.values()] == [
-        "O(n^2 * d)",
-        "O(n * d^2)",
-        "O(k * n * d^2)",
-        "O(r * n * d)",
-    ]
-    assert [row["maximum_path_length"] for row in values.values()] == ["O(1)", "O(n)", "O(log_k(n))", "O(n/r)"]
 
 
 def test_table_2_prints_these_scores_and_costs() -> None:
@@ -161,12 +126,6 @@ def test_table_3_hyper_parameters_can_be_laid_out_again() -> None:
     assert printed["table3_e_learned"] == "- positional embedding instead of sinusoids - - - - - -"
 
 
-def test_rows_a_keep_the_computation_constant() -> None:
-    values = printed_values(read_table(3), "arxiv")
-    for system in ("base", *(system for system in TABLE_3_SYSTEMS if system.startswith("table3_a"))):
-        assert int(values[system]["h"]) * int(values[system]["d_k"]) == 512
-
-
 def test_every_system_of_table_3_stands_under_one_printed_letter() -> None:
     rows_by_letter = {cell.value: cell.covered_rows for cell in read_table(3) if cell.column == "label"}
     assert {letter: len(rows) for letter, rows in rows_by_letter.items()} == {
@@ -179,14 +138,6 @@ def test_every_system_of_table_3_stands_under_one_printed_letter() -> None:
         "big": 1,
     }
     assert tuple(row for rows in rows_by_letter.values() for row in rows) == TABLE_3_SYSTEMS
-
-
-def test_table_4_prints_these_f1_scores() -> None:
-    values = printed_values(read_table(4), "arxiv")
-    assert " ".join(row["f1_wsj23"] for row in values.values()) == (
-        "88.3 90.4 90.4 91.7 91.3 91.3 91.3 92.1 92.1 92.7 93.0 93.3"
-    )
-    assert values["transformer_wsj"]["training"] == "WSJ only, discriminative"
 
 
 def test_footnote_5_gives_the_printed_training_costs() -> None:
@@ -300,16 +251,13 @@ def test_the_replication_of_multi30k_is_the_printed_line() -> None:
     ("name", "line", "old", "new", "value"),
     [
         ("table2", 1, "row,column,value", "row,columm,value", "columm"),
-        ("table2", 3, "23.75,8,both", "23.75,8,arXiv", "arXiv"),
         ("table2", 3, "23.75,8,both", "23.75,eight,both", "eight"),
-        ("table2", 3, "23.75,8,both", "23.75,0,both", "'page': '0'"),
         ("table2", 3, "23.75,8,both", "about 24,8,both", "about 24"),
         ("table2", 3, "23.75,8,both", "23,75,8,both", "9 fields"),
         ("table2", 3, "2,bytenet,bleu_en_de", "3,bytenet,bleu_en_de", "is 3"),
         ("table2", 3, "2,bytenet,bleu_en_de", "2,bytenet,bleu_en_cs", "bleu_en_cs"),
-        ("table2", 3, "2,bytenet,bleu_en_de", "2,,bleu_en_de", "'row': ''"),
-        ("table2", 18, "2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"moe, bleu_en_de .*table2\.csv:3"),
-        ("table2", 42, "41.8,8,arxiv", "41.8,8,both", "big, bleu_en_fr .*neurips2017"),
+        ("table2", 18, "2,bytenet,bleu_en_de", "2,moe,bleu_en_de", r"moe, bleu_en_de, .*table2\.csv:3"),
+        ("table2", 42, "41.8,8,arxiv", "41.8,8,both", "big, bleu_en_fr, .*neurips2017"),
         (
             "table2",
             38,
@@ -319,8 +267,6 @@ def test_the_replication_of_multi30k_is_the_printed_line() -> None:
         ),
         ("table2", 38, "3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,flops_en_de flops", "'flops'"),
         ("table2", 38, "3.3e18,8,both,flops_en_de flops_en_fr", "3.3e18,8,both,base bigger", "bigger"),
-        ("cells", 2, "2,base,bleu_en_de,both,en-de", "2,base,bleu_en_de,both,de-en", "de-en"),
-        ("cells", 2, "base,last5,test,bleu_tok_compound_split,1", "base,last6,test,bleu_tok_compound_split,1", "last6"),
         ("cells", 2, "base,last5,test,bleu_tok_compound_split,1", "base,last5,test,bleu,1", "'bleu'"),
         ("cells", 2, "2,base,bleu_en_de,both", "2,base,bleu_en_de,arxiv", "arxiv.*base.*bleu_en_de"),
         ("cells", 3, "2,base,bleu_en_de,both", "2,base,bleu_en_fr,both", r"cells\.csv:2"),

@@ -262,4 +262,4 @@ def test_a_run_that_moved_alone_is_sought_by_its_name_below_the_runs_folder(tmp_
     path = write_training(tmp_path, is_absolute=is_absolute)
     (tmp_path / "runs").rename(tmp_path / "scratch")
     assert is_of(read_train_record(path, tmp_path / "scratch"), tmp_path / "scratch" / RUN)
-    assert is_of(read_train_record(path, tmp_path / "nowhere"), tmp_path / "runs" / RUN)  # told as recorded
+    assert is_of(read_train_record(path, tmp_path / "nowhere"), tmp_path / "runs" / RUN)  # as recorded

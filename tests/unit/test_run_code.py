@@ -5,10 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.launch.code_snapshot import RunCode, choose_code, foresee_code, is_whole, snapshot_folder, take_snapshot
-from aiayn.runs.attempts import Started, append_event, end_attempt
-from aiayn.runs.jobs import SubmittedJob, append_job, record_rank_error
+from aiayn.launch.code_snapshot import RunCode, choose_code, is_whole, snapshot_folder, take_snapshot
+from aiayn.runs.attempts import append_event, end_attempt
+from aiayn.runs.jobs import append_job, record_rank_error
 from aiayn.train.request import TrainingRequest
+from tests.run_folders import started, submitted
 from tests.unit.test_launch import make_request
 
 SOURCE_FOLDER = Path(__file__).parents[2] / "workflow"
@@ -46,11 +47,8 @@ def trained_with(request: TrainingRequest, folder: Path, changed: str, text: str
     code = RunCode(folder=take_snapshot(Path(request.run_folder).parent, source), commit="old")
     append_job(
         Path(request.run_folder),
-        SubmittedJob(
-            time="2026-01-01T12:00:00+00:00", launcher="slurm", job="7", host="n1", num_ranks=1, update=0,
-            commit="old", code_folder=str(code.folder),
-        ),
-    )  # fmt: skip
+        msgspec.structs.replace(submitted("slurm", "7"), commit="old", code_folder=str(code.folder)),
+    )
     return code
 
 
@@ -65,10 +63,10 @@ def test_a_run_goes_on_with_the_code_of_its_last_job_and_says_so(
 def test_what_is_foreseen_is_what_will_be_chosen_and_nothing_is_written(
     request_: TrainingRequest, old: RunCode, present: RunCode
 ) -> None:
-    assert foresee_code(request_) == old
-    assert foresee_code(request_, fresh=True) == present
+    assert choose_code(request_, is_dry_run=True) == old
+    assert choose_code(request_, is_dry_run=True, fresh=True) == present
     (Path(request_.run_folder) / "checkpoints" / "full_00000030.pt").unlink()
-    assert foresee_code(request_) == present
+    assert choose_code(request_, is_dry_run=True) == present
     assert not present.folder.exists()
 
 
@@ -85,18 +83,14 @@ def test_a_run_that_failed_takes_the_present_code(
 ) -> None:
     """The error may be mended in it."""
     run_folder = Path(request_.run_folder)
-    started = Started(
-        attempt=1, time="2026-01-01T12:00:00+00:00", job="7", host="n1", device="cpu", num_gpus=0,
-        threads_per_rank=1, commit="", update=0,
-    )  # fmt: skip
-    append_event(run_folder, started)
+    append_event(run_folder, started(1, 0))
     end_attempt(run_folder, update=30, outcome="lost", reason="killed")
     assert choose_code(request_) == old
     record_rank_error(run_folder, 5, ValueError("before an attempt began"))
     assert choose_code(request_) == present
     (run_folder / "rank5.error").unlink()
     assert choose_code(request_) == old
-    append_event(run_folder, msgspec.structs.replace(started, attempt=2))
+    append_event(run_folder, started(2, 0))
     end_attempt(run_folder, update=30, outcome="failed", reason="a bug")
     assert choose_code(request_) == present
     assert "takes the present code, not the code of its job 7" in caplog.text

@@ -23,27 +23,12 @@ def queued(state: str, job: str = "22", reason: str = "None") -> QueuedJob:
     return QueuedJob(job=job, state=state, reason=reason, node="", time_left="1:00", name="run")
 
 
-def test_a_held_lock_is_a_run_at_work() -> None:
-    assert judge_state(known(events=[started(1, 0)], has_rank=True)) == ("running", "")
-
-
-def test_a_start_without_an_end_and_without_a_lock_is_lost() -> None:
-    state, reason = judge_state(known(events=[started(1, 0)]))
-    assert (state, reason) == ("lost", "ended without a record: killed, or its machine went down")
-
-
-@pytest.mark.parametrize("outcome", ["failed", "stopped", "lost"])
-def test_an_end_is_told_as_it_was_noted(outcome: str) -> None:
-    events = [started(1, 0), ended(1, 5, outcome, reason="because")]
-    assert judge_state(known(events=events)) == (outcome, "because")
-
-
 @pytest.mark.parametrize("sign", ["has_driver", "has_local_job"])
 def test_a_local_run_without_a_rank_yet_is_starting(sign: str) -> None:
     assert judge_state(known(**{sign: True})) == ("queued", "starting")
 
 
-def test_a_driver_that_still_lives_after_the_end_changes_nothing() -> None:
+def test_a_driver_that_still_runs_after_the_end_changes_nothing() -> None:
     events = [started(1, 0, job="21"), ended(1, 5, "stopped", reason="asked")]
     assert judge_state(known(events=events, has_driver=True)) == ("stopped", "asked")
     assert judge_state(known(events=events[:1], has_driver=True)) == ("queued", "starting")
@@ -51,11 +36,7 @@ def test_a_driver_that_still_lives_after_the_end_changes_nothing() -> None:
     assert judge_state(known(events=events, jobs=jobs, has_driver=True)) == ("queued", "starting")
 
 
-def test_a_job_that_ended_before_it_began_is_lost() -> None:
-    assert judge_state(known(jobs=[submitted("local", "99")])) == ("lost", "job 99 ended before it began an attempt")
-
-
-def test_a_failure_before_the_newest_job_is_not_the_last_word() -> None:
+def test_a_failure_before_the_newest_job_does_not_decide() -> None:
     events = [started(1, 0, job="21"), ended(1, 5, "failed", reason="no space")]
     jobs = [submitted("slurm", "21"), submitted("slurm", "22", minutes=9)]
     assert judge_state(known(events=events, jobs=jobs[:1], queued=[])) == ("failed", "no space")
@@ -73,38 +54,23 @@ def test_a_failure_before_the_newest_job_is_not_the_last_word() -> None:
         ("CANCELLED", "None", ("cancelled", "job 22 was cancelled")),
     ],
 )
-def test_slurm_is_believed(state: str, reason: str, expected: tuple[str, str]) -> None:
+def test_squeues_state_decides(state: str, reason: str, expected: tuple[str, str]) -> None:
     one = queued(state, reason=reason)
     assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[one])) == expected
 
 
-def test_of_two_jobs_the_one_that_runs_is_told_of() -> None:
+def test_of_two_jobs_the_running_one_is_shown() -> None:
     both = [queued("RUNNING"), queued("PENDING", job="23", reason="Dependency")]
     assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=both)) == ("running", "")
 
 
-def test_a_queue_without_the_job_leaves_the_last_word_to_the_run() -> None:
+def test_without_a_job_in_the_queue_the_runs_own_events_decide() -> None:
     assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[]))[0] == "lost"
     events = [ON_SLURM, ended(1, 5, "stopped", reason="asked by SIGUSR2")]
     assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=[])) == ("stopped", "asked by SIGUSR2")
 
 
-def test_a_silent_queue_is_no_word_of_death() -> None:
-    state, reason = judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=None))
-    assert (state, reason) == ("unknown", "squeue does not answer; job 22 may wait, run or be gone")
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], has_rank=True))[0] == "running"
-
-
-def test_a_failure_needs_no_queue() -> None:
-    events = [ON_SLURM, ended(1, 5, "failed", reason="no space")]
-    assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=None)) == ("failed", "no space")
-
-
-def test_a_job_that_slurm_forgot_still_runs_while_rank_0_holds_its_lock() -> None:
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], has_rank=True))[0] == "running"
-
-
-def test_a_job_that_slurm_forgot_and_whose_lock_is_not_seen_is_unknown_while_it_gives_signs_of_life() -> None:
+def test_a_job_that_squeue_has_lost_and_whose_lock_is_not_seen_is_unknown_while_it_is_active() -> None:
     forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_activity=at(59))
     expected = (
         "unknown",
@@ -125,21 +91,14 @@ def test_a_job_seconds_old_that_slurm_does_not_know_is_unknown() -> None:
     assert judge_state(msgspec.structs.replace(young, jobs=[SLURM_JOB], has_driver=False))[0] == "lost"
 
 
-def test_a_rank_0_that_lives_beside_a_job_that_waits_is_told_of() -> None:
-    held = queued("PENDING", reason="launch failed requeued held")
-    state, reason = judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[held], has_rank=True))
-    assert state == "running"
-    assert reason == "though squeue shows job 22 as waiting: launch failed requeued held, waits for a person"
-
-
-def test_an_error_that_a_rank_noted_tells_a_failure_from_a_loss() -> None:
+def test_a_recorded_rank_error_makes_a_failure_of_a_loss() -> None:
     noted = known(events=[started(1, 0)], rank_error="rank 3 on n1: no space")
     assert judge_state(noted) == ("failed", "rank 3 on n1: no space")
     newer = msgspec.structs.replace(noted, jobs=[submitted("local", "99", minutes=9)])
     assert judge_state(newer) == ("failed", "job 99, before it began an attempt: rank 3 on n1: no space")
 
 
-def test_another_machine_without_a_lock_is_unknown_while_it_gives_signs_of_life() -> None:
+def test_a_run_of_another_machine_without_a_lock_is_unknown_while_it_is_active() -> None:
     there = known(events=[started(1, 0, host="there")], last_activity=at(59))
     state, reason = judge_state(there)
     assert (state, reason) == ("unknown", "on there, its lock cannot be seen from here; last activity 60 s ago")

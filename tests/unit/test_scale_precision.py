@@ -9,9 +9,9 @@ import pytest
 
 import aiayn.plan.machine
 from aiayn.__main__ import build_parser, main
+from aiayn.cli.config import named_overrides, read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
-from aiayn.plan.config import named_overrides, read_changed_scale
 from aiayn.plan.describe import describe_system, render_description
 from aiayn.plan.feasibility import check_feasible, check_precision, predict_hours
 from aiayn.spec.cluster import ClusterSpec

@@ -1,6 +1,4 @@
-"""What a driver makes of a Slurm job's fate. Slurm's commands are stand-ins; each wait of the driver is a step in which
-the test lets something happen.
-"""
+"""What a driver does when a Slurm job ends, waits or vanishes; Slurm's commands are stand-ins."""
 
 import contextlib
 import fcntl
@@ -9,594 +7,350 @@ import pickle
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import aiayn.launch.slurm_driver
 import aiayn.runs.attempts
-from aiayn.clock import STEP_SECONDS, Clock
+from aiayn.clock import Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import RunCode
 from aiayn.launch.driver import drive
 from aiayn.records import TrainRecord, read_record
-from aiayn.runs.attempts import (
-    DONE_NAME,
-    RANK_LOCK_NAME,
-    Ended,
-    Started,
-    append_event,
-    end_attempt,
-    read_events,
-)  # fmt: skip
+from aiayn.runs.attempts import DONE_NAME, RANK_LOCK_NAME
 from aiayn.runs.jobs import output_path, read_jobs, record_rank_error
-from aiayn.spec.cluster import ClusterSpec, read_cluster
-from aiayn.train.request import TrainingRequest
-from tests.fake_slurm import FakeSlurm, install
-from tests.run_folders import write_done
-from tests.unit.test_launch import make_request
+from tests.driven_run import DrivenRun, Step
+from tests.fake_slurm import FakeSlurm
 
-Step = Callable[[], object]
+ELSEWHERE = "run|None|/elsewhere/runs/run/submitit/a.sh"  # a job of the same name of another copy of the project
 
 
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Return a fake Slurm that is first on PATH; the first job is 7."""
-    return install(tmp_path / "slurm", monkeypatch)
-
-
-@pytest.fixture
-def request_(tmp_path: Path) -> TrainingRequest:
-    """Return a request to train in a folder of its own."""
-    (tmp_path / "runs" / "run" / "checkpoints").mkdir(parents=True)
-    return msgspec.structs.replace(make_request(tmp_path / "runs" / "run"), command="aiayn train --seed 1")
-
-
-@pytest.fixture
-def run_folder(request_: TrainingRequest) -> Path:
-    """Return the run's folder."""
-    return Path(request_.run_folder)
-
-
-@pytest.fixture
-def cluster() -> ClusterSpec:
-    """Return a cluster on which a training may have three jobs."""
-    return msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
-
-
-class StepClock(Clock):
-    """A clock whose pauses take no time: each longer one is a step in which the test lets something happen."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.happenings: list[Step] = []
-        self.at_each_look: Step = lambda: None
-
-    def now(self) -> float:
-        """Return the seconds that were waited."""
-        return self.seconds
-
-    def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
-        """Let the next thing happen; during a shorter pause, in which the driver looks for a sign of life, none."""
-        check()
-        self.seconds += seconds
-        if seconds > STEP_SECONDS:
-            assert self.happenings, "the driver waits on"
-            self.happenings.pop(0)()
-        else:
-            self.at_each_look()
-
-
-@pytest.fixture
-def clock() -> StepClock:
-    """Return the driver's clock."""
-    return StepClock()
-
-
-@contextlib.contextmanager
-def steps(clock: StepClock, *happenings: Step) -> Iterator[None]:
-    """Let one thing happen at each of the driver's waits; none is to be left, and none missing."""
-    clock.happenings = list(happenings)
-    yield
-    assert clock.happenings == []
-
-
-def start(run_folder: Path, job: str = "7", update: int = 0) -> None:
-    """Let rank 0 of a job begin an attempt."""
-    number = 1 + sum(isinstance(event, Started) for event in read_events(run_folder))
-    append_event(
-        run_folder,
-        Started(
-            attempt=number, time="2026-01-01T12:00:00+00:00", job=job, host="n1", device="cpu", num_gpus=0,
-            threads_per_rank=1, commit="", update=update,
-        ),
-    )  # fmt: skip
-
-
-def save(run_folder: Path, update: int) -> None:
-    """Leave a full checkpoint, as far as a driver looks."""
-    (run_folder / "checkpoints" / f"full_{update:08d}.pt").touch()
-
-
-def beat(run_folder: Path, seconds: float) -> None:
-    """Let rank 0's lock have been touched at a time."""
-    path = run_folder / RANK_LOCK_NAME
-    path.touch()
-    os.utime(path, (seconds, seconds))
-
-
-def finish(run_folder: Path) -> None:
-    """Train to the end."""
-    write_done(run_folder, updates=500, tokens=1, wall_seconds=1)
-
-
-def last_end(run_folder: Path) -> Ended:
-    """Return the last event, which is an end."""
-    last = read_events(run_folder)[-1]
-    assert isinstance(last, Ended)
-    return last
-
-
-def drive_it(request: TrainingRequest, cluster: ClusterSpec, tmp_path: Path, clock: Clock) -> None:
-    """Drive the training as `aiayn train` does."""
-    drive(request, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster, clock=clock)
-
-
-@pytest.mark.usefixtures("run_folder")
 class TestEnds:
     """How a job can end, and what follows."""
 
-    def test_a_jobs_record_is_copied_and_the_job_noted(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        with steps(clock, lambda: slurm.set_state("7", "RUNNING"), lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert read_record(tmp_path / "seed1.json", TrainRecord).run_folder == run_folder
-        (job,) = read_jobs(run_folder)
-        assert (job.launcher, job.job, job.num_ranks) == ("slurm", "7", request_.num_ranks)
+    def test_a_jobs_record_is_copied_and_the_job_recorded(self, driven: DrivenRun) -> None:
+        driven.drive(lambda: driven.slurm.set_state("7", "RUNNING"), driven.finish)
+        assert read_record(driven.record_path, TrainRecord).run_folder == driven.folder
+        (job,) = read_jobs(driven.folder)
+        assert (job.launcher, job.job, job.num_ranks) == ("slurm", "7", driven.request.num_ranks)
         assert Path(job.code_folder, "aiayn", "launch", "job.py").is_file()
 
-    def test_a_finished_run_asks_nobody(
-        self,
-        request_: TrainingRequest,
-        cluster: ClusterSpec,
-        run_folder: Path,
-        slurm: FakeSlurm,
-        tmp_path: Path,
-        clock: StepClock,
-    ) -> None:
-        finish(run_folder)
-        drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 0
-        assert slurm.calls("squeue") == []
+    def test_a_finished_run_asks_no_queue(self, driven: DrivenRun) -> None:
+        driven.finish()
+        driven.drive()
+        assert driven.slurm.num_submitted() == 0
+        assert driven.slurm.calls("squeue") == []
 
-    def test_a_cancelled_job_is_a_persons_wish(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_no_job_follows_a_cancelled_one(self, driven: DrivenRun) -> None:
         def cancel() -> None:
-            start(run_folder)
-            save(run_folder, 30)
-            slurm.set_state("7", "CANCELLED")
+            driven.start()
+            driven.save(30)
+            driven.slurm.set_state("7", "CANCELLED")
 
-        with steps(clock, cancel), pytest.raises(RunError) as raised:
-            drive_it(request_, cluster, tmp_path, clock)
+        with pytest.raises(RunError) as raised:
+            driven.drive(cancel)
         assert str(raised.value) == ("run: Slurm job 7 was cancelled at update 30 of 3000; the same command resumes it")
         assert raised.value.exit_code == 3
-        assert slurm.num_submitted() == 1
-        assert (last_end(run_folder).outcome, last_end(run_folder).update) == ("cancelled", 30)
-        assert not (tmp_path / "seed1.json").exists()
+        assert driven.slurm.num_submitted() == 1
+        assert (driven.last_end.outcome, driven.last_end.update) == ("cancelled", 30)
+        assert not driven.record_path.exists()
 
-    def test_the_next_start_after_a_cancelled_job_resumes(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        """The wish was for that job: squeue still shows it, and it must not end the new one."""
-        slurm.set_queue(f"6|CANCELLED||0:00|run|None|{run_folder}/submitit/a.sh")
-        with steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
+    def test_the_next_start_after_a_cancelled_job_resumes(self, driven: DrivenRun) -> None:
+        """squeue still shows the cancelled job, which must not end the new one."""
+        driven.slurm.put("6", "CANCELLED", "run", script=f"{driven.folder}/submitit/a.sh")
+        driven.drive(driven.finish)
+        assert driven.slurm.num_submitted() == 1
 
-    def test_a_failed_training_is_not_repeated(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_a_failed_training_is_not_repeated(self, driven: DrivenRun) -> None:
         def fail() -> None:
-            start(run_folder)
-            end_attempt(run_folder, update=0, outcome="failed", reason="SpaceError: the disk is full")
-            slurm.set_state("7", "FAILED", "NonZeroExitCode")
+            driven.stop("failed", "SpaceError: the disk is full")
+            driven.slurm.set_state("7", "FAILED", "NonZeroExitCode")
 
-        with steps(clock, fail), pytest.raises(RunError, match="run: SpaceError: the disk is full"):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
+        with pytest.raises(RunError, match="run: SpaceError: the disk is full"):
+            driven.drive(fail)
+        assert driven.slurm.num_submitted() == 1
 
-    def test_a_rank_that_failed_before_rank_0_could_tell_is_named(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_the_error_of_a_rank_is_named_where_rank_0_was_killed_first(self, driven: DrivenRun) -> None:
         def fail() -> None:
-            start(run_folder)
-            record_rank_error(run_folder, 5, LaunchError("n2: torch sees 7 GPUs, expected 8"))
-            slurm.set_state("7", "FAILED", "NonZeroExitCode")
+            driven.start()
+            record_rank_error(driven.folder, 5, LaunchError("n2: torch sees 7 GPUs, expected 8"))
+            driven.slurm.set_state("7", "FAILED", "NonZeroExitCode")
 
-        with steps(clock, fail), pytest.raises(RunError, match=r"run: rank 5 on .*: n2: torch sees 7 GPUs"):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert last_end(run_folder).outcome == "failed"
+        with pytest.raises(RunError, match=r"run: rank 5 on .*: n2: torch sees 7 GPUs"):
+            driven.drive(fail)
+        assert driven.last_end.outcome == "failed"
 
-    @pytest.mark.parametrize("state", ["TIMEOUT", "NODE_FAIL", "PREEMPTED", "FAILED", "COMPLETED"])
-    def test_whatever_else_ended_a_job_another_one_resumes(
-        self, state: str, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm,
-        tmp_path: Path, clock: StepClock,
-    ) -> None:  # fmt: skip
-        def end() -> None:
-            start(run_folder)
-            slurm.set_state("7", state)
+    @pytest.mark.parametrize("state", ["TIMEOUT", "PREEMPTED", "FAILED"])
+    def test_after_any_other_end_of_a_job_another_one_resumes(self, state: str, driven: DrivenRun) -> None:
+        driven.drive(lambda: (driven.start(), driven.slurm.set_state("7", state)), driven.finish)
+        assert driven.jobs == ["7", "8"]
 
-        with steps(clock, end, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert [job.job for job in read_jobs(run_folder)] == ["7", "8"]
-
-    def test_a_job_that_saved_as_its_time_was_up_is_continued(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_a_job_that_saved_at_its_time_limit_is_followed_by_another(self, driven: DrivenRun) -> None:
         def stop() -> None:
-            start(run_folder)
-            save(run_folder, 100)
-            end_attempt(run_folder, update=100, outcome="stopped", reason="asked by SIGUSR2")
-            slurm.set_state("7", "COMPLETED")
+            driven.stop("stopped", "asked by SIGUSR2", update=100)
+            driven.slurm.set_state("7", "COMPLETED")
 
-        with steps(clock, stop, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert [job.update for job in read_jobs(run_folder)] == [0, 100]
+        driven.drive(stop, driven.finish)
+        assert [job.update for job in read_jobs(driven.folder)] == [0, 100]
 
-    def test_no_more_jobs_follow_than_are_allowed(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_no_more_jobs_follow_than_are_allowed(self, driven: DrivenRun) -> None:
         """Three: the first is started twice by Slurm itself."""
 
         def end(job: str, *updates: int) -> None:
             for update in updates:
-                start(run_folder, job)
-                save(run_folder, update)
-            slurm.set_state(job, "TIMEOUT")
+                driven.start(job)
+                driven.save(update)
+            driven.slurm.set_state(job, "TIMEOUT")
 
-        with steps(clock, lambda: end("7", 100, 200), lambda: end("8", 300)):
-            with pytest.raises(RunError, match=r"run: update 300 of 3000 after 3 jobs of 1440 minutes"):
-                drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 2
+        with pytest.raises(RunError, match=r"run: update 300 of 3000 after 3 jobs of 1440 minutes"):
+            driven.drive(lambda: end("7", 100, 200), lambda: end("8", 300))
+        assert driven.slurm.num_submitted() == 2
 
-    def test_what_dies_thrice_without_a_new_checkpoint_is_given_up(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        def die(job: str, state: str) -> Step:
-            return lambda: (start(run_folder, job), slurm.set_state(job, state))
+    def test_a_training_whose_jobs_end_thrice_without_a_new_checkpoint_is_given_up(self, driven: DrivenRun) -> None:
+        def end(job: str, state: str) -> Step:
+            return lambda: (driven.start(job), driven.slurm.set_state(job, state))
 
-        many = msgspec.structs.replace(cluster, max_num_jobs=20)
-        last = "run: 3 jobs ended without a new checkpoint.* job 9, ended as NODE_FAIL\n"
-        with steps(clock, die("7", "FAILED"), die("8", "FAILED"), die("9", "NODE_FAIL")):
-            with pytest.raises(RunError, match=last):
-                drive_it(request_, many, tmp_path, clock)
+        driven.change_cluster(max_num_jobs=20)
+        with pytest.raises(RunError, match=r"run: 3 jobs ended .*checkpoint.* job 9, ended as NODE_FAIL\n"):
+            driven.drive(end("7", "FAILED"), end("8", "FAILED"), end("9", "NODE_FAIL"))
 
-    def test_what_dies_twice_before_it_began_is_given_up_with_what_the_batch_said(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_a_training_whose_jobs_fail_twice_before_an_attempt_is_given_up_with_their_output(
+        self, driven: DrivenRun
+    ) -> None:
         """As without Python on the node; another rank may have printed last."""
 
-        def die(job: str) -> None:
-            output_path(run_folder, job).write_text(f"srun: job {job}: python3: not found\n", encoding="utf-8")
-            (run_folder / "submitit" / f"{job}_5_log.out").write_text("rank 5\n", encoding="utf-8")
-            slurm.set_state(job, "FAILED", "NonZeroExitCode")
+        def fail(job: str) -> None:
+            output_path(driven.folder, job).write_text(f"srun: job {job}: python3: not found\n", encoding="utf-8")
+            (driven.folder / "submitit" / f"{job}_5_log.out").write_text("rank 5\n", encoding="utf-8")
+            driven.slurm.set_state(job, "FAILED", "NonZeroExitCode")
 
-        many = msgspec.structs.replace(cluster, max_num_jobs=20)
-        with steps(clock, lambda: die("7"), lambda: die("8")), pytest.raises(RunError) as raised:
-            drive_it(request_, many, tmp_path, clock)
-        told = str(raised.value)
-        assert told.startswith("run: job 8 ended as FAILED before its training began")
-        assert told.endswith("\n  srun: job 8: python3: not found")
-        assert slurm.num_submitted() == 2
+        driven.change_cluster(max_num_jobs=20)
+        with pytest.raises(RunError) as raised:
+            driven.drive(lambda: fail("7"), lambda: fail("8"))
+        assert str(raised.value).startswith("run: job 8 ended as FAILED before its training began")
+        assert str(raised.value).endswith("\n  srun: job 8: python3: not found")
+        assert driven.slurm.num_submitted() == 2
 
-    def test_one_job_that_never_began_may_be_followed_by_one_that_dies_after(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        with steps(
-            clock,
-            lambda: slurm.set_state("7", "FAILED"),
-            lambda: (start(run_folder, "8"), slurm.set_state("8", "FAILED")),
-            lambda: finish(run_folder),
-        ):
-            drive_it(request_, msgspec.structs.replace(cluster, max_num_jobs=20), tmp_path, clock)
-        assert slurm.num_submitted() == 3
+    def test_a_job_without_an_attempt_and_a_failed_attempt_are_counted_apart(self, driven: DrivenRun) -> None:
+        driven.change_cluster(max_num_jobs=20)
+        driven.drive(
+            lambda: driven.slurm.set_state("7", "FAILED"),
+            lambda: (driven.start("8"), driven.slurm.set_state("8", "FAILED")),
+            driven.finish,
+        )
+        assert driven.slurm.num_submitted() == 3
 
-    def test_a_job_without_enough_memory_is_repeated_only_if_it_got_on(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        def get_on() -> None:
-            start(run_folder, "7")
-            save(run_folder, 100)
-            slurm.set_state("7", "OUT_OF_MEMORY")
+    def test_a_job_that_lacked_memory_is_repeated_only_after_a_new_checkpoint(self, driven: DrivenRun) -> None:
+        def end(job: str, update: int) -> Step:
+            return lambda: (driven.start(job), driven.save(update), driven.slurm.set_state(job, "OUT_OF_MEMORY"))
 
-        small = msgspec.structs.replace(cluster, memory_gb_per_node=16)
-        with steps(clock, get_on, lambda: (start(run_folder, "8"), slurm.set_state("8", "OUT_OF_MEMORY"))):
-            with pytest.raises(RunError, match="run: job 8 ended as OUT_OF_MEMORY") as raised:
-                drive_it(request_, small, tmp_path, clock)
+        driven.change_cluster(memory_gb_per_node=16)
+        with pytest.raises(RunError, match="run: job 8 ended as OUT_OF_MEMORY") as raised:
+            driven.drive(end("7", 100), end("8", 100))
         assert re.search(r"memory_gb_per_node .* 16\n", str(raised.value))
-        assert slurm.num_submitted() == 2
+        assert driven.slurm.num_submitted() == 2
 
 
-def end_well(run_folder: Path, slurm: FakeSlurm) -> None:
-    """Train to the end and say so, all but the record."""
-    start(run_folder)
-    end_attempt(run_folder, update=3000, outcome="done", reason="")
-    slurm.set_state("7", "COMPLETED")
+def end_without_record(driven: DrivenRun) -> None:
+    """Train to the end and record it in attempts.jsonl alone."""
+    driven.stop("done", update=3000)
+    driven.slurm.set_state("7", "COMPLETED")
 
 
-def hide_record(run_folder: Path, seconds: float, clock: StepClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def hide_record(driven: DrivenRun, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finish, on a file system that shows the record so many of the driver's seconds later."""
-    finish(run_folder)
-    shown_at = clock.now() + seconds
+    driven.finish()
+    shown_at = driven.clock.now() + seconds
     list_folder = os.listdir
 
     def list_late(folder: Path | str) -> list[str]:
-        is_shown = clock.now() >= shown_at
+        is_shown = driven.clock.now() >= shown_at
         return [name for name in list_folder(folder) if is_shown or name != DONE_NAME]
 
     monkeypatch.setattr(aiayn.runs.attempts.os, "listdir", list_late)
 
 
 class TestRecords:
-    """A run that has told that it is done is not trained again because its record is not seen yet."""
+    """A run that is done by attempts.jsonl is not trained again because its record is not seen yet."""
 
-    def test_a_record_that_comes_late_is_waited_for(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, monkeypatch: pytest.MonkeyPatch,
-    ) -> None:  # fmt: skip
-        def end_late() -> None:
-            end_well(run_folder, slurm)
-            hide_record(run_folder, 100, clock, monkeypatch)
+    def test_a_late_record_is_awaited(self, driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+        driven.drive(lambda: (end_without_record(driven), hide_record(driven, 100, monkeypatch)))
+        assert read_record(driven.record_path, TrainRecord).run_folder == driven.folder
+        assert driven.slurm.num_submitted() == 1
 
-        with steps(clock, end_late):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert read_record(tmp_path / "seed1.json", TrainRecord).run_folder == run_folder
-        assert slurm.num_submitted() == 1
+    def test_the_next_driver_awaits_it_too(self, driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+        end_without_record(driven)
+        hide_record(driven, 100, monkeypatch)
+        driven.drive()
+        assert driven.slurm.num_submitted() == 0
 
-    def test_the_next_driver_waits_for_it_too(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, monkeypatch: pytest.MonkeyPatch,
-    ) -> None:  # fmt: skip
-        end_well(run_folder, slurm)
-        with steps(clock):
-            hide_record(run_folder, 100, clock, monkeypatch)
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 0
-
-    def test_one_that_does_not_come_ends_the_driver_and_the_next_one_has_it_written_anew(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        """Rank 0 was killed between its two last words."""
-        with steps(clock, lambda: end_well(run_folder, slurm)), pytest.raises(RunError) as raised:
-            drive_it(request_, cluster, tmp_path, clock)
-        assert f"120 s there is no {run_folder / DONE_NAME}" in str(raised.value)
-        assert slurm.num_submitted() == 1
-        with caplog.at_level("INFO"), steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
+    def test_a_record_that_does_not_appear_ends_the_driver_and_the_next_one_has_it_written_again(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Rank 0 was killed between the end of its attempt and its record."""
+        with pytest.raises(RunError) as raised:
+            driven.drive(lambda: end_without_record(driven))
+        assert f"120 s there is no {driven.folder / DONE_NAME}" in str(raised.value)
+        assert driven.slurm.num_submitted() == 1
+        with caplog.at_level("INFO"):
+            driven.drive(driven.finish)
         assert "its done.json is gone" in caplog.text
-        assert slurm.num_submitted() == 2
+        assert driven.slurm.num_submitted() == 2
 
 
-class TestLives:
-    """A job that is alive is waited for, wherever it came from and whatever squeue says."""
+class TestWaiting:
+    """A job that may be alive is waited for, whoever submitted it and whatever squeue shows."""
 
-    def test_a_living_job_is_attached_to_and_noted(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        """Its driver was killed between sbatch and its note."""
-        slurm.set_queue(f"5|RUNNING|n1|1:00|run|None|{run_folder}/submitit/.submission_file_a.sh")
-        with caplog.at_level("INFO"), steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 0
+    def test_an_alive_job_is_attached_to_and_recorded(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Its driver was killed between sbatch and the record of the job."""
+        driven.slurm.put("5", "RUNNING", "run", script=f"{driven.folder}/submitit/.submission_file_a.sh")
+        with caplog.at_level("INFO"):
+            driven.drive(driven.finish)
+        assert driven.slurm.num_submitted() == 0
         assert "run: attached to Slurm job 5" in caplog.text
-        assert [(job.job, job.code_folder) for job in read_jobs(run_folder)] == [("5", "")]
+        assert [(job.job, job.code_folder) for job in read_jobs(driven.folder)] == [("5", "")]
 
-    def test_a_job_of_the_same_name_in_another_folder_is_not_ours(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        """A copy of the project: to wait for it would end without a record."""
-        slurm.set_queue("5|RUNNING|n1|1:00|run|None|/elsewhere/runs/run/submitit/a.sh")
-        with steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
+    def test_a_job_of_the_same_name_in_another_folder_is_not_this_runs(self, driven: DrivenRun) -> None:
+        """To wait for another copy's job would end without a record."""
+        driven.slurm.set_queue(f"5|RUNNING|n1|1:00|{ELSEWHERE}")
+        driven.drive(driven.finish)
+        assert driven.slurm.num_submitted() == 1
 
-    def test_a_requeued_job_is_the_same_job(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        happenings = [
-            lambda: slurm.set_state("7", "COMPLETING"),
-            lambda: slurm.set_state("7", "PENDING", "BeginTime", ""),
-            lambda: slurm.set_state("7", "RUNNING"),
-            lambda: finish(run_folder),
-        ]
-        with caplog.at_level("INFO"), steps(clock, *happenings):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
+    def test_a_requeued_job_is_the_same_job(self, driven: DrivenRun, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO"):
+            driven.drive(
+                lambda: driven.slurm.set_state("7", "COMPLETING"),
+                lambda: driven.slurm.set_state("7", "PENDING", "BeginTime", ""),
+                lambda: driven.slurm.set_state("7", "RUNNING"),
+                driven.finish,
+            )
+        assert driven.slurm.num_submitted() == 1
         assert "job 7 PENDING (BeginTime)" in caplog.text
 
-    def test_what_a_job_waits_for_is_told_once_and_a_held_one_with_the_way_out(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        happenings = [
-            lambda: slurm.set_state("7", "PENDING", "Resources", ""),
-            lambda: None,
-            lambda: slurm.set_state("7", "PENDING", "JobHeldUser", ""),
-            lambda: finish(run_folder),
-        ]
-        with caplog.at_level("INFO"), steps(clock, *happenings):
-            drive_it(request_, cluster, tmp_path, clock)
+    def test_why_a_job_waits_is_logged_once_and_a_held_one_with_advice(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level("INFO"):
+            driven.drive(
+                lambda: driven.slurm.set_state("7", "PENDING", "Resources", ""),
+                lambda: None,
+                lambda: driven.slurm.set_state("7", "PENDING", "JobHeldUser", ""),
+                driven.finish,
+            )
         assert caplog.text.count("PENDING (Resources)") == 1
-        assert slurm.calls("scontrol") == []  # a person's hold is left alone
+        assert driven.slurm.calls("scontrol") == []  # the user's own hold is left alone
         advice = "it waits for you: `scontrol release 7`, or `aiayn cancel run`"
         assert f"PENDING (JobHeldUser); {advice}" in caplog.text
 
-    def test_a_job_that_slurm_itself_holds_is_released_three_times_then_told(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        happenings = [
-            *[lambda: slurm.set_state("7", "PENDING", "launch failed requeued held", "")] * 5,
-            lambda: finish(run_folder),
-        ]
-        with caplog.at_level("INFO"), steps(clock, *happenings):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert [call for call in slurm.calls("scontrol") if "release" in call] == ["release 7"] * 3
+    def test_a_job_that_slurm_itself_holds_is_released_three_times(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        hold = [lambda: driven.slurm.set_state("7", "PENDING", "launch failed requeued held", "")] * 5
+        with caplog.at_level("INFO"):
+            driven.drive(*hold, driven.finish)
+        assert [call for call in driven.slurm.calls("scontrol") if "release" in call] == ["release 7"] * 3
         assert "Slurm could not launch job 7 and holds it: released, 3 of 3" in caplog.text
         assert "it waits for you: `scontrol release 7`" in caplog.text
 
-    def test_a_silent_queue_is_no_death(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        happenings = [
-            lambda: slurm.set_flag("down"),
-            lambda: None,
-            lambda: (slurm.clear_flag("down"), slurm.set_state("7", "RUNNING")),
-            lambda: finish(run_folder),
-        ]
-        with caplog.at_level("INFO"), steps(clock, *happenings):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
-        told = "squeue does not answer: slurm_load_jobs error: Unable to contact slurm controller"
-        assert caplog.text.count(told) == 1
-
-    def test_a_squeue_that_does_not_understand_ends_the_driver(
-        self, request_: TrainingRequest, cluster: ClusterSpec, slurm: FakeSlurm, tmp_path: Path, clock: StepClock
+    def test_while_squeue_does_not_answer_no_job_counts_as_ended(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
     ) -> None:
-        text = "#!/bin/sh\necho \"squeue: unrecognized option '--me'\" >&2\nexit 1\n"
-        (slurm.commands / "squeue").write_text(text, encoding="utf-8")
-        with pytest.raises(LaunchError, match="squeue: unrecognized option '--me'"):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 0
+        with caplog.at_level("INFO"):
+            driven.drive(
+                lambda: driven.slurm.set_flag("down"),
+                lambda: None,
+                lambda: (driven.slurm.clear_flag("down"), driven.slurm.set_state("7", "RUNNING")),
+                driven.finish,
+            )
+        assert driven.slurm.num_submitted() == 1
+        logged = "squeue does not answer: slurm_load_jobs error: Unable to contact slurm controller"
+        assert caplog.text.count(logged) == 1
 
-    def test_a_job_that_will_never_start_by_itself_is_told_with_the_way_out(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
-        slurm.set_queue("5|RUNNING|n1|1:00|run|None|/elsewhere/runs/run/submitit/a.sh")
-        happenings = [
-            lambda: slurm.set_state("7", "PENDING", "PartitionTimeLimit", ""),
-            lambda: slurm.set_state("7", "PENDING", "Dependency", ""),
-            lambda: finish(run_folder),
-        ]
-        with caplog.at_level("INFO"), steps(clock, *happenings):
-            drive_it(request_, cluster, tmp_path, clock)
+    def test_a_squeue_that_does_not_understand_ends_the_driver(self, driven: DrivenRun) -> None:
+        text = "#!/bin/sh\necho \"squeue: unrecognized option '--me'\" >&2\nexit 1\n"
+        driven.slurm.replace_command("squeue", text)
+        with pytest.raises(LaunchError, match="squeue: unrecognized option '--me'"):
+            driven.drive()
+        assert driven.slurm.num_submitted() == 0
+
+    def test_a_job_that_will_never_start_by_itself_is_logged_with_advice(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        driven.slurm.set_queue(f"5|RUNNING|n1|1:00|{ELSEWHERE}")
+        with caplog.at_level("INFO"):
+            driven.drive(
+                lambda: driven.slurm.set_state("7", "PENDING", "PartitionTimeLimit", ""),
+                lambda: driven.slurm.set_state("7", "PENDING", "Dependency", ""),
+                driven.finish,
+            )
         assert re.search(r"PENDING \(PartitionTimeLimit\); .*time_limit_minutes", caplog.text)
         other = "5 (/elsewhere/runs/run/submitit/a.sh), of the same name, or `aiayn cancel run`"
         assert re.search(rf"PENDING \(Dependency\); .*{re.escape(other)}", caplog.text)
 
-    def test_a_run_that_ends_under_a_silent_queue_is_done(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        with steps(clock, lambda: slurm.set_flag("down"), lambda: None, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
+    def test_a_run_that_is_done_while_squeue_does_not_answer_is_done(self, driven: DrivenRun) -> None:
+        driven.drive(lambda: driven.slurm.set_flag("down"), lambda: None, driven.finish)
+        assert driven.slurm.num_submitted() == 1
 
-    def test_a_job_that_slurm_forgot_but_that_beats_is_alive(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        """A controller that was killed when the job was seconds old knows nothing of it; another would be a second."""
+    def test_a_job_with_a_heartbeat_is_alive_though_squeue_has_lost_it(self, driven: DrivenRun) -> None:
+        """A controller that was killed when the job was seconds old does not know it; another would be a second."""
 
         def forget() -> None:
-            start(run_folder)
-            slurm.set_state("7", "")
-            clock.at_each_look = lambda: beat(run_folder, clock.now())
+            driven.start()
+            driven.slurm.set_state("7", "")
+            driven.clock.at_each_look = lambda: driven.set_heartbeat(driven.clock.now())
 
-        with steps(clock, forget, lambda: None, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
+        driven.drive(forget, lambda: None, driven.finish)
+        assert driven.slurm.num_submitted() == 1
 
-    def test_a_job_that_reappears_in_the_queue_is_waited_for(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_a_job_that_reappears_in_the_queue_is_waited_for(self, driven: DrivenRun) -> None:
         """A controller that has just restarted shows it late: it is asked again before the job counts as ended."""
 
         def forget() -> None:
-            start(run_folder)
-            queue = (slurm.folder / "queue").read_text(encoding="utf-8").strip()
-            slurm.set_queue()
-            clock.at_each_look = lambda: slurm.set_queue(queue)
+            driven.start()
+            queue = (driven.slurm.folder / "queue").read_text(encoding="utf-8").strip()
+            driven.slurm.set_queue()
+            driven.clock.at_each_look = lambda: driven.slurm.set_queue(queue)
 
-        with steps(clock, forget, lambda: None, lambda: finish(run_folder)):
-            drive_it(request_, msgspec.structs.replace(cluster, max_num_jobs=1), tmp_path, clock)
-        assert slurm.num_submitted() == 1
+        driven.change_cluster(max_num_jobs=1)
+        driven.drive(forget, lambda: None, driven.finish)
+        assert driven.slurm.num_submitted() == 1
 
-    def test_a_job_that_slurm_forgot_and_that_is_silent_is_resumed(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        def forget() -> None:
-            start(run_folder)
-            slurm.set_state("7", "")
+    def test_a_job_that_squeue_has_lost_and_that_has_no_heartbeat_is_followed_by_another(
+        self, driven: DrivenRun
+    ) -> None:
+        driven.drive(lambda: (driven.start(), driven.slurm.set_state("7", "")), driven.finish)
+        assert driven.clock.now() >= aiayn.launch.slurm_driver.GRACE_SECONDS
+        assert driven.slurm.num_submitted() == 2
 
-        with steps(clock, forget, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-            assert clock.now() >= aiayn.launch.slurm_driver.GRACE_SECONDS
-        assert slurm.num_submitted() == 2
-
-    def test_a_job_that_saved_on_term_and_was_forgotten_was_most_likely_cancelled(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
+    def test_a_job_that_saved_on_term_and_that_squeue_has_lost_was_most_likely_cancelled(
+        self, driven: DrivenRun
+    ) -> None:
         def stop(name: str) -> Step:
-            def happen() -> None:
-                start(run_folder)
-                end_attempt(run_folder, update=0, outcome="stopped", reason=f"asked by {name}")
-                slurm.set_queue()
+            return lambda: (driven.stop("stopped", f"asked by {name}"), driven.slurm.set_queue())
 
-            return happen
+        driven.drive(stop("SIGUSR2"), driven.finish)
+        (driven.folder / DONE_NAME).unlink()
+        with pytest.raises(RunError, match="stopped at update 0 of 3000"):
+            driven.drive(stop("SIGTERM"))
 
-        with steps(clock, stop("SIGUSR2"), lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        (run_folder / DONE_NAME).unlink()
-        with (
-            steps(clock, stop("SIGTERM")),
-            pytest.raises(RunError, match="stopped at update 0 of 3000"),
-        ):
-            drive_it(request_, cluster, tmp_path, clock)
+    def test_no_job_is_submitted_while_rank_0_holds_its_lock_and_touches_it(self, driven: DrivenRun) -> None:
+        driven.clock.at_each_look = lambda: driven.set_heartbeat(driven.clock.now() // 40)
+        with rank_lock_held(driven.folder):
+            driven.drive(lambda: None, driven.finish)
+        assert driven.slurm.num_submitted() == 0
 
-    def test_rank_0s_lock_is_a_sign_of_life(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, monkeypatch: pytest.MonkeyPatch,
-    ) -> None:  # fmt: skip
-        """Whoever trains, no second job is submitted, as long as it is touched every now and then."""
-        clock.at_each_look = lambda: beat(run_folder, clock.now() // 40)
-        with rank_lock_held(run_folder), steps(clock, lambda: None, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 0
-
-    def test_a_lock_that_nobody_touches_is_of_a_machine_that_went_down(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
+    def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """NFS 3 keeps it until that machine has booted, which may be never."""
-        with rank_lock_held(run_folder), steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-            assert 60 <= clock.now() < 100
-        assert slurm.num_submitted() == 1
+        with rank_lock_held(driven.folder):
+            driven.drive(driven.finish)
+        assert 60 <= driven.clock.now() < 100
+        assert driven.slurm.num_submitted() == 1
         assert re.search(f"{RANK_LOCK_NAME}: .* 60 s", caplog.text)
 
 
@@ -622,148 +376,90 @@ class TestSubmissions:
     """What is submitted, and what can go wrong between a driver and sbatch."""
 
     def test_a_job_runs_the_code_that_is_chosen_for_its_run_and_names_its_commit(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock, monkeypatch: pytest.MonkeyPatch,
-    ) -> None:  # fmt: skip
+        self, driven: DrivenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         code = RunCode(folder=tmp_path / "code of job 6", commit="old")
         monkeypatch.setattr(aiayn.launch.slurm_driver, "choose_code", lambda request: code)
-        with steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert [(job.code_folder, job.commit) for job in read_jobs(run_folder)] == [(str(code.folder), "old")]
-        script = (slurm.folder / "7.sh").read_text(encoding="utf-8")
+        driven.drive(driven.finish)
+        assert [(job.code_folder, job.commit) for job in read_jobs(driven.folder)] == [(str(code.folder), "old")]
+        script = (driven.slurm.folder / "7.sh").read_text(encoding="utf-8")
         assert "export AIAYN_COMMIT=old\n" in script
         assert f"export PYTHONPATH='{code.folder}'" in script
-        job = pickle.loads((run_folder / "submitit" / "7_submitted.pkl").read_bytes()).function
+        job = pickle.loads((driven.folder / "submitit" / "7_submitted.pkl").read_bytes()).function
         assert job.request.code_folder == str(code.folder)
 
-    def test_an_sbatch_that_was_not_answered_may_have_submitted_all_the_same(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        slurm.set_flag("unanswered")
-        with steps(clock, lambda: None, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
-        assert [job.job for job in read_jobs(run_folder)] == ["7"]
-        assert (run_folder / "submitit" / "7_submitted.pkl").exists()  # without it the job would fail
+    def test_an_sbatch_without_an_answer_may_have_submitted_all_the_same(self, driven: DrivenRun) -> None:
+        driven.slurm.set_flag("unanswered")
+        driven.drive(lambda: None, driven.finish)
+        assert driven.slurm.num_submitted() == 1
+        assert driven.jobs == ["7"]
+        assert (driven.folder / "submitit" / "7_submitted.pkl").exists()  # without it the job would fail
 
-    def test_a_job_whose_driver_was_killed_within_sbatch_gets_what_it_is_to_run(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        (run_folder / "submitit").mkdir()
-        (run_folder / "submitit" / "0123456789abcdef.pkl").write_bytes(b"the request")
-        slurm.set_queue(f"5|PENDING||1:00|run|None|{run_folder}/submitit/.submission_file_a.sh")
-        with steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert (run_folder / "submitit" / "5_submitted.pkl").read_bytes() == b"the request"
+    def test_a_job_whose_driver_was_killed_within_sbatch_gets_its_pickled_training(self, driven: DrivenRun) -> None:
+        (driven.folder / "submitit").mkdir()
+        (driven.folder / "submitit" / "0123456789abcdef.pkl").write_bytes(b"the request")
+        driven.slurm.put("5", "PENDING", "run", script=f"{driven.folder}/submitit/.submission_file_a.sh")
+        driven.drive(driven.finish)
+        assert (driven.folder / "submitit" / "5_submitted.pkl").read_bytes() == b"the request"
 
-    @pytest.mark.parametrize("words", ["Socket timed out on send/recv operation", "QOSMaxSubmitJobPerUserLimit"])
-    def test_what_slurm_may_take_later_is_tried_again_and_told_once(
-        self, words: str, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm,
-        tmp_path: Path, clock: StepClock, caplog: pytest.LogCaptureFixture,
-    ) -> None:  # fmt: skip
+    def test_a_refusal_that_may_pass_is_tried_again_and_logged_once(
+        self, driven: DrivenRun, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """Thirty trainings under a limit of eight jobs a user: twenty-two wait, and leave no files for each trial."""
 
-        def look(num_left: int) -> None:
-            assert len(list((run_folder / "submitit").iterdir())) == num_left
+        def look() -> None:
+            assert len(list((driven.folder / "submitit").iterdir())) == 2
 
-        slurm.set_flag("refused", f"sbatch: error: {words}\n")
-        with (
-            caplog.at_level("INFO"),
-            steps(
-                clock,
-                lambda: look(2),
-                lambda: look(2),
-                lambda: slurm.clear_flag("refused"),
-                lambda: finish(run_folder),
-            ),
-        ):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 1
-        told = f"run: sbatch failed: sbatch: error: {words}; that may pass: the next attempt is in 60 s"
-        assert caplog.text.count(told) == 1
+        driven.slurm.set_flag("refused", "sbatch: error: QOSMaxSubmitJobPerUserLimit\n")
+        with caplog.at_level("INFO"):
+            driven.drive(look, look, lambda: driven.slurm.clear_flag("refused"), driven.finish)
+        assert driven.slurm.num_submitted() == 1
+        refusal = "run: sbatch failed: sbatch: error: QOSMaxSubmitJobPerUserLimit"
+        assert caplog.text.count(f"{refusal}; that may pass: the next attempt is in 60 s") == 1
 
-    def test_a_run_that_is_done_while_sbatch_takes_nothing_is_done(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        """By a job that another machine's driver submitted."""
-        slurm.set_flag("refused", "sbatch: error: QOSMaxSubmitJobPerUserLimit\n")
-        with steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        assert slurm.num_submitted() == 0
+    def test_a_run_that_another_machines_job_finishes_while_sbatch_refuses_is_done(self, driven: DrivenRun) -> None:
+        driven.slurm.set_flag("refused", "sbatch: error: QOSMaxSubmitJobPerUserLimit\n")
+        driven.drive(driven.finish)
+        assert driven.slurm.num_submitted() == 0
 
-    def test_what_slurm_refuses_ends_the_driver(
-        self, request_: TrainingRequest, cluster: ClusterSpec, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        slurm.set_flag("refused", "sbatch: error: invalid partition")
-        with steps(clock, lambda: None), pytest.raises(LaunchError, match="invalid partition"):
-            drive_it(request_, cluster, tmp_path, clock)
+    def test_a_refusal_that_does_not_pass_ends_the_driver(self, driven: DrivenRun) -> None:
+        driven.slurm.set_flag("refused", "sbatch: error: invalid partition")
+        with pytest.raises(LaunchError, match="invalid partition"):
+            driven.drive(lambda: None)
 
-    def test_without_slurm_the_driver_says_so(
-        self,
-        request_: TrainingRequest,
-        cluster: ClusterSpec,
-        tmp_path: Path,
-        clock: StepClock,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setenv("PATH", str(tmp_path))
+    def test_without_slurm_the_driver_fails(self, driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", str(driven.folder))
         with pytest.raises(LaunchError, match="run: no squeue on PATH"):
-            drive_it(request_, cluster, tmp_path, clock)
+            driven.drive()
 
-    def test_another_launcher_leaves_a_slurm_jobs_run_alone(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        with steps(clock, lambda: slurm.set_state("7", "FAILED"), lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        (run_folder / DONE_NAME).unlink()
+    def test_another_launcher_leaves_a_run_of_slurm_alone(self, driven: DrivenRun) -> None:
+        driven.drive(lambda: driven.slurm.set_state("7", "FAILED"), driven.finish)
+        (driven.folder / DONE_NAME).unlink()
         with pytest.raises(LaunchError, match=r"Slurm job 8 .*`--launcher slurm`"):
-            drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+            drive(driven.request, launcher="local", record_path=driven.record_path)
         with pytest.raises(LaunchError, match=r"Slurm job 8 .*`--fresh`"):
-            drive(request_, launcher="slurm", record_path=tmp_path / "seed1.json", cluster=cluster, fresh=True)
-        slurm.set_flag("down")
+            driven.drive(fresh=True)
+        driven.slurm.set_flag("down")
         with pytest.raises(LaunchError, match=r"Slurm job 8 .*slurm_load_jobs error"):
-            drive(request_, launcher="local", record_path=tmp_path / "seed1.json")
+            drive(driven.request, launcher="local", record_path=driven.record_path)
 
-    def test_a_job_of_the_same_name_in_another_folder_does_not_keep_other_launchers_out(
-        self, request_: TrainingRequest, cluster: ClusterSpec, run_folder: Path, slurm: FakeSlurm, tmp_path: Path,
-        clock: StepClock,
-    ) -> None:  # fmt: skip
-        with steps(clock, lambda: finish(run_folder)):
-            drive_it(request_, cluster, tmp_path, clock)
-        slurm.set_queue("9|RUNNING|n1|1:00|run|None|/elsewhere/runs/run/submitit/a.sh")
-        with steps(clock, lambda: finish(run_folder)):
-            drive(
-                request_,
-                launcher="slurm",
-                record_path=tmp_path / "seed1.json",
-                cluster=cluster,
-                fresh=True,
-                clock=clock,
-            )
-        assert (run_folder / "aside-1" / DONE_NAME).exists()
+    def test_a_job_of_the_same_name_in_another_folder_does_not_prevent_a_fresh_start(self, driven: DrivenRun) -> None:
+        driven.drive(driven.finish)
+        driven.slurm.set_queue(f"9|RUNNING|n1|1:00|{ELSEWHERE}")
+        driven.drive(driven.finish, fresh=True)
+        assert (driven.folder / "aside-1" / DONE_NAME).exists()
 
 
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunError), (signal.SIGHUP, RunError)]
 )
 def test_a_signal_ends_the_driver_at_once_and_the_job_runs_on(
-    number: signal.Signals,
-    error: type[BaseException],
-    request_: TrainingRequest,
-    cluster: ClusterSpec,
-    slurm: FakeSlurm,
-    tmp_path: Path,
-    clock: StepClock,
+    number: signal.Signals, error: type[BaseException], driven: DrivenRun, slurm: FakeSlurm,
     caplog: pytest.LogCaptureFixture,
-) -> None:
+) -> None:  # fmt: skip
     handler = signal.getsignal(number)
-    with caplog.at_level("INFO"), steps(clock, lambda: os.kill(os.getpid(), number)), pytest.raises(error):
-        drive_it(request_, cluster, tmp_path, clock)
+    with caplog.at_level("INFO"), pytest.raises(error):
+        driven.drive(lambda: os.kill(os.getpid(), number))
     assert signal.getsignal(number) is handler
     assert "`aiayn train --s" in caplog.text
     assert "`aiayn cancel run`, or `scancel --name=run`" in caplog.text

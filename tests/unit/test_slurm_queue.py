@@ -7,15 +7,9 @@ import pytest
 
 import aiayn.launch.slurm_queue
 from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm, requeue_job
+from aiayn.launch.slurm_queue import SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm
 from aiayn.runs.queue import QueuedJob
-from tests.fake_slurm import FakeSlurm, install
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    """Return a fake Slurm that is first on PATH."""
-    return install(tmp_path / "slurm", monkeypatch)
+from tests.fake_slurm import FakeSlurm
 
 
 def test_jobs_of_a_name_are_found_oldest_first(slurm: FakeSlurm) -> None:
@@ -48,7 +42,7 @@ def test_without_a_name_all_are_found(slurm: FakeSlurm) -> None:
     "state",
     ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "CONFIGURING", "RESV_DEL_HOLD", "POWER_UP_NODE"],
 )
-def test_what_goes_on_is_alive(state: str) -> None:
+def test_a_state_that_is_no_end_is_alive(state: str) -> None:
     """So is a state that this version knows nothing of: a second job would be submitted beside it."""
     assert QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
 
@@ -60,7 +54,7 @@ def test_what_goes_on_is_alive(state: str) -> None:
         *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
     ],
 )
-def test_what_ended_is_not(state: str) -> None:
+def test_an_end_state_is_not_alive(state: str) -> None:
     assert not QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
 
 
@@ -76,17 +70,17 @@ def test_what_ended_is_not(state: str) -> None:
         ("RUNNING", "None", False),
     ],
 )
-def test_a_held_job_waits_for_a_person(state: str, reason: str, is_stuck: bool) -> None:
+def test_a_held_job_waits_for_the_user(state: str, reason: str, is_stuck: bool) -> None:
     assert QueuedJob(job="1", state=state, reason=reason, node="", time_left="").is_stuck is is_stuck
 
 
-def test_an_empty_queue_is_an_answer_and_a_silent_one_is_none(slurm: FakeSlurm) -> None:
+def test_an_empty_queue_is_an_answer_and_an_unavailable_one_is_none(slurm: FakeSlurm) -> None:
     assert find_jobs("run") == []
     slurm.set_flag("down")
     assert find_jobs("run") is None
 
 
-def test_why_the_queue_is_silent_is_told_in_its_own_words(slurm: FakeSlurm) -> None:
+def test_the_error_of_an_unavailable_queue_is_squeues_own(slurm: FakeSlurm) -> None:
     slurm.set_flag("down")
     reason = "slurm_load_jobs error: Unable to contact slurm controller"
     with pytest.raises(SlurmError) as silent:
@@ -107,20 +101,20 @@ def test_a_question_that_squeue_does_not_understand_is_not_asked_again(
     slurm: FakeSlurm, words: str, is_final: bool
 ) -> None:
     (slurm.folder / "words").write_text(words, encoding="utf-8")
-    (slurm.commands / "squeue").write_text(f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n", encoding="utf-8")
+    slurm.replace_command("squeue", f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n")
     with pytest.raises(SlurmError) as silent:
         ask_queue("run")
     assert (silent.value.reason, silent.value.is_final) == (words.strip() or "exit code 1", is_final)
     assert find_jobs("run") is None
 
 
-def test_half_an_answer_is_none(slurm: FakeSlurm) -> None:
+def test_a_cut_answer_is_no_answer(slurm: FakeSlurm) -> None:
     slurm.set_queue("9|RUNNING|run|")
     assert find_jobs("run") is None
 
 
-def test_a_command_that_hangs_is_none(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    (slurm.commands / "squeue").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+def test_a_command_that_hangs_is_no_answer(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm.replace_command("squeue", "#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(aiayn.launch.slurm_queue, "TIMEOUT_SECONDS", 0.2)
     assert find_jobs("run") is None
 
@@ -134,7 +128,7 @@ def test_without_slurm_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_what_a_user_hides_from_squeue_is_not_hidden_here(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQUEUE_PARTITION in a shell's set-up would make a living job look dead."""
+    """SQUEUE_PARTITION in a shell's set-up would hide an alive job."""
     monkeypatch.setenv("SQUEUE_PARTITION", "other")
     assert has_slurm()
     assert find_jobs("run") == []
@@ -147,11 +141,3 @@ def test_a_name_is_cancelled_for_this_user_alone(slurm: FakeSlurm) -> None:
     slurm.set_flag("down")
     with pytest.raises(LaunchError, match="--name=run` failed: Unable to contact slurm controller"):
         cancel_jobs("run")
-
-
-def test_a_job_is_requeued_by_its_number(slurm: FakeSlurm) -> None:
-    requeue_job("9")
-    assert slurm.calls("scontrol") == ["requeue 9"]
-    slurm.set_flag("down")
-    with pytest.raises(LaunchError, match="`scontrol requeue 9` failed"):
-        requeue_job("9")

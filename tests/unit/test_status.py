@@ -29,10 +29,10 @@ from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, match_run, split_run_name
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
+from tests.fake_slurm import FakeSlurm
 from tests.golden_files import check_golden
 from tests.run_folders import (
     EPOCH,
-    FakeSlurm,
     at,
     ended,
     job_output,
@@ -53,13 +53,6 @@ TRACEBACK = [
     "OSError: [Errno 28] No space left on device: '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'",
 ]
 EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    fake = FakeSlurm(tmp_path / "slurm")
-    monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
-    return fake
 
 
 @pytest.fixture
@@ -118,7 +111,7 @@ def test_the_table_of_all_states_is_golden(runs: Path, slurm: FakeSlurm) -> None
     fill(runs, slurm)
     text = render_statuses(read_statuses(list_run_folders(runs), slurm_queue), runs)
     assert [line for line in text.split("\n") if len(line) > WIDTH] == []
-    assert slurm.num_asked == 1
+    assert len(slurm.calls("squeue")) == 1
     check_golden("status/table.txt", text)
 
 
@@ -130,9 +123,9 @@ def test_the_long_form_is_golden(runs: Path, slurm: FakeSlurm) -> None:
     check_golden("status/runs.txt", "\n".join(texts))
 
 
-def test_a_silent_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: FakeSlurm) -> None:
+def test_an_unavailable_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: FakeSlurm) -> None:
     fill(runs, slurm)
-    slurm.fall_silent()
+    slurm.set_flag("down")
     states = {status.run: status.state for status in read_statuses(list_run_folders(runs), slurm_queue)}
     assert states["wmt14_en_de-base-seed1-0a1b2c3d"] == states["wmt14_en_de-table3_d_els0-seed1-0a1b2c3d"] == "unknown"
     assert states["wmt14_en_de-big-seed1-0a1b2c3d"] == "failed"
@@ -142,7 +135,7 @@ def test_a_silent_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: Fak
 
 def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:
     folder = make_run(runs, "a", events=[started(1, 0)], jobs=[submitted("local", "1")])
-    assert (status_of(folder).state, slurm.num_asked) == ("lost", 0)
+    assert (status_of(folder).state, slurm.calls("squeue")) == ("lost", [])
 
 
 def test_another_copys_job_of_the_same_name_is_not_this_run(runs: Path, slurm: FakeSlurm) -> None:
@@ -153,7 +146,7 @@ def test_another_copys_job_of_the_same_name_is_not_this_run(runs: Path, slurm: F
     assert (status_of(folder).state, status_of(folder).host) == ("running", "n2")
 
 
-def test_a_job_that_slurm_forgot_is_told_where_it_lives(runs: Path, slurm: FakeSlurm) -> None:
+def test_a_job_that_squeue_has_lost_is_shown_with_its_host(runs: Path, slurm: FakeSlurm) -> None:
     folder = make_run(runs, "a", events=[started(1, 0, job="22", host="n1")])
     append_job(folder, submitted("slurm", "22", minutes=5))  # its driver was killed, the next one found the job
     with training_process(folder):
@@ -215,7 +208,7 @@ def test_the_run_that_the_table_takes_as_an_example_can_be_asked_for(runs: Path)
     assert render_statuses(read_statuses(list_run_folders(runs)[1:], slurm_queue), runs).endswith(", as x\n")
 
 
-def test_a_local_run_lives_as_long_as_rank_0_holds_its_lock(runs: Path) -> None:
+def test_a_local_run_is_running_while_rank_0_holds_its_lock(runs: Path) -> None:
     log = [settings_line(3000), statistics_line(100, 5.0, "12:01:00"), statistics_line(700, 4.0, "12:11:00")]
     folder = make_run(runs, "a", events=[started(1, 0)], log=log)
     with training_process(folder):
@@ -229,7 +222,7 @@ def test_a_local_run_lives_as_long_as_rank_0_holds_its_lock(runs: Path) -> None:
     assert (status.state, status.eta_seconds, status.wall_hours) == ("lost", None, 0.75)  # its log ended at 12:30
 
 
-def test_a_resumed_run_is_where_it_resumed_until_it_tells_more(runs: Path) -> None:
+def test_a_resumed_run_shows_its_first_update_until_its_log_has_more(runs: Path) -> None:
     events: list[Event] = [started(1, 0), ended(1, 20, "lost", update=600), started(2, 40, update=600)]
     log = [settings_line(3000), statistics_line(700, 4.0, "12:11:00")]
     folder = make_run(runs, "a", events=events, log=log, saved_updates=[500, 600])
@@ -264,7 +257,7 @@ def test_a_driver_before_its_job_is_a_run_that_starts(runs: Path) -> None:
     assert status_of(folder).state == "lost"
 
 
-def test_a_torn_record_and_an_empty_folder_are_told_of_beside_the_others(runs: Path) -> None:
+def test_a_torn_record_and_an_empty_folder_are_damaged_and_hide_no_other(runs: Path) -> None:
     torn = make_run(runs, "demo_en_de-base-seed1-0a1b2c3d", events=[started(1, 0)])
     (torn / DONE_NAME).write_text('{"run": ', encoding="utf-8")
     make_run(runs, "demo_en_de-base-seed2-0a1b2c3d")
@@ -303,19 +296,11 @@ def test_the_verb_prints_a_table_one_run_and_json(runs: Path, capsys: pytest.Cap
     assert "demo_en_fr is no run; candidates:\n  demo_en_de-base-seed1-0a1b2c3d" in capsys.readouterr().err
 
 
-def test_an_empty_and_a_missing_folder_are_told_apart(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_and_a_missing_folder_differ(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--runs-folder", str(runs)]) == 0
     assert capsys.readouterr().out == f"{runs}: no runs yet\n"
     assert main(["status", "--runs-folder", str(runs / "none")]) == 1
     assert "no such folder" in capsys.readouterr().err
-
-
-def test_a_lock_is_held_as_long_as_its_process_lives(tmp_path: Path) -> None:
-    path = tmp_path / "rank0.lock"
-    assert not is_locked(path)
-    with training_process(tmp_path):
-        assert is_locked(path)
-    assert not is_locked(path)
 
 
 def test_asking_for_a_lock_does_not_try_to_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +340,7 @@ def test_a_loss_that_is_no_number_is_shown(runs: Path) -> None:
     ("seconds", "expected"),
     [(None, "-"), (0, "0m00s"), (250, "4m10s"), (7500, "2h05m"), (86400 * 3 + 7 * 3600, "3d07h")],
 )
-def test_times_are_told_by_two_units(seconds: float | None, expected: str) -> None:
+def test_durations_have_two_units(seconds: float | None, expected: str) -> None:
     assert format_duration(seconds) == expected
 
 

@@ -4,20 +4,18 @@ import re
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import aiayn
 import aiayn.cli.train
 from aiayn.__main__ import main
-from aiayn.data.text.binarize import data_bin_digest
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.provenance import file_sha256
-from aiayn.records import BinarizedCorpus, write_record
-from aiayn.runs.jobs import SubmittedJob, append_job
-from aiayn.spec.cluster import ClusterSpec
+from aiayn.runs.jobs import append_job
 from aiayn.spec.system import read_system
 from aiayn.train.request import TrainingRequest
-from tests.records_factory import PROVENANCE
+from tests.run_folders import submitted
+from tests.unit.test_launch_slurm import data_record
 
 
 @pytest.fixture
@@ -32,18 +30,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
 @pytest.fixture
 def data_path(tmp_path: Path) -> Path:
     """Return the record of a data-bin that holds dictionaries alone."""
-    folder = tmp_path / "data-bin"
-    folder.mkdir()
-    for language in ("en", "de"):
-        (folder / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
-    record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="demo_en_de", folder=folder, source_language="en", target_language="de",
-        dictionary_sha256_by_language={name: file_sha256(folder / f"dict.{name}.txt") for name in ("en", "de")},
-        digest=data_bin_digest(folder), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
-        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
-    )  # fmt: skip
-    write_record(record, tmp_path / "record.json")
-    return tmp_path / "record.json"
+    return data_record(tmp_path, "demo_en_de")
 
 
 def train(data_path: Path, system: str, *more: str) -> int:
@@ -73,9 +60,6 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[str | None] = []
-
-    def note(*_: object, cluster: ClusterSpec | None, **__: object) -> None:
-        checked.append(cluster.name if cluster else None)
 
     monkeypatch.setattr(
         aiayn.cli.train, "check_feasible", lambda *_, cluster, **__: checked.append(cluster and cluster.name)
@@ -169,10 +153,7 @@ def test_a_dry_run_prints_the_code_that_the_run_will_go_on_with(
     shutil.copytree(Path(aiayn.__file__).parents[1], source, ignore=shutil.ignore_patterns("config", "__pycache__"))
     (source / "aiayn" / "gone.py").touch()
     earlier = take_snapshot(tmp_path / "runs", source)
-    job = SubmittedJob(
-        time="2026-01-01T12:00:00+00:00", launcher="slurm", job="7", host="n1", num_ranks=8, update=0,
-        commit="an_old_commit", code_folder=str(earlier),
-    )  # fmt: skip
+    job = msgspec.structs.replace(submitted("slurm", "7"), commit="an_old_commit", code_folder=str(earlier))
     append_job(run_folder, job)
     assert dry_run(tmp_path, "--binarized", str(data_path)) == 0
     kept = capsys.readouterr().out

@@ -15,7 +15,8 @@ import aiayn.runs.unlock
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.runs.unlock import DriverMark, driver_state, list_locks, mark_driver, read_marks, start_of_process
-from tests.run_folders import FakeSlurm, make_run, submitted
+from tests.fake_slurm import FakeSlurm
+from tests.run_folders import make_run, submitted
 
 SLURM_NAME = "aiayn_bc7f6f8f-51c9-4af9-b9a8-7dad100417c2"
 DRIVING = """
@@ -28,16 +29,9 @@ time.sleep(600 if sys.argv[2] == "works" else 0)
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    fake = FakeSlurm(tmp_path / "slurm")
-    monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
-    monkeypatch.setattr(aiayn.runs.unlock, "POLL_SECONDS", 0.01)
-    return fake
-
-
-@pytest.fixture
 def folder(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a working directory with the locks and the log of a snakemake that sends its jobs to Slurm."""
+    monkeypatch.setattr(aiayn.runs.unlock, "POLL_SECONDS", 0.01)
     folder = tmp_path / "work"
     (folder / ".snakemake" / "locks").mkdir(parents=True)
     for name in ("0.input.lock", "0.output.lock"):
@@ -134,7 +128,7 @@ def test_a_damaged_mark_is_named(folder: Path) -> None:
         read_marks(folder / ".snakemake")
 
 
-def test_a_dead_drivers_jobs_and_locks_are_cleaned_up(
+def test_the_jobs_and_locks_of_an_ended_driver_are_cleaned_up(
     folder: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
@@ -148,11 +142,10 @@ def test_a_dead_drivers_jobs_and_locks_are_cleaned_up(
     assert "  Slurm job 31: running n1\n  Slurm job 32: pending (Priority)\n" in planned
     assert "  demo_en_de-base-seed1-0a1b2c3d  running  slurm job 33  n2\n" in planned
     assert "would cancel Slurm jobs 31 32\nwould remove the locks in" in planned
-    assert (slurm.cancelled, len(list_locks(folder / ".snakemake")), marks_left(folder)) == ("", 2, 1)
+    assert (slurm.cancelled, len(list_locks(folder / ".snakemake")), marks_left(folder)) == ([], 2, 1)
     assert main(["unlock"]) == 0
     assert "cancelled Slurm jobs 31 32\nremoved the locks in" in capsys.readouterr().out
-    assert f"--name={SLURM_NAME}" in slurm.cancelled
-    assert "demo_en_de" not in slurm.cancelled
+    assert slurm.cancelled == [SLURM_NAME]
     assert not (folder / ".snakemake" / "locks").exists()
     assert main(["unlock"]) == 0
     assert "nothing to clean up" in capsys.readouterr().out
@@ -163,18 +156,17 @@ def test_a_driver_at_work_is_left_alone(folder: Path, slurm: FakeSlurm, capsys: 
     with driver(folder) as process:
         assert main(["unlock"]) == 1
         assert f"is running; wait for it, or end it in order: kill -INT {process.pid}" in capsys.readouterr().err
-    assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ("", 2)
+    assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ([], 2)
 
 
-def test_a_dead_drivers_jobs_go_even_while_another_driver_has_the_locks(folder: Path, slurm: FakeSlurm) -> None:
+def test_the_jobs_of_an_ended_driver_go_while_another_driver_has_the_locks(folder: Path, slurm: FakeSlurm) -> None:
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
     kill_a_driver(folder)
     (folder / ".snakemake" / "log" / "2.snakemake.log").write_text("SLURM run ID: other\n", encoding="utf-8")
     slurm.put("41", "RUNNING", "other", node="n1")
     mark_driver([str(folder / ".snakemake" / "log" / "2.snakemake.log")])  # this process: alive
     assert main(["unlock"]) == 1
-    assert SLURM_NAME in slurm.cancelled
-    assert "other" not in slurm.cancelled
+    assert slurm.cancelled == [SLURM_NAME]
     assert len(list_locks(folder / ".snakemake")) == 2
 
 
@@ -189,14 +181,14 @@ def test_a_driver_on_another_machine_is_not_judged(
     message = capsys.readouterr().err
     assert f"whether it is running cannot be seen from here; run `aiayn unlock` on {host}" in message
     assert f"scancel --name {SLURM_NAME}; snakemake --unlock; rm " in message
-    assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ("", 2)
+    assert (slurm.cancelled, len(list_locks(folder / ".snakemake"))) == ([], 2)
 
 
-def test_a_silent_queue_leaves_everything_as_it_is(
+def test_an_unavailable_queue_leaves_everything_as_it_is(
     folder: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kill_a_driver(folder)
-    slurm.fall_silent()
+    slurm.set_flag("down")
     assert main(["unlock"]) == 1
     assert "has ended, but squeue does not answer" in capsys.readouterr().err
     assert len(list_locks(folder / ".snakemake")) == 2
@@ -207,7 +199,7 @@ def test_jobs_that_do_not_end_keep_the_locks(
 ) -> None:
     monkeypatch.setattr(aiayn.runs.unlock, "SECONDS_UNTIL_CANCELLED", 0.1)
     slurm.put("31", "RUNNING", SLURM_NAME, node="n1")
-    slurm.turn_deaf()
+    slurm.set_flag("ignoring")
     kill_a_driver(folder)
     assert main(["unlock"]) == 3
     assert "nothing was unlocked, repeat the command later" in capsys.readouterr().err
@@ -226,9 +218,7 @@ def test_locks_that_no_mark_knows_are_left(folder: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_folder_that_is_not_there_is_no_clean_one(
-    folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_folder_is_refused(folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["unlock", "--directory", str(folder / "nope"), *more]) == 1
     seen = capsys.readouterr()
     assert f"{folder}/nope: no such folder; name the one where snakemake ran" in seen.err
@@ -258,9 +248,9 @@ def test_a_rule_that_still_works_here_keeps_the_locks_but_a_trainings_driver_doe
         rule.stdout.readline()
     try:
         assert main(["unlock"]) == code
-        told = capsys.readouterr()
-        assert f"process {rule.pid} is running: aiayn {verb} --seed 1" in told.out
-        assert ("its rule is running" in told.err) == bool(code)
+        message = capsys.readouterr()
+        assert f"process {rule.pid} is running: aiayn {verb} --seed 1" in message.out
+        assert ("its rule is running" in message.err) == bool(code)
         assert rule.poll() is None
         assert bool(list_locks(folder / ".snakemake")) == bool(code)
     finally:

@@ -1,4 +1,4 @@
-"""What a person is told of a job that waits in Slurm's queue."""
+"""What a driver advises the user about a job that waits in Slurm's queue."""
 
 import pytest
 
@@ -32,12 +32,12 @@ def waiting(reason: str, job: str = "7", state: str = "PENDING") -> QueuedJob:
         ("JobHeldUser", "`scontrol release 7`"),
     ],
 )
-def test_what_waiting_alone_may_not_end_comes_with_an_advice(reason: str, advice: str) -> None:
+def test_a_reason_that_may_last_for_ever_has_advice(reason: str, advice: str) -> None:
     assert advice in waiting_advice(waiting(reason), [])
 
 
 @pytest.mark.parametrize("reason", ["Priority", "Resources", "BeginTime", "None", ""])
-def test_what_passes_by_itself_comes_with_none(reason: str) -> None:
+def test_a_reason_that_passes_by_itself_has_none(reason: str) -> None:
     assert waiting_advice(waiting(reason), []) == ""
 
 
@@ -51,6 +51,6 @@ def test_the_job_that_singleton_waits_for_is_named() -> None:
     assert waiting_advice(job, [job]) == ""
 
 
-def test_a_job_whose_reservation_was_deleted_is_told_with_the_orders_that_help() -> None:
+def test_a_deleted_reservation_has_advice_with_the_commands() -> None:
     advice = waiting_advice(waiting("ReservationDeleted", state="RESV_DEL_HOLD"), [])
     assert "its reservation was deleted: `scontrol update JobId=7 ReservationName=ANOTHER` and `scontrol rel" in advice

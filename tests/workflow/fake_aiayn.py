@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
     while is_named_by("FAKE_AIAYN_WAITS", paths) and not (folder / "go").exists():
         if time.monotonic() > deadline:
-            print("nobody said go", file=sys.stderr)
+            print("the file `go` did not appear", file=sys.stderr)
             return 1
         time.sleep(0.05)
     if is_named_by("FAKE_AIAYN_FAILS", paths):

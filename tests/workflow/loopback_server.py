@@ -20,6 +20,7 @@ FAULTS = (
     "corrupt",  # a file of the right length, with one other byte
     "labelled",  # says of a .tgz that it is gzip-encoded, as some servers do
     "unstated",  # says no length
+    "no_head",  # refuses HEAD
 )
 _SLOW_BLOCK_BYTES = 512
 _FAST_BLOCK_BYTES = 1 << 20
@@ -58,6 +59,8 @@ def loopback_server() -> Iterator[LoopbackServer]:
             faults = served.faults_by_path.get(self.path, [])
             _answer(served, self, faults.pop(0) if faults else "")
 
+        do_HEAD = do_GET
+
         def log_message(self, format: str, *args: object) -> None:
             pass
 
@@ -78,6 +81,10 @@ def _answer(served: LoopbackServer, handler: http.server.BaseHTTPRequestHandler,
     begin = int(found[1]) if (found := re.fullmatch(r"bytes=(\d+)-", asked_range)) else 0
     if content is None:
         status, headers, body = 404, {}, b""
+    elif fault == "no_head":
+        status, headers, body = 405, {}, b""
+    elif asked_range == "bytes=0-0":
+        status, headers, body = 206, {"Content-Range": f"bytes 0-0/{len(content)}"}, content[:1]
     elif fault == "busy":
         status, headers, body = 503, {"Retry-After": "1"}, b""
     elif fault == "no_such_range" or begin > len(content):
@@ -101,7 +108,7 @@ def _answer(served: LoopbackServer, handler: http.server.BaseHTTPRequestHandler,
     handler.end_headers()
     if served.gate is not None:
         served.gate.wait(timeout=10)
-    sent = body[: len(body) // 2] if fault == "drop" else body
+    sent = b"" if handler.command == "HEAD" else body[: len(body) // 2] if fault == "drop" else body
     block_bytes = _SLOW_BLOCK_BYTES if served.seconds_per_block else _FAST_BLOCK_BYTES
     with contextlib.suppress(ConnectionError):
         for position in range(0, len(sent), block_bytes):

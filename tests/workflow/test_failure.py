@@ -94,8 +94,8 @@ def test_tables_so_far_are_made_beside_a_live_snakemake_and_leave_its_locks(half
             output, _ = live.communicate(timeout=LONGEST_WAIT_SECONDS)
     assert tables.returncode == 0, tables.stderr
     page = (half_trained.checkout / tables.stdout.strip()).read_text(encoding="utf-8")
-    for told in ("failed", "out of memory", "running", "attempt 1 on here"):
-        assert told in page
+    for message in ("failed", "out of memory", "running", "attempt 1 on here"):
+        assert message in page
     assert was_alive
     assert locks, "a live snakemake holds locks"
     assert locks_after == locks

@@ -5,7 +5,6 @@ corrupt file first; the recipes inherit the real ones and override addresses, si
 (small_recipes.py). Nothing else is replaced: the commands are the real ones.
 """
 
-import hashlib
 import json
 import re
 import shlex
@@ -94,7 +93,7 @@ class Run:
         return self.pipeline.working_folder / "results" / "paper" / verb / f"{recipe}_small" / "record.json"
 
     def log(self) -> str:
-        """Return all that the fetches told."""
+        """Return all that the fetches message."""
         logs = sorted((self.pipeline.working_folder / "logs" / "paper" / "fetch").glob("*.log"))
         return "".join(path.read_text(encoding="utf-8") for path in logs)
 
@@ -275,42 +274,6 @@ def test_pairs_are_counted_and_dropped_for_the_recipes_reasons(recipe: str, requ
     assert run.record("binarize", recipe)["num_pairs_by_split"] == num_pairs_by_split
 
 
-def test_a_busy_server_is_named_and_asked_again(paper: Run) -> None:
-    told = rf"{re.escape(paper.server.url + EUROPARL)}: 503 Service Unavailable; 0 bytes are there; trying again in "
-    assert re.search(told, paper.log()), paper.log()
-    assert paper.server.asked(EUROPARL)[0] == ("", 503)
-
-
-@pytest.mark.parametrize(("path", "num_drops"), [(EUROPARL, 1), (COMMONCRAWL, 1), (GIGA, 2)])
-def test_a_dropped_connection_is_told_and_continued_at_its_byte(paper: Run, path: str, num_drops: int) -> None:
-    num_bytes, begin, log = len(paper.server.content_by_path[path]), 0, paper.log()
-    for _ in range(num_drops):
-        half = begin + (num_bytes - begin) // 2  # the server breaks off after half of what it promised
-        assert f"{half} bytes are there; trying again in " in log
-        assert f"{paper.server.url}{path}: continuing after {half} bytes" in log
-        assert (f"bytes={half}-", 206) in paper.server.asked(path)
-        begin = half
-    found = [seen for recipe in ("wmt14_en_de", "wmt14_en_fr")
-             for seen in paper.record("fetch", recipe)["archive_by_name"].values()
-             if seen["path"].endswith(path.rpartition("/")[2])]  # fmt: skip
-    assert {seen["num_bytes"] for seen in found} == {num_bytes}
-
-
-def test_a_corrupt_file_is_refused_with_both_sums_and_had_from_the_next_mirror(paper: Run) -> None:
-    served = paper.server.content_by_path[NEWS]
-    wrong_path = paper.pipeline.working_folder / "results" / "archives" / "training-parallel-nc-v9.tgz.wrong"
-    wrong = wrong_path.read_bytes()
-    assert [one == other for one, other in zip(wrong, served, strict=True)].count(False) == 1
-    assert (
-        f"{paper.server.url}{NEWS}: sha256 {sha256(wrong)}, expected {sha256(served)}: not the published file, or torn "
-        "on its way; set aside as results/archives/training-parallel-nc-v9.tgz.wrong; trying the next address"
-    ) in paper.log()
-    for recipe in ("wmt14_en_de", "wmt14_en_fr"):
-        assert paper.record("fetch", recipe)["archive_by_name"]["news_commentary_v9"]["sha256"] == sha256(served)
-    huggingface = f"{paper.server.url}/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz"
-    assert f"{huggingface}: {len(served)} bytes, sha256 {sha256(served)}" in paper.log()
-
-
 def test_an_archive_that_both_languages_need_is_downloaded_once(paper: Run) -> None:
     whole = [asked for asked in paper.server.asked(EUROPARL) if asked[1] in (200, 206)]
     assert whole == [("", 200), (f"bytes={len(paper.server.content_by_path[EUROPARL]) // 2}-", 206)]
@@ -331,8 +294,3 @@ def test_nothing_is_made_twice(paper: Run, google: Run, scaling: Run) -> None:
     for again in ("wmt14_en_de", "wmt16_en_de_google"):
         finished = make_data(google.pipeline, google.server, again)
         assert NOTHING_TO_DO in finished.stdout, finished.stdout
-
-
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of bytes."""
-    return hashlib.sha256(content).hexdigest()

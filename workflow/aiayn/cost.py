@@ -39,13 +39,6 @@ class SentenceLengths(msgspec.Struct, frozen=True):
     target: float
 
 
-class _Multiplications(msgspec.Struct, frozen=True):
-    """Multiplications of matrices of one forward pass, by which token they are done for."""
-
-    per_source_token: float
-    per_target_token: float
-
-
 def model_flops(
     training: TrainingSpec,
     target_vocabulary_size: int,
@@ -66,9 +59,9 @@ def model_flops(
     count = {"lstm": _lstm_multiplications, "fconv": _fconv_multiplications}.get(
         training.architecture, _transformer_multiplications
     )
-    of_layers = count(training, lengths)
-    per_target_token = of_layers.per_target_token + training.d_model * target_vocabulary_size
-    multiplications = source_tokens * of_layers.per_source_token + target_tokens * per_target_token
+    per_source_token, per_target_token = count(training, lengths)  # multiplications of all layers, forward
+    per_target_token += training.d_model * target_vocabulary_size
+    multiplications = source_tokens * per_source_token + target_tokens * per_target_token
     return PASSES_PER_UPDATE * FLOPS_PER_MULTIPLICATION * multiplications
 
 
@@ -80,7 +73,7 @@ def flops_per_token(
     return model_flops(training, target_vocabulary_size, source_tokens=1, target_tokens=1, lengths=lengths)
 
 
-def _transformer_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> _Multiplications:
+def _transformer_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
     """Return those of all layers; the encoder's output is projected to keys and values once a decoder layer."""
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     half_of_projections = training.d_model * (query_width + value_width)  # queries and output, or keys and values
@@ -88,28 +81,26 @@ def _transformer_multiplications(training: TrainingSpec, lengths: SentenceLength
     feed_forward = 2 * training.d_model * training.d_ff
     encoder = 2 * half_of_projections + lengths.source * per_key + feed_forward
     decoder = 3 * half_of_projections + (lengths.target + lengths.source) * per_key + feed_forward
-    return _Multiplications(training.num_layers * (encoder + half_of_projections), training.num_layers * decoder)
+    return training.num_layers * (encoder + half_of_projections), training.num_layers * decoder
 
 
-def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> _Multiplications:
+def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
     """Return those of fairseq's `lstm`: four gates of input and state, and one attention a target token."""
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * LSTM_GATES * state * (state + state)
     encoder = LSTM_GATES * state * (width + state) + further
     decoder = LSTM_GATES * state * (width + state + state) + further
     attention = 3 * state * state + 2 * lengths.source * state
-    return _Multiplications(encoder, decoder + attention + (state * width if state != width else 0))
+    return encoder, decoder + attention + (state * width if state != width else 0)
 
 
-def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> _Multiplications:
+def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
     """Return those of fairseq's `fconv`: a convolution a layer on either side, and an attention a decoder layer."""
     width, channels = training.d_model, training.d_ff
     convolution = CONVOLUTION_WIDTH * channels * GLU_WIDTHS * channels
     attention = 2 * width * channels + 2 * lengths.source * width
     ends = 2 * width * channels
-    return _Multiplications(
-        ends + training.num_layers * convolution, ends + training.num_layers * (convolution + attention)
-    )
+    return ends + training.num_layers * convolution, ends + training.num_layers * (convolution + attention)
 
 
 def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:

@@ -1,4 +1,4 @@
-"""Computes the cost of one layer of Table 1 (section 4): operations, operations in sequence, the longest path.
+"""Computes what a layer of Table 1 takes beside operations (section 4): operations in sequence, the longest path.
 
 Pure: nothing is measured here. A layer maps a sequence of n vectors of width d to another one of that shape.
 """
@@ -13,7 +13,6 @@ VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {
     "convolutional": ("n", "d", "k"),
     "self_attention_restricted": ("n", "d", "r"),
 }
-FLOPS_PER_MULTIPLICATION = 2  # a multiplication and the addition that follows it
 
 
 class LayerSize(NamedTuple):
@@ -23,22 +22,6 @@ class LayerSize(NamedTuple):
     d: int
     k: int = 1
     r: int = 1
-
-
-def layer_flops(layer: LayerType, size: LayerSize) -> int:
-    """Return the operations of one layer forward, of products of matrices alone.
-
-    Self-attention is equation (1) itself, queries by keys and weights by values; the projections before and after it
-    are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input and its state by d x d weights.
-    """
-    n, d, k, r = size
-    multiplications = {
-        "self_attention": 2 * n * n * d,
-        "recurrent": 2 * n * d * d,
-        "convolutional": k * n * d * d,
-        "self_attention_restricted": 2 * r * n * d,
-    }
-    return FLOPS_PER_MULTIPLICATION * multiplications[layer]
 
 
 def sequential_operations(layer: LayerType, size: LayerSize) -> int:

@@ -268,10 +268,15 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
     for place, cell in placed_cells:
         _check_columns(place, cell, number)
     row_names = {cell.row for _, cell in placed_cells}
-    place_by_position: dict[tuple[str, str, str], str] = {}
     for place, cell in placed_cells:
         _check_rows(place, cell, row_names)
-        _check_single(place, cell, place_by_position)
+    _require_unique(
+        (place, (row, column, f"edition {edition}"))
+        for place, cell in placed_cells
+        for edition in (("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,))
+        for row in cell.covered_rows
+        for column in cell.covered_columns
+    )
     return [cell for _, cell in placed_cells]
 
 
@@ -283,7 +288,9 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
         TableError: the file is malformed, joins a cell twice to one evaluation, or names a cell that was never printed.
     """
     placed_joins = read_rows(folder / "cells.csv", CellJoin)
-    _check_unique(placed_joins)
+    _require_unique(
+        (place, (f"Table {join.table}", join.row, join.column, join.edition)) for place, join in placed_joins
+    )
     cells_by_table = {number: read_table(number, folder) for number in COLUMNS_BY_TABLE}
     for place, join in placed_joins:
         if join.table not in cells_by_table:
@@ -299,15 +306,12 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
         TableError: the file is malformed, a row is repeated, or a value does not occur in its own printed line.
     """
     placed_replications = read_rows(folder / "replications.csv", PublishedReplication)
-    place_by_row: dict[str, str] = {}
+    _require_unique((place, (replication.row,)) for place, replication in placed_replications)
     for place, replication in placed_replications:
         printed_number(replication.value, place)
         # Whole numbers only: 1.02 does not occur in a line that prints 41.02.
         if replication.value not in re.findall(r"[0-9]+(?:\.[0-9]+)?", replication.printed_line):
             raise TableError(f"{place}: {replication.value} is not in its printed line {replication.printed_line!r}")
-        earlier_place = place_by_row.setdefault(replication.row, place)
-        if earlier_place != place:
-            raise TableError(f"{place}: row {replication.row!r} is also at {earlier_place}; delete one")
     return [replication for _, replication in placed_replications]
 
 
@@ -318,13 +322,13 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
         TableError: the file is malformed, a row's lines are of different runs, or a row repeats a sentence.
     """
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
-    for place, line in read_rows(folder / "sentences.csv", PublishedSentence):
+    placed = read_rows(folder / "sentences.csv", PublishedSentence)
+    _require_unique((place, (line.row, line.sentence)) for place, line in placed)
+    for place, line in placed:
         others = sentences_by_row.setdefault(line.row, [])
         expected_run = run_of(others[0] if others else line)
         if run_of(line) != expected_run:
             raise TableError(f"{place}: {run_of(line)}; expected {expected_run}, as further up; name another row")
-        if any(other.sentence == line.sentence for other in others):
-            raise TableError(f"{place}: {line.sentence!r} is repeated in row {line.row!r}; delete one")
         others.append(line)
     return sentences_by_row
 
@@ -341,10 +345,7 @@ def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectat
         TableError: the file is malformed or a name is repeated.
     """
     placed = read_rows(folder / "expectations.csv", PublishedExpectation)
-    names = [expectation.name for _, expectation in placed]
-    for place, expectation in placed:
-        if names.count(expectation.name) > 1:
-            raise TableError(f"{place}: name {expectation.name!r} is repeated; delete one")
+    _require_unique((place, (expectation.name,)) for place, expectation in placed)
     return [expectation for _, expectation in placed]
 
 
@@ -356,10 +357,8 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
     """
     placed = read_rows(folder / "conclusions.csv", PublishedConclusion)
     joins = read_cells(folder)
-    names = [conclusion.name for _, conclusion in placed]
+    _require_unique((place, (conclusion.name,)) for place, conclusion in placed)
     for place, conclusion in placed:
-        if names.count(conclusion.name) > 1:
-            raise TableError(f"{place}: name {conclusion.name!r} is repeated; delete one")
         for row in (conclusion.row, conclusion.reference):
             find_join(conclusion, row, joins, place)
     return [conclusion for _, conclusion in placed]
@@ -466,24 +465,10 @@ def _check_rows(place: str, cell: PublishedCell, row_names: set[str]) -> None:
             raise TableError(f"{place}: span names row {name!r}, which the table does not have")
 
 
-def _check_single(place: str, cell: PublishedCell, place_by_position: dict[tuple[str, str, str], str]) -> None:
-    """Refuse two cells at one position of one edition; `both` is in either. Adds the cell to `place_by_position`."""
-    editions = ("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,)
-    for edition in editions:
-        for row in cell.covered_rows:
-            for column in cell.covered_columns:
-                earlier_place = place_by_position.setdefault((edition, row, column), place)
-                if earlier_place != place:
-                    raise TableError(
-                        f"{place}: {row}, {column} of edition {edition} is also at {earlier_place}; delete one"
-                    )
-
-
-def _check_unique(placed_joins: list[tuple[str, CellJoin]]) -> None:
-    """Refuse two joins of one printed cell under one column."""
-    place_by_cell: dict[tuple[int, str, str, str], str] = {}
-    for place, join in placed_joins:
-        key = (join.table, join.row, join.column, join.edition)
-        earlier_place = place_by_cell.setdefault(key, place)
+def _require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    """Refuse a key that an earlier line has."""
+    place_by_key: dict[tuple[str, ...], str] = {}
+    for place, key in placed_keys:
+        earlier_place = place_by_key.setdefault(key, place)
         if earlier_place != place:
-            raise TableError(f"{place}: this printed cell is joined already at {earlier_place}; delete one")
+            raise TableError(f"{place}: {', '.join(key)} is also at {earlier_place}; delete one")

@@ -1,5 +1,6 @@
 """Shows the progress of a long step on standard error: rewritten on a terminal, two lines a minute in a log."""
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,30 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LOGGED = 30.0
 
 
-def progress_bar(what: str, total: int | None, unit: str, *, initial: int = 0) -> "tqdm[Any]":
+class _Stream:
+    """Standard error for tqdm: whole lines in a log, and no error when its reader (`| tee`) has ended."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+
+    def write(self, text: str) -> None:
+        """Print a line, or rewrite it on a terminal."""
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text if self._is_terminal else f"{line}\n" if (line := text.strip()) else "")
+
+    def flush(self) -> None:
+        """Flush standard error."""
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+
+
+def progress_bar(what: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True) -> "tqdm[Any]":
     """Return tqdm's bar of `total` units (None: unknown); `initial` units were done before, and count for no rate."""
     from tqdm import tqdm  # here, as processes that work on chunks show none
 
-    seconds = 0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LOGGED
-    return tqdm(desc=what, total=total, initial=initial, unit=unit, unit_scale=True, mininterval=seconds, ascii=True)
+    tqdm.monitor_interval = 0  # no thread in a process that may fork
+    is_terminal = sys.stderr.isatty()
+    return tqdm(
+        desc=what, total=total, initial=initial, unit=unit, unit_scale=is_scaled, file=_Stream(), ascii=True,
+        dynamic_ncols=is_terminal, mininterval=1.0 if is_terminal else SECONDS_BETWEEN_LOGGED,
+    )  # fmt: skip

@@ -11,13 +11,12 @@ words, coloured by head, and a matrix a head.
 import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_device_argument, add_finished_run_arguments
+from aiayn.cli.flags import add_device_argument, add_figure_arguments, add_finished_run_arguments
 from aiayn.cli.translate import text_splitter
 from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
 
 EXAMPLE = "aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --word dog"
-FORMATS = ("svg", "html", "png", "pdf")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--head", type=int, action="append", default=[], metavar="N", help="draw this head, from 1; may be repeated"
     )
     parser.add_argument("--word", default="", help="draw lines from this word alone, as Figure 3 does")
-    parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="where to write (default: results/<scale>/attention/<run>)"
-    )
-    parser.add_argument("--format", action="append", choices=FORMATS, help="may be repeated (default: svg)")
+    add_figure_arguments(parser, "results/<scale>/attention/<run>")
     add_device_argument(parser)
 
 

@@ -7,6 +7,7 @@ in the corpus file) does not: give the record of fetch as --text.
 import argparse
 from pathlib import Path
 
+from aiayn.cli.flags import positive
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.errors import UsageError
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; not for segmented text")
     parser.add_argument("--record", type=Path, required=True, help="the record to write; data-bin/ goes beside it")
     parser.add_argument(
-        "--num-processes", type=int, default=1, metavar="N", help="processes that segment and encode text (default: 1)"
+        "--num-processes", type=positive, default=1, metavar="N", help="processes that encode text (default: 1)"
     )
 
 

@@ -66,7 +66,4 @@ def run(args: argparse.Namespace) -> None:
         baseline_search=baseline.search, system_name=system.name, system_sha256=system.sha256,
         system_search=system.search, comparison=comparison,
     )  # fmt: skip
-    if args.json:
-        print(json_text(named), end="")
-        return
-    print(render_comparison(named), end="")
+    print(json_text(named) if args.json else render_comparison(named), end="")

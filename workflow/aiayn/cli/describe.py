@@ -7,7 +7,7 @@ the vocabulary, is by default that of the corpus file (37,000 for the paper's En
 
 import argparse
 
-from aiayn.plan.config import add_override_arguments, named_overrides
+from aiayn.cli.config import add_override_arguments, named_overrides
 from aiayn.plan.describe import describe_system, render_description
 from aiayn.terminal import json_text
 
@@ -31,7 +31,4 @@ def run(args: argparse.Namespace) -> None:
     description = describe_system(
         args.system, args.scale, vocabulary_size=args.vocabulary_size, overrides=named_overrides(args)
     )
-    if args.json:
-        print(json_text(description), end="")
-        return
-    print(render_description(description), end="")
+    print(json_text(description) if args.json else render_description(description), end="")

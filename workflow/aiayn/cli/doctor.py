@@ -18,9 +18,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.cli.config import add_changes_argument, read_changed_scale
+from aiayn.cli.flags import add_runs_folder_argument, positive
 from aiayn.errors import AiaynError, UsageError
-from aiayn.plan.config import add_changes_argument, read_changed_scale
 from aiayn.runs.names import match_run
 from aiayn.spec.system import CorpusSpec, Overrides
 from aiayn.terminal import json_text
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_changes_argument(parser)
     parser.add_argument("--command", type=Path, metavar="FILE", help="a fairseq command or script, see above")
-    parser.add_argument("--num-gpus", type=int, metavar="N", help="for --command: GPUs of the training, all nodes")
+    parser.add_argument("--num-gpus", type=positive, metavar="N", help="for --command: GPUs of the training, all nodes")
     parser.add_argument("--bleu", type=float, metavar="BLEU", help="for --command: BLEU on newstest2014, in percent")
     parser.add_argument("--metric", help="for --bleu: its definition (default: that of the scoring in FILE)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -77,10 +77,7 @@ def run(args: argparse.Namespace) -> None:
             raise UsageError(f"--{flag.replace('_', '-')}: belongs to --command FILE; omit it, or name that file")
     is_folder = args.what is not None and Path(args.what).is_dir()
     diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
-    if args.json:
-        print(json_text(diagnosis), end="")
-    else:
-        print(render_diagnosis(diagnosis), end="")
+    print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
     if diagnosis.findings:
         raise AiaynError(headline(diagnosis))
 
@@ -90,8 +87,6 @@ def _diagnose_command(args: argparse.Namespace) -> None:
         if getattr(args, flag) is not None:
             name = "WHAT" if flag == "what" else f"--{flag}"
             raise UsageError(f"{name}: belongs to a run or folder; --command FILE reads the command alone: omit it")
-    if args.num_gpus is not None and args.num_gpus < 1:
-        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more, counted over all nodes")
     if args.bleu is not None and not 1 <= args.bleu <= 100:
         raise UsageError(f"--bleu {args.bleu:g}: expected percent, from 1 to 100")
     if args.metric is not None and args.metric not in SCORE_METRICS:
@@ -100,10 +95,7 @@ def _diagnose_command(args: argparse.Namespace) -> None:
         args.command, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
         metric=args.metric,
     )  # fmt: skip
-    if args.json:
-        print(json_text(diagnoses), end="")
-    else:
-        print(render_commands(diagnoses), end="")
+    print(json_text(diagnoses) if args.json else render_commands(diagnoses), end="")
     if any(diagnosis.findings for diagnosis in diagnoses):
         raise AiaynError(headline_of_commands(diagnoses))
 

@@ -10,13 +10,11 @@ Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain 
 import argparse
 from pathlib import Path
 
-import msgspec
-
-from aiayn.cli.flags import add_device_argument
+from aiayn.cli.config import add_search_arguments, changed_search
+from aiayn.cli.flags import add_device_argument, positive
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError
-from aiayn.plan.config import positive
 from aiayn.provenance import replace_on_success
 from aiayn.spec.system import read_system
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
@@ -46,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--beam-size", type=positive, metavar="N", help="default: the paper's 4")
     parser.add_argument("--length-penalty-alpha", type=float, metavar="A", help="default: the paper's 0.6")
-    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="len is fairseq's; default: gnmt")
-    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="whose search; default: tensor2tensor")
+    add_search_arguments(parser, "the paper's, gnmt and tensor2tensor")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to write the translations, one a line")
     add_device_argument(parser)
 
@@ -70,9 +67,7 @@ def run(args: argparse.Namespace) -> None:
         references = read_output(args.references).lines
     else:
         references = public_references(args.testset, args.language_pair)
-    names = ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
-    changes = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    decoding = msgspec.structs.replace(read_system("base", "paper").decoding, **changes)
+    decoding = changed_search(read_system("base", "paper").decoding, args)
     translator = Translator(args.checkpoint, args.data, decoding, device=resolve_device(args.device))
     try:
         hypotheses, _ = decode_split(translator, args.split)

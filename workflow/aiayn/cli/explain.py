@@ -36,7 +36,4 @@ def run(args: argparse.Namespace) -> None:
         language_pair=args.language_pair,
         system=args.system,
     )
-    if args.json:
-        print(json_text(explanation), end="")
-        return
-    print(render_explanation(explanation), end="")
+    print(json_text(explanation) if args.json else render_explanation(explanation), end="")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.cli.config import add_search_arguments, changed_search
 from aiayn.cli.flags import add_finished_run_arguments
 from aiayn.errors import RecordError, UsageError
 from aiayn.runs.finished import find_finished
@@ -44,12 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_finished_run_arguments(parser)
     parser.add_argument("--format", required=True, choices=("safetensors", "ctranslate2"), help="format of the export")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a folder that does not exist yet")
-    parser.add_argument(
-        "--length-penalty-form", choices=("len", "gnmt"), help="export with this form; default: the system's own"
-    )
-    parser.add_argument(
-        "--stop", choices=("fairseq", "tensor2tensor"), help="export with this rule; default: the system's own"
-    )
+    add_search_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -65,10 +61,8 @@ def run(args: argparse.Namespace) -> None:
     if finished.training is None:
         run = finished.checkpoint.run
         raise RecordError(f"{args.results}: no training record of {run} that this version can read; train it again")
-    asked = {"length_penalty_form": args.length_penalty_form, "stop": args.stop}
-    decoding = msgspec.structs.replace(finished.decoding, **{key: value for key, value in asked.items() if value})
     record = export_model(
-        msgspec.structs.replace(finished, decoding=decoding),
+        msgspec.structs.replace(finished, decoding=changed_search(finished.decoding, args)),
         finished.training,
         format=args.format,
         into=args.output,

@@ -26,20 +26,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BASE",
         help="file:// or http(s):// address of a mirror (default: AIAYN_MIRROR, else the public source)",
     )
+    add_archives_argument(parser)
+    parser.add_argument("--record", type=Path, required=True, help="the record to write; the text goes beside it")
+
+
+def add_archives_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the folder of archives; `archives_folder` reads it."""
     parser.add_argument(
-        "--archives-folder",
-        type=Path,
-        metavar="FOLDER",
+        "--archives-folder", type=Path, metavar="FOLDER",
         help="folder of archives under their public names: those there are used (also offline), missing ones are "
         f"downloaded into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
-    )
-    parser.add_argument("--record", type=Path, required=True, help="the record to write; the text goes beside it")
+    )  # fmt: skip
+
+
+def archives_folder(args: argparse.Namespace) -> Path:
+    """Return the folder that the flag names, else the environment, else the default."""
+    return args.archives_folder or Path(os.environ.get(ARCHIVES_VARIABLE) or ARCHIVES_FOLDER)
 
 
 def run(args: argparse.Namespace) -> None:
     """Fetch and write the record."""
-    archives_folder = args.archives_folder or Path(os.environ.get(ARCHIVES_VARIABLE) or ARCHIVES_FOLDER)
     raw = fetch_corpus(
-        read_corpus(args.corpus), mirror=args.mirror, record_path=args.record, archives_folder=archives_folder
+        read_corpus(args.corpus), mirror=args.mirror, record_path=args.record, archives_folder=archives_folder(args)
     )
     write_record(raw, args.record)

@@ -1,4 +1,4 @@
-"""Flags that several verbs have, each declared once; `aiayn.plan.config` has those that change a config."""
+"""Flags that several verbs have, each declared once; `aiayn.cli.config` has those that change a config or a search."""
 
 import argparse
 from pathlib import Path
@@ -40,14 +40,36 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser, *, record_help: st
     add_device_arguments(parser)
 
 
-def add_device_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare on which device a model runs."""
+def add_figure_arguments(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Declare where pictures are written, by default to `folder`, and in which formats."""
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help=f"where to write (default: {folder})")
     parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
+        "--format", action="append", choices=("svg", "html", "png", "pdf"), help="may be repeated (default: svg)"
     )
+
+
+def add_device_argument(parser: argparse.ArgumentParser, what: str = "default: a GPU if there is one") -> None:
+    """Declare on which device a model runs."""
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help=what)
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare on which device a model runs, and by how many CPU threads."""
     add_device_argument(parser)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
+
+
+def whole_number(text: str, *, least: int = 0) -> int:
+    """Return a flag's whole number.
+
+    Raises:
+        ArgumentTypeError: if it is none, or below the least.
+    """
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of {least} or more")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Return a flag's whole number of 1 or more."""
+    return whole_number(text, least=1)

@@ -7,10 +7,8 @@ is done, or with Ctrl-C.
 
 import argparse
 import logging
-import os
-import sys
 
-from aiayn.cli.flags import add_run_arguments
+from aiayn.cli.flags import add_run_arguments, whole_number
 from aiayn.runs.logs import follow, in_words, show_end
 from aiayn.runs.status import find_run_folder
 
@@ -18,23 +16,12 @@ EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
 DEFAULT_NUM_LINES = 20
 
 
-def line_count(text: str) -> int:
-    """Return a flag's whole number of 0 or more.
-
-    Raises:
-        ArgumentTypeError: for anything else.
-    """
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 0 or more")
-    return int(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn logs`."""
     add_run_arguments(parser)
     parser.add_argument("--follow", action="store_true", help="continue to print as the log grows")
     parser.add_argument(
-        "--lines", type=line_count, default=DEFAULT_NUM_LINES, metavar="N",
+        "--lines", type=whole_number, default=DEFAULT_NUM_LINES, metavar="N",
         help=f"number of lines, from the end (default: {DEFAULT_NUM_LINES})",
     )  # fmt: skip
     parser.add_argument("--raw", action="store_true", help="print the lines of the file unchanged")
@@ -52,9 +39,5 @@ def run(args: argparse.Namespace) -> None:
             print(in_words(text), flush=args.follow)
 
     lines = (follow if args.follow else show_end)(run_folder, num_lines=args.lines, note=note)
-    try:
-        for line in lines:
-            print(line if args.raw else in_words(line), flush=args.follow)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as head, has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for line in lines:
+        print(line if args.raw else in_words(line), flush=args.follow)

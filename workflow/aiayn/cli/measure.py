@@ -7,6 +7,7 @@ Needs no corpus and takes seconds. paper_tables/published/claims.csv has the val
 import argparse
 from pathlib import Path
 
+from aiayn.cli.flags import add_device_argument
 from aiayn.provenance import gather_provenance
 from aiayn.records import MeasureRecord, write_record
 from paper_tables.render.render import render_markdown
@@ -18,12 +19,7 @@ EXAMPLE = "aiayn measure --seed 1 --record results/demo/measure/record.json"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn measure`."""
     parser.add_argument("--seed", type=int, required=True, help="seed of all random vectors")
-    parser.add_argument(
-        "--device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="where layers are timed (default: a GPU, if any)",
-    )
+    add_device_argument(parser, "where layers are timed (default: a GPU, if any)")
     parser.add_argument("--record", type=Path, required=True, help="the record to write")
 
 

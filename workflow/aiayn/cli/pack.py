@@ -9,7 +9,7 @@ digest and public place are named. What is not finished is named and omitted.
 import argparse
 from pathlib import Path
 
-from aiayn.plan.config import add_changes_argument, read_changed_scale
+from aiayn.cli.config import add_changes_argument, read_changed_scale
 from paper_tables.render.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"

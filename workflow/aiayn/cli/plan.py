@@ -15,9 +15,10 @@ import argparse
 import math
 from pathlib import Path
 
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.cli.flags import positive
 from aiayn.errors import UsageError
 from aiayn.experiment import Experiment, read_experiment
-from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import PRICE_FLAG, choose_machine
 from aiayn.plan.plan import make_plan, precisions_of
 from aiayn.plan.text import render_plan
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paper's, or the first that has the precision; on this machine its own)",
     )  # fmt: skip
     parser.add_argument(
-        "--num-gpus", type=int, metavar="N", help="GPUs of a training (default: the cluster file's; on this machine 1)"
+        "--num-gpus", type=positive, metavar="N", help="GPUs of a training (default: the cluster file's; here 1)"
     )
     parser.add_argument(
         "--utilisation", type=float, metavar="FRACTION",
@@ -68,10 +69,7 @@ def run(args: argparse.Namespace) -> None:
         experiment, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
         utilisation_fraction=args.utilisation,
     )  # fmt: skip
-    if args.json:
-        print(json_text(plan), end="")
-        return
-    print(render_plan(plan), end="")
+    print(json_text(plan) if args.json else render_plan(plan), end="")
 
 
 def read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec]:
@@ -90,8 +88,6 @@ def _refuse_wrong_numbers(args: argparse.Namespace) -> None:
     Raises:
         UsageError: naming the flag, its value and what was expected.
     """
-    if args.num_gpus is not None and args.num_gpus < 1:
-        raise UsageError(f"--num-gpus {args.num_gpus}: expected 1 or more")
     if args.utilisation is not None and not 0 < args.utilisation <= 1:
         raise UsageError(f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4")
     if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:

@@ -8,24 +8,20 @@ each as TSV.
 import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.cli.flags import add_figure_arguments, add_runs_folder_argument
 from aiayn.errors import StateError
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import find_run_folder
 
 EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
-FORMATS = ("svg", "html", "png", "pdf")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `aiayn plot`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's name, a beginning of it, or a log's path")
     add_runs_folder_argument(parser)
-    parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="where to write (default: results/plots/<first run>)"
-    )
-    parser.add_argument("--format", action="append", choices=FORMATS, help="may be repeated (default: svg)")
+    add_figure_arguments(parser, "results/plots/<first run>")
 
 
 def run(args: argparse.Namespace) -> None:

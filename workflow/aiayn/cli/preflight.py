@@ -9,13 +9,13 @@ Exit code 1 if any check fails.
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.cli.fetch import add_archives_argument, archives_folder
 from aiayn.cli.plan import read_config
 from aiayn.data.sources.download import named_mirror
-from aiayn.data.sources.fetch import ARCHIVES_FOLDER
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
 from aiayn.launch.preflight import checks as preflight
@@ -23,7 +23,6 @@ from aiayn.launch.preflight.checks import Check, check_local_gpus, doubtful, ren
 from aiayn.launch.preflight.mirrors import check_mirrors
 from aiayn.launch.preflight.slurm import check_slurm, read_profile
 from aiayn.launch.submit import sbatch_text
-from aiayn.plan.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
 from aiayn.plan.machine import Machine, choose_machine, default_gpu
 from aiayn.plan.plan import Plan, make_plan, precisions_of
 from aiayn.spec.cluster import ClusterSpec
@@ -46,10 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--offline", action="store_true", help="do not use the network")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument(
-        "--archives-folder", type=Path, metavar="FOLDER",
-        help="where archives are kept (default: AIAYN_ARCHIVES, else results/archives)",
-    )  # fmt: skip
+    add_archives_argument(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
 
 
@@ -64,10 +60,7 @@ def run(args: argparse.Namespace) -> None:
     if args.profile is not None and args.launcher != "slurm":
         raise UsageError(f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher slurm`")
     checks = _gather_checks(args)
-    if args.json:
-        print(json_text(checks), end="")
-    else:
-        print(render_checks(checks), end="", flush=True)
+    print(json_text(checks) if args.json else render_checks(checks), end="", flush=True)
     num_failed = sum(check.outcome == "FAIL" for check in checks)
     if num_failed:
         raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
@@ -100,14 +93,14 @@ def _gather_checks(args: argparse.Namespace) -> list[Check]:
     scale = experiment.scale
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
     read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
-    archives_folder = args.archives_folder or Path(os.environ.get("AIAYN_ARCHIVES") or ARCHIVES_FOLDER)
+    archives = archives_folder(args)
     return [
         preflight.passed("config", read),
         *doubts,
         preflight.check_plan(plan),
-        *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives_folder, is_offline=args.offline),
+        *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline),
         *preflight.check_space(
-            plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives_folder
+            plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives
         ),
         *_check_machine(args, experiment, cluster, plan),
         *own,

@@ -11,18 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from tqdm import tqdm
 
+from aiayn.cli.config import add_search_arguments, changed_search
 from aiayn.cli.flags import add_average_arguments, add_device_arguments
 from aiayn.data.text.detokenise import detokenise
-from aiayn.data.text.lines import read_lines
-from aiayn.errors import RecordError
-from aiayn.paths import corpus_record
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success
-from aiayn.records import CheckpointRecord, RawCorpus, ScoreRecord, read_record
-from aiayn.runs.finished import FinishedRun, find_finished
+from aiayn.records import CheckpointRecord, ScoreRecord, read_record
+from aiayn.runs.finished import FinishedRun, find_finished, read_references
 from aiayn.spec.system import CorpusSpec, DecodingSpec, read_corpus
 from analysis.scoring.score import score_hypotheses
 from analysis.scoring.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown, render_text
@@ -48,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alphas", type=float, nargs="+", default=ALPHAS, metavar="ALPHA", help="default: 0 0.2 0.4 0.6 0.8 1.0"
     )
-    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help="its form (default: the system's)")
-    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help="stopping rule (default: the system's)")
+    add_search_arguments(parser)
     parser.add_argument("--metric", help="as `aiayn score` names it (default: the one of the paper's tables)")
     parser.add_argument("--output-folder", type=Path, metavar="FOLDER", help="also write the table here (.md, .csv)")
     add_average_arguments(parser)
@@ -59,9 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Decode the dev set for each pair, print the table and, if asked to, write it."""
     finished = _find(args)
-    asked = {"length_penalty_form": args.length_penalty_form, "stop": args.stop}
-    decoding = msgspec.structs.replace(finished.decoding, **{key: value for key, value in asked.items() if value})
-    searches = pairs_to_try(decoding, args.beam_sizes, args.alphas)
+    searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
     table = _try_all(args, finished, searches)
     print(render_text(table), end="")
     if args.output_folder is None:
@@ -82,18 +76,6 @@ def _find(args: argparse.Namespace) -> FinishedRun:
     return find_finished(args.results, checkpoint.run, checkpoint.average)
 
 
-def _find_raw(results_folder: Path, corpus: str) -> RawCorpus:
-    """Return the record of a corpus's text; its name belongs to one scale."""
-    pattern = corpus_record(Path(), "*", "fetch", corpus)
-    paths = sorted(results_folder.glob(str(pattern)))
-    if len(paths) != 1:
-        raise RecordError(
-            f"{results_folder}: {len(paths)} records {pattern}; expected one, which names the references; "
-            "run `aiayn fetch`, or name another folder with --results"
-        )
-    return read_record(paths[0], RawCorpus)
-
-
 def _try_all(args: argparse.Namespace, finished: FinishedRun, searches: list[DecodingSpec]) -> SearchTable:
     """Decode and score the dev set once a search."""
     import torch
@@ -103,7 +85,7 @@ def _try_all(args: argparse.Namespace, finished: FinishedRun, searches: list[Dec
 
     torch.set_num_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
-    metric, score = _scorer(args, corpus)
+    metric, score = _scorer(args, finished, corpus)
     checkpoint = finished.checkpoint
     device = resolve_device(args.device)
     translator = Translator(checkpoint.path, finished.data.folder, searches[0], device=device)
@@ -146,14 +128,12 @@ def _try(
     )
 
 
-def _scorer(args: argparse.Namespace, corpus: CorpusSpec) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
+def _scorer(
+    args: argparse.Namespace, finished: FinishedRun, corpus: CorpusSpec
+) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
     """Return the metric, and what scores lines of pieces under it against the dev set's references."""
-    is_segmented, language = corpus.is_segmented, corpus.target_language
-    metric = args.metric or ("bleu_as_given" if is_segmented else METRIC_BY_PAIR[corpus.language_pair])
-    pair = _find_raw(args.results, corpus.name).pair_by_split[corpus.dev_testset]
-    references = list(read_lines(pair.path_by_language[language]))
-    if is_segmented:
-        references = [detokenise(line, corpus) for line in references]
+    metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
+    references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
 
     def score(pieces: list[str]) -> ScoreRecord:
         lines = [detokenise(line, corpus) for line in pieces]
@@ -161,7 +141,7 @@ def _scorer(args: argparse.Namespace, corpus: CorpusSpec) -> tuple[str, Callable
             lines,
             references,
             metrics=[metric],
-            target_language=language,
+            target_language=corpus.target_language,
             testset=corpus.dev_testset,
         )
         return record

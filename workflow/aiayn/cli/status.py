@@ -9,7 +9,7 @@ import argparse
 
 from aiayn.cli.flags import add_run_arguments
 from aiayn.launch import slurm_queue
-from aiayn.runs.status import RunStatus, find_run_folder, list_run_folders, read_statuses
+from aiayn.runs.status import find_run_folder, list_run_folders, read_statuses
 from aiayn.runs.status_text import render_status, render_statuses
 from aiayn.terminal import json_text
 
@@ -24,13 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the state of runs."""
-    answer: RunStatus | list[RunStatus]
     if args.run is None:
-        answer = statuses = read_statuses(list_run_folders(args.runs_folder), slurm_queue)
-        text = render_statuses(statuses, args.runs_folder)
+        statuses = read_statuses(list_run_folders(args.runs_folder), slurm_queue)
+        print(json_text(statuses) if args.json else render_statuses(statuses, args.runs_folder), end="")
     else:
         (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)], slurm_queue)
-        answer, text = status, render_status(status)
-    if args.json:
-        text = json_text(answer)
-    print(text, end="")
+        print(json_text(status) if args.json else render_status(status), end="")

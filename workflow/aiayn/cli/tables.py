@@ -18,8 +18,8 @@ import json
 import sys
 from pathlib import Path
 
+from aiayn.cli.config import add_changes_argument, read_changed_scale
 from aiayn.errors import UsageError
-from aiayn.plan.config import add_changes_argument, read_changed_scale
 from aiayn.spec.system import convert_scale
 from paper_tables.render.from_logs import default_cache_folder, make_tables_from_logs
 from paper_tables.render.tables import make_tables

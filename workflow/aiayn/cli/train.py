@@ -13,14 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.cli.config import add_override_arguments, named_overrides
+from aiayn.cli.flags import add_runs_folder_argument, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
-from aiayn.launch.code_snapshot import foresee_code
+from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.driver import drive
 from aiayn.launch.submit import sbatch_text
 from aiayn.paths import corpus_record
-from aiayn.plan.config import add_override_arguments, named_overrides, positive
 from aiayn.plan.feasibility import check_feasible, check_precision, make_request
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.attempts import is_done
@@ -113,7 +113,7 @@ def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
         )
     request = _request(args, None if is_missing else _read_data(args), cluster)
     check_precision(request, cluster)
-    code = foresee_code(request, fresh=args.fresh)
+    code = choose_code(request, fresh=args.fresh, is_dry_run=True)
     print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
 
 

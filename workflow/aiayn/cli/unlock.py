@@ -1,7 +1,7 @@
 """After snakemake was killed: show what it left in this directory and in Slurm, and clean up.
 
-Its locks are removed, and the Slurm jobs of its CPU rules cancelled, only if it is certainly dead: it ran on this
-machine, and its process is gone. Trainings continue; the next snakemake attaches to them.
+Its locks are removed, and the Slurm jobs of its CPU rules cancelled, only if it has certainly ended: it ran on
+this machine, and its process is gone. Trainings continue; the next snakemake attaches to them.
 
 Exit code 1: something was not cleaned up; the message says what, why and what to do.
 """

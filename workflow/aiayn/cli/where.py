@@ -6,8 +6,8 @@ CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the name
 import argparse
 from pathlib import Path
 
+from aiayn.cli.config import add_changes_argument, read_changed_scale
 from aiayn.errors import UsageError
-from aiayn.plan.config import add_changes_argument, read_changed_scale
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
 from paper_tables.answers.where import trace_cell
@@ -32,19 +32,15 @@ def run(args: argparse.Namespace) -> None:
     """Print where the cell comes from, or the names of all cells."""
     cell_by_name = read_named_cells()
     if args.list:
-        answer: object = list(cell_by_name.values())
-        text = render_list(cell_by_name)
-    elif args.cell is None:
+        print(json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name), end="")
+        return
+    if args.cell is None:
         raise UsageError(
             "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see --help"
         )
-    elif args.configfile is None and args.scale not in SCALES:
+    if args.configfile is None and args.scale not in SCALES:
         raise UsageError(f"scale {args.scale!r}: expected one of {', '.join(SCALES)}, or --configfile FILE")
-    else:
-        cell = find_cell(args.cell, cell_by_name)
-        scale = read_changed_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml", args.config)
-        answer = trace = trace_cell(cell, scale, args.results)
-        text = render_trace(trace)
-    if args.json:
-        text = json_text(answer)
-    print(text, end="")
+    cell = find_cell(args.cell, cell_by_name)
+    scale = read_changed_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml", args.config)
+    trace = trace_cell(cell, scale, args.results)
+    print(json_text(trace) if args.json else render_trace(trace), end="")

@@ -42,7 +42,7 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
     folder = _copy_folder(runs_folder, content_by_name)
     if folder.is_dir():
         for name, content in content_by_name.items():
-            if not _holds(folder / name, content):
+            if not ((folder / name).is_file() and (folder / name).read_bytes() == content):
                 with replace_on_success(folder / name) as partial_path:
                     partial_path.write_bytes(content)
         return folder
@@ -85,10 +85,6 @@ def _copy_folder(runs_folder: Path, content_by_name: dict[str, bytes]) -> Path:
     return runs_folder.absolute() / attempts.CODE_FOLDER_NAME / digest.hexdigest()[:_DIGEST_LENGTH]
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
-
-
 class RunCode(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of the code, for the first entry of PYTHONPATH, and its commit."""
 
@@ -96,41 +92,34 @@ class RunCode(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
 
 
-def choose_code(request: TrainingRequest) -> RunCode:
+def choose_code(request: TrainingRequest, *, fresh: bool = False, is_dry_run: bool = False) -> RunCode:
     """Return the code that the next job of a run runs; log it if that is not the present code.
 
     A run with a checkpoint keeps the code of its newest job, also under a later driver: one commit makes all its
     updates. There are three exceptions, each logged: after a failure it takes the present code, because the error may
     be in the old one; so it does if the copy is no longer whole, or cannot unpickle this driver's request.
-    `aiayn train --fresh` starts again, with the present code.
+    `aiayn train --fresh` starts again, with the present code. A dry run copies nothing.
     """
-    runs_folder = request.folder.parent
-    return _kept_code(request) or RunCode(folder=take_snapshot(runs_folder), commit=request.commit)
-
-
-def foresee_code(request: TrainingRequest, *, fresh: bool = False) -> RunCode:
-    """Return what `choose_code` would, without copying the present code; `fresh`: as if the run were set aside."""
     kept = None if fresh else _kept_code(request)
-    return kept or RunCode(folder=snapshot_folder(request.folder.parent), commit=request.commit)
+    present_folder = snapshot_folder if is_dry_run else take_snapshot
+    return kept or RunCode(folder=present_folder(request.folder.parent), commit=request.commit)
 
 
 def _kept_code(request: TrainingRequest) -> RunCode | None:
     """Return the earlier code that a run keeps, None for the present code."""
     run_folder = request.folder
     earlier = [job for job in read_jobs(run_folder) if job.code_folder]
-    if earlier and attempts.newest_update(run_folder) and earlier[-1].code_folder != _present_folder(run_folder):
-        job = earlier[-1]
-        reason = _reason_against(request, job)
-        named = f"the code of its job {job.job} (commit {job.commit[:12] or 'unknown'}, {job.code_folder})"
-        if not reason:
-            logger.info(f"{request.run}: keeps {named}; `--fresh` starts again with the present code")
-            return RunCode(folder=Path(job.code_folder), commit=job.commit)
+    if not earlier or not attempts.newest_update(run_folder):
+        return None
+    job = earlier[-1]
+    if job.code_folder == str(snapshot_folder(run_folder.parent)):
+        return None
+    named = f"the code of its job {job.job} (commit {job.commit[:12] or 'unknown'}, {job.code_folder})"
+    if reason := _reason_against(request, job):
         logger.warning(f"{request.run}: takes the present code, not {named}: {reason}")
-    return None
-
-
-def _present_folder(run_folder: Path) -> str:
-    return str(snapshot_folder(run_folder.parent))
+        return None
+    logger.info(f"{request.run}: keeps {named}; `--fresh` starts again with the present code")
+    return RunCode(folder=Path(job.code_folder), commit=job.commit)
 
 
 def _reason_against(request: TrainingRequest, job: SubmittedJob) -> str:

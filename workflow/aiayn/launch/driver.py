@@ -22,16 +22,21 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import choose_code
-from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import record_job
-from aiayn.launch.job_outcome import RetryPolicy, check_local_outcome, check_slurm_outcome, describe_progress
+from aiayn.launch.job_outcome import (
+    Interruption,
+    RetryPolicy,
+    check_local_outcome,
+    check_slurm_outcome,
+    describe_progress,
+)
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.slurm_driver import SlurmDriver
 from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm
 from aiayn.launch.submit import submit
 from aiayn.records import read_train_record, write_record
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import is_being_trained
+from aiayn.runs.heartbeat import is_being_trained, rank_zero_process
 from aiayn.runs.jobs import read_jobs, remove_rank_errors
 from aiayn.runs.log import read_log_tail
 from aiayn.spec.cluster import ClusterSpec
@@ -231,7 +236,7 @@ def _terminate_lock_owner(request: TrainingRequest, interruption: Interruption) 
         host = jobs[-1].host if jobs else "another machine"
         interruption.raise_if_any(f"{request.run}: its job continues; it was started on {host}: end it there")
         return
-    text = (run_folder / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8")
-    if text.isdecimal():
+    process = rank_zero_process(run_folder)
+    if process is not None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(int(text), signal.SIGTERM)
+            os.kill(process, signal.SIGTERM)

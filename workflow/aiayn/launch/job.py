@@ -12,7 +12,7 @@ from pathlib import Path
 
 import aiayn
 from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import requeue_job
+from aiayn.launch.slurm_queue import run_slurm
 from aiayn.provenance import utc_now
 from aiayn.runs.attempts import newest_update
 from aiayn.runs.jobs import SubmittedJob, append_job, record_rank_error
@@ -122,6 +122,6 @@ def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
         logger.warning(f"{request.run}: saved; not continued, as this was job {job_number} of {request.max_num_jobs}")
         return
     try:
-        requeue_job(job)
+        run_slurm(["scontrol", "requeue", job])  # it keeps its number
     except LaunchError as error:
         logger.warning(f"{request.run}: saved, but {error}")

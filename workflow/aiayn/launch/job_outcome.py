@@ -1,4 +1,4 @@
-"""Decides from the outcome of a job whether another job may follow, and says why if not."""
+"""Decides after a job, or a signal to its driver, whether another job may follow, and says why if not."""
 
 import logging
 import signal
@@ -7,18 +7,40 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import RunError
-from aiayn.launch.interruption import Interruption
 from aiayn.launch.prologue import prologue_failure
 from aiayn.runs import attempts
 from aiayn.runs.jobs import newest_output, output_path, read_jobs, read_rank_errors
 from aiayn.runs.log import last_lines
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.train.request import TrainingRequest
+from aiayn.train.request import NotedSignal, TrainingRequest
 
 logger = logging.getLogger(__name__)
 MAX_FAILURES_WITHOUT_PROGRESS = 3
 MAX_FAILURES_BEFORE_ATTEMPT = 2
 SHOWN_LINES = 15  # of a failed run's log
+
+
+class Interruption(NotedSignal):
+    """The first INT, TERM or HUP that the driver got."""
+
+    @property
+    def name(self) -> str:
+        """The signal's name."""
+        return self.signal_number.name if self.signal_number else ""
+
+    def raise_if_any(self, state: str) -> None:
+        """End the driver if it got a signal; `state` says what continues without it.
+
+        Raises:
+            KeyboardInterrupt: after INT.
+            RunError: after another signal; exit code 3.
+        """
+        if self.signal_number is None:
+            return
+        logger.info(state)
+        if self.signal_number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise RunError(f"ended by {self.name}; {state}")
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,11 +14,10 @@ import msgspec
 from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import RunCode, choose_code
-from aiayn.launch.interruption import Interruption
 from aiayn.launch.job import record_job
-from aiayn.launch.job_outcome import JobOutcome, has_attempt
+from aiayn.launch.job_outcome import Interruption, JobOutcome, has_attempt
 from aiayn.launch.progress import ProgressLine
-from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm, release_job, waiting_advice
+from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm, run_slurm, waiting_advice
 from aiayn.launch.submit import SubmissionError, clean_submissions, recover_submission, submit_to_slurm
 from aiayn.runs import attempts
 from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_heartbeat_advancing, is_held
@@ -251,7 +250,7 @@ class SlurmDriver:
         releases = f"{self._num_releases} of {MAX_RELEASES}"
         self._log_change(f"Slurm could not launch job {job} and holds it: released, {releases}")
         with contextlib.suppress(LaunchError):  # the next look tries again, or logs the state
-            release_job(job)
+            run_slurm(["scontrol", "release", job])
 
     def _log_state(self, queued: QueuedJob, alive: list[QueuedJob]) -> None:
         """Log each new state of the job, with progress while it runs; `alive` are all jobs of its name."""

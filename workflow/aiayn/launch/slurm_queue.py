@@ -1,4 +1,4 @@
-"""Runs Slurm's commands: lists this user's jobs, says why they wait, and cancels, requeues or releases them.
+"""Runs Slurm's commands: lists this user's jobs, says why they wait, and cancels them.
 
 Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be unavailable for hours.
 A queue that does not answer is unknown, never empty.
@@ -97,24 +97,6 @@ def cancel_jobs(name: str) -> None:
         SlurmError: if scancel is missing or fails.
     """
     run_slurm(["scancel", f"--user={os.geteuid()}", f"--name={name}"])
-
-
-def requeue_job(job: str) -> None:
-    """Let Slurm end a job and start it again, with the same number, as soon as there is room.
-
-    Raises:
-        SlurmError: if Slurm does not.
-    """
-    run_slurm(["scontrol", "requeue", job])
-
-
-def release_job(job: str) -> None:
-    """Let a held job run.
-
-    Raises:
-        SlurmError: if Slurm does not, for example because an administrator holds it.
-    """
-    run_slurm(["scontrol", "release", job])
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:

@@ -163,16 +163,28 @@ def _unnumbered_pickles(run_folder: Path) -> list[Path]:
 
 def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
     """Return the file that `submit_to_slurm` gives to sbatch, to the byte; writes nothing and needs no Slurm."""
-    executor = _make_slurm_executor(request, cluster, code_folder, needs_slurm=False)
+    executor = _make_slurm_executor(request, cluster, code_folder)
     return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
 
 
-def _make_slurm_executor(
-    request: TrainingRequest, cluster: ClusterSpec, code_folder: Path, *, needs_slurm: bool = True
-) -> Any:
-    kind = _executor_class(needs_slurm=needs_slurm)
+def _make_slurm_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> Any:
+    from submitit import SlurmExecutor
+
+    class BoundedExecutor(SlurmExecutor):  # type: ignore[misc]
+        """An executor whose sbatch has a time limit, by coreutils' timeout: submitit's own has none."""
+
+        @classmethod
+        def affinity(cls) -> int:
+            """Do not look for srun: to print the file needs no Slurm, and sbatch fails by itself without."""
+            return 1
+
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            command: list[str] = super()._make_submission_command(submission_file_path)
+            bound = ["timeout", "--signal=KILL", f"{_SBATCH_TIMEOUT_SECONDS:g}"]  # sbatch has TERM blocked, as we have
+            return [*bound, *command] if shutil.which("timeout") else command
+
     folder = request.folder / "submitit"
-    executor = kind(folder=folder, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python)
+    executor = BoundedExecutor(folder=folder, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python)
     executor.update_parameters(
         job_name=request.run,
         partition=cluster.partition,
@@ -200,28 +212,6 @@ def _make_slurm_executor(
         additional_parameters=_further_options(cluster),
     )
     return executor
-
-
-def _executor_class(*, needs_slurm: bool) -> Any:
-    from submitit import SlurmExecutor
-
-    class BoundedExecutor(SlurmExecutor):  # type: ignore[misc]
-        """An executor whose sbatch has a time limit, by coreutils' timeout: submitit's own has none."""
-
-        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
-            command: list[str] = super()._make_submission_command(submission_file_path)
-            bound = ["timeout", "--signal=KILL", f"{_SBATCH_TIMEOUT_SECONDS:g}"]  # sbatch has TERM blocked, as we have
-            return [*bound, *command] if shutil.which("timeout") else command
-
-    class WritingExecutor(SlurmExecutor):  # type: ignore[misc]
-        """An executor that only writes its file."""
-
-        @classmethod
-        def affinity(cls) -> int:
-            """Do not look for srun."""
-            return 1
-
-    return BoundedExecutor if needs_slurm else WritingExecutor
 
 
 def _further_options(cluster: ClusterSpec) -> dict[str, Any]:

@@ -55,13 +55,13 @@ def plan_corpus(corpus: CorpusSpec, scale: str, *, results_folder: Path, benchma
     """
     path = corpus_record(results_folder, scale, "binarize", corpus.name)
     data = read_record(path, BinarizedCorpus) if path.exists() else None
-    num_pairs = data.num_pairs_by_split.get("train") if data else _num_pairs(corpus)
+    num_train = data.num_pairs_by_split.get("train") if data else num_pairs(corpus, "train")
     bytes_by_archive = _bytes_by_archive(corpus)
     pair_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES
     indexed_bytes = 2 * (TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE)
     verbs = ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
     measured = {verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv") for verb in verbs}
-    assumed = {verb: _assumed_hours(verb, corpus, num_pairs or 0, sum(bytes_by_archive.values())) for verb in verbs}
+    assumed = {verb: _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values())) for verb in verbs}
     sizes, is_joint, source = _vocabulary(corpus, data)
     return PlannedCorpus(
         corpus=corpus.name,
@@ -69,25 +69,27 @@ def plan_corpus(corpus: CorpusSpec, scale: str, *, results_folder: Path, benchma
         vocabulary_size=sizes[1],
         is_joint=is_joint,
         vocabulary_source=source,
-        num_pairs=num_pairs,
+        num_pairs=num_train,
         bytes_by_archive=bytes_by_archive,
-        text_bytes=None if num_pairs is None else pair_bytes * num_pairs,
-        data_bin_bytes=None if num_pairs is None else indexed_bytes * num_pairs,
+        text_bytes=None if num_train is None else pair_bytes * num_train,
+        data_bin_bytes=None if num_train is None else indexed_bytes * num_train,
         hours_by_verb={verb: assumed[verb] if hours is None else hours for verb, hours in measured.items()},
         measured_verbs=[verb for verb, hours in measured.items() if hours is not None],
     )
 
 
-def num_test_pairs(corpus: CorpusSpec, testset: str) -> int | None:
-    """Return the number of a test set's pairs, None where the corpus's file does not say."""
+def num_pairs(corpus: CorpusSpec, split: str) -> int | None:
+    """Return the number of a split's pairs (`train` or a test set's), None where the corpus's file does not say."""
     source = corpus.source
-    if isinstance(source, ArchiveSource):
-        return source.testset_by_name[testset].num_lines
-    if isinstance(source, ListedSource):
-        return len(source.pairs_by_split[testset])
     if isinstance(source, ShippedSource):
-        return source.num_pairs_by_split[testset]
-    return None
+        return source.num_pairs_by_split[split]
+    if isinstance(source, ListedSource):
+        return len(source.pairs_by_split[split])
+    if not isinstance(source, ArchiveSource):
+        return None
+    if split == "train":
+        return sum(_archive_pairs(source, name) for name in source.archives)
+    return source.testset_by_name[split].num_lines
 
 
 def _vocabulary(corpus: CorpusSpec, data: BinarizedCorpus | None) -> tuple[tuple[int, int], bool, str]:
@@ -101,17 +103,6 @@ def _vocabulary(corpus: CorpusSpec, data: BinarizedCorpus | None) -> tuple[tuple
     else:
         size, is_joint, source = corpus.subword.vocabulary_size, corpus.subword.joint, "as its file says"
     return (size, size), is_joint, f"{corpus.name}: {size:,}, {source}"
-
-
-def _num_pairs(corpus: CorpusSpec) -> int | None:
-    source = corpus.source
-    if isinstance(source, ShippedSource):
-        return source.num_pairs_by_split["train"]
-    if isinstance(source, ListedSource):
-        return len(source.pairs_by_split["train"])
-    if isinstance(source, ArchiveSource):
-        return sum(_archive_pairs(source, name) for name in source.archives)
-    return None
 
 
 def _archive_pairs(source: ArchiveSource, name: str) -> int:

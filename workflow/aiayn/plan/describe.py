@@ -7,7 +7,6 @@ import difflib
 import itertools
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -119,7 +118,6 @@ def describe_system(
     *,
     vocabulary_size: int | None = None,
     overrides: Overrides | None = None,
-    config_folder: Path = CONFIG_FOLDER,
 ) -> SystemDescription:
     """Return what a system of a scale is and costs; without `vocabulary_size`, with that of its corpus's file.
 
@@ -132,12 +130,12 @@ def describe_system(
     """
     if vocabulary_size is not None and vocabulary_size < 1:
         raise UsageError(f"--vocabulary-size {vocabulary_size}: expected the number of entries, 1 or more")
-    _check_known(name, scale, config_folder)
+    _check_known(name, scale)
     overrides = overrides or Overrides()
-    system = overridden(read_system(name, scale, config_folder), overrides)
-    inherited = overridden(read_system(system.inherits, scale, config_folder), overrides) if system.inherits else None
-    paper = paper_counterpart(name, config_folder)
-    corpus = _corpus_of(name, scale, config_folder)
+    system = overridden(read_system(name, scale), overrides)
+    inherited = overridden(read_system(system.inherits, scale), overrides) if system.inherits else None
+    paper = paper_counterpart(name)
+    corpus = _corpus_of(name, scale)
     size, source = _vocabulary(corpus, vocabulary_size)
     is_joint = corpus.subword is None or corpus.subword.joint
     command, refusal = _command(system, corpus, is_joint=is_joint)
@@ -175,25 +173,25 @@ def differences(system: SystemSpec, other: SystemSpec) -> list[Difference]:
     return found
 
 
-def paper_counterpart(name: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
+def paper_counterpart(name: str) -> SystemSpec:
     """Return the paper's own system of that name if Table 2 or 3 has one, else the paper's base."""
     is_printed = name in PRINTED_COST_BY_SYSTEM or name.startswith(PAPER_ROW_PREFIX)
-    has_file = name in system_names(PAPER_SCALE, config_folder)
-    return read_system(name if is_printed and has_file else "base", PAPER_SCALE, config_folder)
+    has_file = name in system_names(PAPER_SCALE)
+    return read_system(name if is_printed and has_file else "base", PAPER_SCALE)
 
 
-def system_names(scale: str, config_folder: Path = CONFIG_FOLDER) -> list[str]:
+def system_names(scale: str) -> list[str]:
     """Return the names of all systems of a scale."""
-    return sorted(path.stem for path in (config_folder / "systems" / scale).glob("*.yaml"))
+    return sorted(path.stem for path in (CONFIG_FOLDER / "systems" / scale).glob("*.yaml"))
 
 
-def _check_known(name: str, scale: str, config_folder: Path) -> None:
+def _check_known(name: str, scale: str) -> None:
     if scale not in SCALES:
         raise UsageError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
-    known = system_names(scale, config_folder)
+    known = system_names(scale)
     if name in known:
         return
-    elsewhere = [other for other in SCALES if other != scale and name in system_names(other, config_folder)]
+    elsewhere = [other for other in SCALES if other != scale and name in system_names(other)]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"expected one of {', '.join(known)}"
     if elsewhere:
@@ -203,11 +201,11 @@ def _check_known(name: str, scale: str, config_folder: Path) -> None:
     raise UsageError(f"scale {scale} has no system {name!r}; {hint}")
 
 
-def _corpus_of(name: str, scale: str, config_folder: Path) -> CorpusSpec:
+def _corpus_of(name: str, scale: str) -> CorpusSpec:
     """Return the corpus that a system is trained on at a scale: the En-Fr one only if no other is asked for."""
-    spec = read_scale(config_folder / f"{scale}.yaml")
+    spec = read_scale(CONFIG_FOLDER / f"{scale}.yaml")
     is_french = name in spec.en_fr_systems and name not in spec.en_de_systems
-    return read_corpus(spec.en_fr_corpus if is_french else spec.en_de_corpus, config_folder)
+    return read_corpus(spec.en_fr_corpus if is_french else spec.en_de_corpus)
 
 
 def _vocabulary(corpus: CorpusSpec, vocabulary_size: int | None) -> tuple[int, str]:

@@ -68,10 +68,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     num_nodes: int
     rate_by_precision: dict[Precision, SourcedValue]
     utilisations: list[UtilisationSpec]
-    dollars_per_hour: SourcedValue | None
-    watts: SourcedValue | None
+    dollars_per_hour: SourcedValue | None = None
+    watts: SourcedValue | None = None
     chosen_by: str
-    job_limits: JobLimits | None
+    job_limits: JobLimits | None = None
 
     @property
     def words(self) -> str:
@@ -224,10 +224,7 @@ def machine_here(hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, 
         num_nodes=1,
         rate_by_precision=gpu.rate_by_precision if gpu else dict.fromkeys(PRECISIONS, unknown),
         utilisations=hardware.utilisations,
-        dollars_per_hour=None,
-        watts=None,
         chosen_by="this machine",
-        job_limits=None,
     )
 
 
@@ -246,8 +243,6 @@ def machine_of_cores(
         num_nodes=num_nodes,
         rate_by_precision=dict.fromkeys(CPU_PRECISIONS, rate),
         utilisations=hardware.utilisations,
-        dollars_per_hour=None,
-        watts=None,
         chosen_by=chosen_by,
         job_limits=limits,
     )

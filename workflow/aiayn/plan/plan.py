@@ -12,7 +12,7 @@ import msgspec
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
 from aiayn.experiment import Experiment
 from aiayn.paths import Evaluation, num_averaged
-from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_test_pairs, plan_corpus
+from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
 from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
 from aiayn.plan.prediction import (
     History,
@@ -184,7 +184,7 @@ def make_plan(
         text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
         data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
         unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
-        overrun=_exceeded_limit(trainings, machine),
+        overrun="" if machine.job_limits is None else exceeded_limit(machine.job_limits, _hours_left(trainings)),
         unreadable_records=unreadable,
     )
 
@@ -280,13 +280,13 @@ def _kilowatt_hours(device_hours: float, machine: Machine) -> float | None:
     return device_hours * machine.watts.value / 1000 if machine.watts else None
 
 
-def _exceeded_limit(trainings: Sequence[PlannedTraining], machine: Machine) -> str:
-    """Return which systems with trainings left take too many Slurm jobs, '' if none or there is no Slurm."""
+def _hours_left(trainings: Sequence[PlannedTraining]) -> dict[str, float]:
+    """Return the hours of the longest training of each system that has trainings left."""
     hours_by_system: dict[str, float] = {}
     for one in trainings:
         if one.actual is None or one.actual.num_finished < len(one.seeds):
             hours_by_system[one.system] = max(one.speed.hours, hours_by_system.get(one.system, 0.0))
-    return "" if machine.job_limits is None else exceeded_limit(machine.job_limits, hours_by_system)
+    return hours_by_system
 
 
 def _evaluation_hours(
@@ -295,9 +295,7 @@ def _evaluation_hours(
     """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
     forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
     flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
-    sizes = [
-        num_test_pairs(experiment.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations
-    ]
+    sizes = [num_pairs(experiment.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations]
     return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
 
 

@@ -5,7 +5,6 @@ checkpoints', memory is estimated by formula.
 """
 
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -280,16 +279,6 @@ def measure_trainings(
         total_hours=total_hours,
         gpu_hours=gpu_hours,
     )
-
-
-def total_measured(actuals: Iterable[Measured | None]) -> Counter[str]:
-    """Return sums over all rows: num_finished, num_begun, total_hours, gpu_hours."""
-    total: Counter[str] = Counter()
-    for actual in actuals:
-        if actual is not None:
-            values = msgspec.structs.asdict(actual)
-            total.update({key: values[key] for key in ("num_finished", "num_begun", "total_hours", "gpu_hours")})
-    return total
 
 
 def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:

@@ -11,7 +11,7 @@ from aiayn.plan.data import (
 )
 from aiayn.plan.machine import PRICE_FLAG, Machine
 from aiayn.plan.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
-from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS, total_measured
+from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
 from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue, UtilisationSpec
 from aiayn.spec.training import PRECISIONS
 from aiayn.terminal import table, titled, wrapped
@@ -33,7 +33,7 @@ def render_plan(plan: Plan) -> str:
     title = f"Plan of {plan.scale}: {words}"
     headings = _headings(plan.machine)
     rows = [*headings, *(_cells(one, plan) for one in plan.trainings), _total_cells(plan)]
-    if not total_measured(one.actual for one in plan.trainings)["num_begun"]:
+    if not any(one.actual for one in plan.trainings):
         rows = [row[:-NUM_ACTUAL] for row in rows]
     if not plan.machine.gpu:
         rows = [(*row[:MONEY_COLUMN], *row[MONEY_COLUMN + 1 :]) for row in rows]
@@ -82,15 +82,16 @@ def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
 
 def _total_cells(plan: Plan) -> tuple[str, ...]:
     rows = plan.trainings
-    actual = total_measured(one.actual for one in rows)
+    actuals = [one.actual for one in rows if one.actual is not None]
+    hours, gpu_hours = (sum(getattr(one, key) for one in actuals) for key in ("total_hours", "gpu_hours"))
     return (
         "all", "", str(sum(len(one.seeds) for one in rows)), "", "",
         _hours(sum(one.total_device_hours for one in rows)),
         _number_or_unknown(_total(one.total_dollars for one in rows)),
         _gigabytes(plan.runs_bytes + plan.averages_bytes),
         _gigabytes(max((_memory_bytes(one, plan) for one in rows), default=0)),
-        _hours(actual["total_hours"]) if plan.machine.gpu else "",
-        _hours(actual["gpu_hours"] if plan.machine.gpu else actual["total_hours"]),
+        _hours(hours) if plan.machine.gpu else "",
+        _hours(gpu_hours if plan.machine.gpu else hours),
     )  # fmt: skip
 
 

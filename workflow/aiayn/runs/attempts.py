@@ -116,8 +116,7 @@ def close_lost_attempt(run_folder: Path, *, update: int) -> None:
     if log_path.exists():
         last_written = datetime.datetime.fromtimestamp(log_path.stat().st_mtime, datetime.UTC)
         time = max(time, last_written.isoformat(timespec="seconds"))
-    reason = LOST_REASON
-    end_attempt(run_folder, update=update, outcome="lost", reason=reason, time=time)
+    end_attempt(run_folder, update=update, outcome="lost", reason=LOST_REASON, time=time)
 
 
 def end_attempt(
@@ -141,7 +140,7 @@ def end_attempt(
             update=update,
             outcome=outcome,
             reason=reason,
-            log_tail=_log_tail(run_folder),
+            log_tail=[line[:500] for line in last_lines(run_folder / LOG_NAME, LOG_TAIL_LINES)],
             energy=energy,
         ),
     )
@@ -160,11 +159,6 @@ def newest_update(run_folder: Path) -> int:
     """Return the update of the newest full checkpoint, which the next attempt resumes from; 0 without one."""
     names = [path.stem.removeprefix("full_") for path in (run_folder / CHECKPOINTS_NAME).glob("full_*.pt")]
     return max((int(name) for name in names if name.isdecimal()), default=0)
-
-
-def _log_tail(run_folder: Path) -> list[str]:
-    """Return the last lines of the run's log, long ones cut."""
-    return [line[:500] for line in last_lines(run_folder / LOG_NAME, LOG_TAIL_LINES)]
 
 
 def pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:

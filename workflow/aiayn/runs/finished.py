@@ -100,15 +100,15 @@ def find_decoded(results_folder: Path, run: str, *, testset: str | None, average
     return max(fitting, key=lambda one: num_averaged(one.hypotheses.average))
 
 
-def corpus_references(results_folder: Path, decoded: Decoded) -> list[str]:
-    """Return the references of the test set that was decoded, detokenised where the corpus came in pieces.
+def read_references(results_folder: Path, scale: str, corpus_name: str, testset: str) -> list[str]:
+    """Return the references of a corpus's test set, detokenised where the corpus came in pieces.
 
     Raises:
         RecordError: if the record of fetch is not there.
     """
-    raw = read_record(corpus_record(results_folder, decoded.scale, "fetch", decoded.corpus), RawCorpus)
-    corpus = read_corpus(decoded.corpus)
-    path = raw.pair_by_split[decoded.hypotheses.testset].path_by_language[corpus.target_language]
+    raw = read_record(corpus_record(results_folder, scale, "fetch", corpus_name), RawCorpus)
+    corpus = read_corpus(corpus_name)
+    path = raw.pair_by_split[testset].path_by_language[corpus.target_language]
     if not corpus.is_segmented:
         return list(read_lines(path))
     return [detokenise(line, corpus) for line in read_lines(path)]

@@ -25,21 +25,6 @@ SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
 MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8,000
 
 
-def newest_log(run_folder: Path) -> Path:
-    """Return the log of a run; before its training has one, what the newest job printed.
-
-    Raises:
-        RecordError: if there is neither.
-    """
-    path = run_folder / LOG_NAME
-    if path.exists():
-        return path
-    output = newest_output(run_folder)
-    if output is None:
-        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
-    return output
-
-
 def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log; before its training has one, of what the newest job printed.
 
@@ -49,8 +34,10 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
     Raises:
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
     """
-    path = newest_log(run_folder)
-    has_log = path.name == LOG_NAME
+    has_log = (run_folder / LOG_NAME).exists()
+    path = run_folder / LOG_NAME if has_log else newest_output(run_folder)
+    if path is None:
+        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
     if not has_log:
         note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
     yield from read_end(path, num_lines).lines

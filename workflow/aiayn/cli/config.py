@@ -1,15 +1,17 @@
-"""Reads a scale's config file with keys replaced by flags, as `snakemake --config` does."""
+"""Reads a scale's config with keys replaced by flags, as `snakemake --config` does, and changes a search by flags."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import yaml
 
+from aiayn.cli.flags import positive
 from aiayn.errors import UsageError
 from aiayn.runs.jobs import LAUNCHERS
 from aiayn.spec.system import Overrides, ScaleSpec, convert_scale, read_scale, read_scale_document
-from aiayn.spec.training import PRECISIONS
+from aiayn.spec.training import PRECISIONS, DecodingSpec
 
 
 def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
@@ -59,17 +61,6 @@ def named_overrides(args: argparse.Namespace) -> Overrides:
     return Overrides(updates=args.updates, precision=args.precision)
 
 
-def positive(text: str) -> int:
-    """Return a flag's whole number of 1 or more.
-
-    Raises:
-        ArgumentTypeError: for anything else.
-    """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
-    return int(text)
-
-
 def add_launcher_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the flag that says where trainings run; `choose_launcher` reads it."""
     parser.add_argument(
@@ -85,3 +76,15 @@ def choose_launcher(args: argparse.Namespace, scale: ScaleSpec) -> str:
         return str(args.launcher)
     names_cluster = args.cluster is not None or any(change.partition("=")[0] == "cluster" for change in args.config)
     return "slurm" if names_cluster or scale.scale == "paper" else "local"
+
+
+def add_search_arguments(parser: argparse.ArgumentParser, whose: str = "the system's own") -> None:
+    """Declare the form of the length penalty and the stopping rule; `changed_search` reads them."""
+    parser.add_argument("--length-penalty-form", choices=("len", "gnmt"), help=f"len is fairseq's (default: {whose})")
+    parser.add_argument("--stop", choices=("fairseq", "tensor2tensor"), help=f"stopping rule (default: {whose})")
+
+
+def changed_search(decoding: DecodingSpec, args: argparse.Namespace) -> DecodingSpec:
+    """Return a system's search with what the flags of the same names set."""
+    named = {key: getattr(args, key, None) for key in DecodingSpec.__struct_fields__}
+    return msgspec.structs.replace(decoding, **{key: value for key, value in named.items() if value is not None})

@@ -67,7 +67,7 @@ def test_a_rule_that_no_node_can_run_is_refused_by_slurm(options: list[str]) -> 
 
 
 @pytest.mark.usefixtures("on_cluster")
-def test_what_slurm_does_not_judge_is_foretold() -> None:
+def test_what_slurm_does_not_check_is_checked_here() -> None:
     """A partition of one minute, and an account and a QoS that this user has not."""
     short = outcomes(partition=SHORT_PARTITION)
     assert (short["training"], short["time limit"]) == ("OK", "FAIL")

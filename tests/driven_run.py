@@ -1,0 +1,112 @@
+"""A run under a driver of Slurm jobs, with a clock whose waits take no time: a test lets something happen in each."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aiayn.clock import STEP_SECONDS, Clock
+from aiayn.launch.driver import drive
+from aiayn.runs.attempts import RANK_LOCK_NAME, Ended, Outcome, Started, append_event, end_attempt, read_events
+from aiayn.runs.jobs import read_jobs
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
+from tests.fake_slurm import FakeSlurm
+from tests.run_folders import started, write_done
+
+Step = Callable[[], object]
+
+
+class StepClock(Clock):
+    """A clock whose pauses take no time: each longer one is a step in which the test lets something happen."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.happenings: list[Step] = []
+        self.at_each_look: Step = lambda: None
+
+    def now(self) -> float:
+        """Return the seconds that were waited."""
+        return self.seconds
+
+    def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
+        """Let the next thing happen; a shorter pause is one between two looks for a heartbeat."""
+        check()
+        self.seconds += seconds
+        if seconds > STEP_SECONDS:
+            assert self.happenings, "the driver waits on"
+            self.happenings.pop(0)()
+        else:
+            self.at_each_look()
+
+
+@dataclass
+class DrivenRun:
+    """A run of 3000 updates, its fake Slurm, and what a test lets its jobs do; the first job is 7."""
+
+    request: TrainingRequest
+    cluster: ClusterSpec
+    slurm: FakeSlurm
+    record_path: Path
+    clock: StepClock = field(default_factory=StepClock)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.request.folder
+
+    @property
+    def jobs(self) -> list[str]:
+        """The numbers of the recorded jobs."""
+        return [job.job for job in read_jobs(self.folder)]
+
+    @property
+    def last_end(self) -> Ended:
+        """The last event, which is an end."""
+        last = read_events(self.folder)[-1]
+        assert isinstance(last, Ended)
+        return last
+
+    def change_cluster(self, **changes: Any) -> None:
+        """Change keys of the cluster's file."""
+        self.cluster = msgspec.structs.replace(self.cluster, **changes)
+
+    def drive(self, *happenings: Step, fresh: bool = False) -> None:
+        """Drive the run as `aiayn train` does; one thing happens at each wait, and none is left over or missing."""
+        self.clock.happenings = list(happenings)
+        try:
+            drive(
+                self.request, launcher="slurm", record_path=self.record_path, fresh=fresh, cluster=self.cluster,
+                clock=self.clock,
+            )  # fmt: skip
+        finally:
+            assert self.clock.happenings == []
+
+    def start(self, job: str = "7") -> None:
+        """Let rank 0 of a job begin an attempt."""
+        number = 1 + sum(isinstance(event, Started) for event in read_events(self.folder))
+        append_event(self.folder, started(number, 0, job=job))
+
+    def save(self, update: int) -> None:
+        """Leave a full checkpoint, as far as a driver looks."""
+        (self.folder / "checkpoints" / f"full_{update:08d}.pt").touch()
+
+    def stop(self, outcome: Outcome, reason: str = "", *, update: int = 0) -> None:
+        """Let rank 0 begin an attempt and record its end."""
+        self.start()
+        if update:
+            self.save(update)
+        end_attempt(self.folder, update=update, outcome=outcome, reason=reason)
+
+    def finish(self) -> None:
+        """Train to the end."""
+        write_done(self.folder, updates=500, tokens=1, wall_seconds=1)
+
+    def set_heartbeat(self, seconds: float) -> None:
+        """Let rank 0's lock have been touched at a time."""
+        path = self.folder / RANK_LOCK_NAME
+        path.touch()
+        os.utime(path, (seconds, seconds))
