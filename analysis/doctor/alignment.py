@@ -65,16 +65,11 @@ def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) ->
         num_compared=num_compared,
         misaligned_share=2 * num_worse / num_compared,
         interval=(2 * float(low), min(1.0, 2 * float(high))),
-        false_alarm_rate=false_alarm_rate(num_compared),
+        false_alarm_rate=alarm_rate(num_compared, CLEAN_SHARE),
     )
 
 
-def false_alarm_rate(num_compared: int) -> float:
-    """Return how often a corpus of which CLEAN_SHARE is misaligned raises the alarm (binomial)."""
-    return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, CLEAN_SHARE / 2))
-
-
-def detection_rate(num_compared: int, share: float) -> float:
+def alarm_rate(num_compared: int, share: float) -> float:
     """Return how often a corpus of which `share` is misaligned raises the alarm (binomial)."""
     return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, share / 2))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aiayn.spec.system import ShippedSource
-from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
+from analysis.doctor.alignment import MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
 from analysis.doctor.types import Answer, Case
@@ -189,7 +189,7 @@ def check_alignment(case: Case) -> Answer:
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
-        rate = detection_rate(estimate.num_compared, PLANTED_SHARE)
+        rate = alarm_rate(estimate.num_compared, PLANTED_SHARE)
         return Answer(
             check="alignment",
             seen=f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}",

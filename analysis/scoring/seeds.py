@@ -41,14 +41,14 @@ def sample_sd(values: Sequence[float]) -> float:
     return statistics.stdev(values)
 
 
-def t_half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float:
-    """Return half the width of the two-sided t-interval of the mean.
+def t_half_width(values: Sequence[float]) -> float:
+    """Return half the width of the two-sided t-interval of the mean, at CONFIDENCE.
 
     Raises:
         ScoreError: for fewer than two values.
     """
     spread = sample_sd(values)
-    return float(stdtrit(len(values) - 1, (1 + confidence) / 2)) * spread / math.sqrt(len(values))
+    return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(len(values))
 
 
 def summarise_seeds(values: Sequence[float]) -> SeedSummary:

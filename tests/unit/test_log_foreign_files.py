@@ -263,8 +263,7 @@ def test_a_file_in_place_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: 
     [
         (b"", "is empty"),
         (ONE.text().encode("utf-16"), ":1: UTF-16, as PowerShell writes it; convert it: iconv -f UTF-16 -t UTF-8"),
-        (ONE.text().encode("utf-16-le"), ":1: UTF-16, as PowerShell writes it; convert it: iconv -f UTF-16LE -t UTF-8"),
-        (ONE.text().encode("utf-16-be"), ":1: UTF-16, as PowerShell writes it; convert it: iconv -f UTF-16BE -t UTF-8"),
+        (ONE.text().encode("utf-16-le"), ":1: holds a zero byte: no text"),
         (b"PK\3\4\0\0", ":1: holds a zero byte: no text"),
         (ONE.text().encode()[:400] + b"\n", ":1: the arguments are cut"),
         (ONE.text().encode()[:-30], ":32: the log ends inside a line"),
@@ -273,7 +272,7 @@ def test_a_file_in_place_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: 
         (ONE.text().encode() + "Grüße\n".encode("latin-1"), ":33: bytes that are no UTF-8"),
         (b"Grandmother's letters\n", "no log of fairseq's"),
     ],
-    ids=["empty", "utf-16", "utf-16-le", "utf-16-be", "binary", "cut", "cut-line", "zeros", "noise", "latin-1", "text"],
+    ids=["empty", "utf-16", "utf-16-without-mark", "binary", "cut", "cut-line", "zeros", "noise", "latin-1", "text"],
 )  # fmt: skip
 def test_each_bad_file_has_its_sentence_and_the_others_are_read(tmp_path: Path, content: bytes, said: str) -> None:
     folder = write(tmp_path / "logs", {"good.log": ONE.changed(seed=2).text()})
