@@ -6,9 +6,8 @@ import numpy as np
 
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import MAX_SHARE, alarm_rate, estimate_misaligned
-from analysis.doctor.causes import CAUSE_BY_CHECK
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Answer, Case
+from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Case
 from analysis.findings import Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, PAIRS_TOLERANCE, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 

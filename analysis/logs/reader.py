@@ -9,9 +9,8 @@ from pathlib import Path
 
 from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
 from analysis.logs.generation import Averaging, Generation, has_averaging_event, has_generation_event
-from analysis.logs.joining import join_parts
 from analysis.logs.lines import LogText
-from analysis.logs.training import Part, has_event
+from analysis.logs.training import Part, has_event, join_parts
 from analysis.logs.types import LogEntry, LogFile, Refusal
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")

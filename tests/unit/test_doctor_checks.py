@@ -20,7 +20,7 @@ from analysis.doctor.check_training import (
     check_symbols,
     check_updates,
 )
-from analysis.doctor.collect_folder import collect_folder
+from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
 from analysis.doctor.plain import only_letters, share_out_of_order
 from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates

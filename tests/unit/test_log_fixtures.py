@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.logs.cache import read_folder
-from analysis.logs.evaluations import metric_of_generation
-from analysis.logs.folder import judge_folder
+from analysis.logs.folder import judge_folder, metric_of_generation
 from analysis.logs.listing import list_logs
 from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log

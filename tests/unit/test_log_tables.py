@@ -9,8 +9,7 @@ import pytest
 from aiayn.__main__ import main
 from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import read_folder
-from analysis.logs.evaluations import metric_of_generation
-from analysis.logs.folder import judge_folder
+from analysis.logs.folder import judge_folder, metric_of_generation
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog
 from paper_tables.render.from_logs import make_tables_from_logs, read_rows
