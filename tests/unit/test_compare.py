@@ -125,18 +125,6 @@ def test_two_files_without_references_are_a_mistake_of_usage(files: Path, capsys
     assert "need --references FILE" in refused(capsys, 2, "--baseline", "base.de", "--system", "big.de")
 
 
-def test_missing_references_are_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, 1, "--baseline", "base.de", "--system", "big.de", "--references", "none.de")
-    assert "none.de: no such file" in message
-
-
-def test_an_unknown_metric_is_answered_with_the_one_that_was_meant(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sides = ("--baseline", "base.de", "--system", "big.de", "--references", "ref.de")
-    assert "did you mean 'bleu_sacre_13a'?" in refused(capsys, 1, *sides, "--metric", "bleu_sacre_13")
-
-
 def test_what_is_neither_a_file_nor_a_run_is_answered_with_the_runs(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -263,12 +263,6 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
         assert f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
 
 
-def test_pieces_beside_plain_references_are_not_called_too_long(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert list(findings(write_pair(tmp_path / "a", in_pieces(OTHER)), capsys)) == ["Translations are left in pieces"]
-
-
 def test_a_quiet_generate_log_has_its_lengths_and_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_generation(tmp_path / "a", (), PLAIN, 27.3)
     path = folder / "gen.out"
@@ -300,14 +294,11 @@ def test_lower_cased_unknown_and_copied_translations_are_told_apart(
     assert copied[title]["evidence"][0]["what"] == "sentences that are their source"
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\n\n", "Gr\u00fcn\n".encode("latin-1"), "Rot\n".encode("utf-16"), b"\x89PNG\r\n\x1a\n\0"]
-)
 def test_hypotheses_that_are_no_text_are_refused_with_their_place(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_pair(tmp_path / "a", OTHER)
-    (folder / "hyp.de").write_bytes(content)
+    (folder / "hyp.de").write_bytes("Gr\u00fcn\n".encode("latin-1"))
     assert main(["doctor", str(folder), *WMT14]) == 1
     assert "hyp.de" in capsys.readouterr().err
 

@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from aiayn.spec.system import DecodingSpec, read_corpus, read_system
+from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
 from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
@@ -22,10 +21,9 @@ from analysis.doctor.check_training import (
 )
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
-from analysis.doctor.plain import only_letters, share_out_of_order
+from analysis.doctor.plain import share_out_of_order
 from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
-from analysis.doctor.types import Answer, Averaged, Case, Claim, Reported, Search, Translation
-from analysis.scoring.system_output import joined
+from analysis.doctor.types import Answer, Averaged, Case, Claim, Reported, Search
 from tests.doctor.fixtures import assemble
 
 LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")
@@ -278,12 +276,6 @@ def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
     assert check_pieces(small(clean, pieces=(pieces[1], pieces[0], pieces[2]))).findings
 
 
-def test_pieces_are_joined_in_both_notations() -> None:
-    assert joined("lo@@ we@@ st price") == "lowest price"
-    assert joined("\u2581Kind ern \u2581, ja") == "Kindern ,ja"
-    assert only_letters("Er sagt: \u201eJa!\u201c") == only_letters('er sagt : " ja ! "')
-
-
 def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -> None:
     lines = tuple(
         f"{name} sieht {number} Tiere im Wald {number + 7}"
@@ -340,11 +332,4 @@ def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
 
 
 def test_a_search_of_the_spec_is_what_the_clean_run_had(clean: Case) -> None:
-    assert isinstance(clean.claim.decoding, DecodingSpec)
-    assert isinstance(clean.translations[0], Translation)
     assert check_search(clean).seen == "beam 4, alpha 0.6 (gnmt), at most 1 x source + 50 tokens"
-
-
-def test_the_fixture_is_read_from_where_it_was_put(clean: Case) -> None:
-    assert clean.trained is not None
-    assert Path(clean.trained.path).name == "train.log"

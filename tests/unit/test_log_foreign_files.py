@@ -5,7 +5,6 @@ import csv
 import gzip
 import lzma
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 from paper_tables.render.from_logs import make_tables_from_logs, read_rows
-from tests.logs.factory import GenerationText, TrainingText, averaging_text, namespace, write
+from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 
 ROWS = read_rows(["paper"])
 ONE = TrainingText()
@@ -368,15 +367,6 @@ def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
     assert "2,737" not in size.fix
 
 
-def test_the_rules_of_en_de_still_apply_to_en_de(tmp_path: Path) -> None:
-    short = replace(GENERATION, num_sentences=2737)
-    files = {"a.log": replace(ONE, num_valid_pairs=6000).text(), "average.log": AVERAGING, "test.log": short.text()}
-    found = judged(write(tmp_path, files))
-    assert rules_of(found.trainings[0].findings) == ["dev-pairs"]
-    (size,) = found.generations[0].findings
-    assert "2,737 sentences are the filtered newstest2014" in size.fix
-
-
 def test_smoothing_under_an_unknown_criterion_is_told_as_unknown(tmp_path: Path) -> None:
     text = ONE.changed(criterion="label_smoothed_cross_entropy_with_ctc").text()
     row = rows_of_logs(write(tmp_path / "logs", {"a.log": text}))["a.log"]["row"]
@@ -401,17 +391,3 @@ def test_what_the_log_does_not_tell_is_said_beside_it(tmp_path: Path) -> None:
         assert name in untold.title
     (untold,) = [one for one in found.generations[0].findings if one.check == "untold"]
     assert "length_penalty_alpha" in untold.title
-
-
-def test_arguments_of_averaging_begin_no_training(tmp_path: Path) -> None:
-    start = namespace({"inputs": AVERAGED, "num_epoch_checkpoints": 5, "output": "checkpoints/base/model.pt"})
-    folder = write(tmp_path, {"a.out": ONE.text() + start + "\n" + AVERAGING})
-    assert [type(entry) for entry in read_log(folder / "a.out")[0].entries] == [TrainingLog, AveragingLog]
-
-
-def test_processes_name_an_unreadable_file_as_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(tmp_path, {"a.log": ONE.text()})
-    (folder / "b.log").symlink_to("/proc/self/mem" if sys.platform == "linux" else folder / "nowhere")
-    expected = read_folder(folder, None, num_processes=1)
-    monkeypatch.setattr("analysis.logs.cache.MIN_BYTES_PER_PROCESS", 1)
-    assert read_folder(folder, None, num_processes=2) == expected
