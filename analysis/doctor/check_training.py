@@ -7,7 +7,7 @@ import numpy as np
 from aiayn.spec.system import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
+from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, wrong_rates
 from analysis.doctor.types import Answer, Case, Claim, Trained
 from analysis.findings import Evidence, Finding
 from analysis.logs.logged import dev_subset
@@ -125,19 +125,10 @@ def check_schedule(case: Case) -> Answer:
     expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
     what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
     evidence = [fact(case.trained.path, what, f"{worst.rate:.4g}", expected, worst.line)]
-    of_spec = symbols_of_spec(training)
-    here = case.trained.symbols
-    fitted = fitted_schedule(rates)
-    if "warmup_steps" not in here and fitted.warmup_steps and training.schedule != "constant":
-        here = here | {"warmup_steps": fitted.warmup_steps, "peak_learning_rate": fitted.peak_rate or 0.0}
-        what = "warm-up steps, as the rates rise and fall"
-        if abs(fitted.warmup_steps / training.warmup_steps - 1) > TOLERANCE:
-            path = case.trained.path
-            evidence.append(fact(path, what, f"about {fitted.warmup_steps:,}", f"{training.warmup_steps:,}"))
     evidence += _differences(case, ("schedule", "warmup_steps", "peak_learning_rate"), tolerance=0.01)
     steps = f"{training.warmup_steps:,} warm-up steps"
     fix = f"schedule {training.schedule} with {steps} (fairseq has base's equation 3 with --lr 7e-4)"
-    symbol, amount = schedule_cause(here, of_spec)
+    symbol, amount = schedule_cause(case.trained.symbols, symbols_of_spec(training))
     if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
         symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"

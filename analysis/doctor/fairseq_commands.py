@@ -18,6 +18,7 @@ from aiayn.errors import CommandError
 from analysis.doctor.shell import ShellCommand, Word, split_commands, split_words
 from analysis.logs.arguments import parse_value
 from analysis.logs.types import Argument, LogStruct
+from analysis.scoring.system_output import read_text
 
 OPTIONS_PATH = Path(__file__).with_name("fairseq_options.csv")
 ARCHITECTURES_PATH = Path(__file__).with_name("fairseq_architectures.csv")
@@ -30,11 +31,11 @@ DEFAULTED_KEYS = (
 GENERATION_KEYS = ("beam", "lenpen", "max_len_a", "max_len_b", "gen_subset", "sacrebleu", "scoring", "post_process")
 OLDER_FLAGS = {"--min-lr": 1, "--raw-text": 0, "--lazy-load": 0, "--relu-dropout": 1, "--no-c10d": 0}
 _RENAMED = {"max_sentences": "batch_size", "remove_bpe": "post_process", "relu_dropout": "activation_dropout"}
-_MAX_BYTES = 4_000_000
+_MAX_CHARACTERS = 4_000_000
 
 Program = Literal["train", "generate", "preprocess", "average", "score"]
 _PROGRAMS: dict[str, Program] = {
-    "fairseq-train": "train", "fairseq-hydra-train": "train", "train.py": "train", "hydra_train.py": "train",
+    "fairseq-train": "train", "train.py": "train",
     "fairseq_cli.train": "train", "fairseq.train": "train", "fairseq-generate": "generate", "generate.py": "generate",
     "fairseq_cli.generate": "generate", "fairseq-interactive": "generate", "interactive.py": "generate",
     "fairseq_cli.interactive": "generate", "fairseq-preprocess": "preprocess", "preprocess.py": "preprocess",
@@ -91,7 +92,6 @@ class FairseqCommand(LogStruct, frozen=True, kw_only=True):
 class CommandFile(LogStruct, frozen=True, kw_only=True):
     """The content of a file: fairseq's commands in their order, and lines of BLEU."""
 
-    path: str
     commands: tuple[FairseqCommand, ...]
     bleus: tuple[PastedBleu, ...]
 
@@ -106,9 +106,12 @@ def read_command_file(path: Path) -> CommandFile:
     """Return fairseq's commands and the BLEU lines of a file.
 
     Raises:
-        CommandError: if it is no text, cut, or holds neither a training nor a generation of fairseq's.
+        ScoreError: if it is no text.
+        CommandError: if it is cut, or holds neither a training nor a generation of fairseq's.
     """
-    text = _read_text(path)
+    text = read_text(path, expected="a script or a command of fairseq-train or fairseq-generate")
+    if len(text) > _MAX_CHARACTERS:
+        raise CommandError(f"{path}: {len(text):,} characters; expected a script; for a log, give its folder as WHAT")
     commands = list(_fairseq_commands(split_commands(text, str(path)), _slurm_gpus(" ".join(_SBATCH.findall(text)))))
     if not any(command.program in ("train", "generate") for command in commands):
         commented = [
@@ -120,27 +123,7 @@ def read_command_file(path: Path) -> CommandFile:
             f"{path}: no command fairseq-train or fairseq-generate with flags: {where}; give a file with the command "
             "as it is run, such as `fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
         )
-    return CommandFile(path=str(path), commands=tuple(commands), bleus=tuple(_bleus(text)))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{path}: cannot be read ({error.strerror}); give a file with a command") from error
-    if not content.strip():
-        raise CommandError(f"{path}: empty; expected a fairseq-train or fairseq-generate command")
-    if len(content) > _MAX_BYTES:
-        raise CommandError(f"{path}: {len(content):,} bytes; expected a script; for a log, give its folder as WHAT")
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise CommandError(f"{path}: UTF-16, by its first two bytes; save it as UTF-8")
-    if b"\0" in content:
-        raise CommandError(f"{path}: byte {content.index(0)} is 0: binary; expected a script or a command line")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise CommandError(f"{path}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
+    return CommandFile(commands=tuple(commands), bleus=tuple(_bleus(text)))
 
 
 def _fairseq_commands(commands: Sequence[ShellCommand], sbatch_gpus: int | None) -> Iterator[FairseqCommand]:
@@ -184,8 +167,6 @@ def _is_command(program: Program, words: list[Word], index: int) -> bool:
             flag in ("--inputs", "--trainpref", "--destdir", "--only-source") for flag in flags
         )
     name = words[index].text
-    if "hydra" in name:
-        return True
     if name.endswith(".py"):  # others have a train.py too
         known = [
             flag for flag in flags if flag in ("--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler")
@@ -201,8 +182,6 @@ def parse_command(
 
     `num_gpus` is the number that a launcher starts or makes visible.
     """
-    if "hydra" in name:
-        return _parse_hydra(name, line, words, num_gpus)
     options = read_options()[
         "generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"
     ]
@@ -236,14 +215,12 @@ def parse_command(
         num_gpus = max(size, num_gpus or 0)
     if value_by_key.get("cpu") == "True":
         num_gpus = 1
-    unread = [f"{key}: {value}" for key, value in value_by_key.items() if re.search(r"\$[\w({@]|`", value)]
-    for key, value in value_by_key.items():
-        if re.search(r"\$[\w({@]|`", value):
-            arguments[key] = None
+    unread = [key for key, value in value_by_key.items() if re.search(r"\$[\w({@]|`", value)]
+    arguments |= dict.fromkeys(unread)
     return FairseqCommand(
         program=program, name=name, line=line, arguments=arguments, line_by_key=line_by_key,
-        data=positional[0].text if positional else "", num_gpus=num_gpus, unread=tuple(unread),
-        unknown=tuple(dict.fromkeys(unknown)),
+        data=positional[0].text if positional else "", num_gpus=num_gpus,
+        unread=tuple(f"{key}: {value_by_key[key]}" for key in unread), unknown=tuple(dict.fromkeys(unknown)),
     )  # fmt: skip
 
 
@@ -263,26 +240,6 @@ def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, in
             end += 1
         return " ".join(word.text for word in words[index:end]), end
     return words[index].text, index + 1
-
-
-def _parse_hydra(name: str, line: int, words: Sequence[Word], num_gpus: int | None) -> FairseqCommand:
-    """Return a command of hydra's from its overrides, `group.key=value`; its config file is not read."""
-    arguments: dict[str, Argument] = {}
-    line_by_key, unread = {}, []
-    for index, word in enumerate(words):
-        found = re.match(r"\+{0,2}(?:[\w/]+\.)*(\w+)=(.*)", word.text)
-        if word.text.startswith("--config"):
-            value = word.text.partition("=")[2] or (words[index + 1].text if index + 1 < len(words) else "")
-            unread.append(f"{word.text.partition('=')[0].lstrip('-')}: {value}")
-        elif found:
-            key = {"_name": "arch"}.get(found[1], found[1])
-            arguments[key], line_by_key[key] = parse_value(found[2]), word.line
-    if isinstance(size := arguments.get("distributed_world_size"), int):
-        num_gpus = size
-    return FairseqCommand(
-        program="train", name=name, line=line, arguments=arguments, line_by_key=line_by_key,
-        data=str(arguments.get("data") or ""), num_gpus=num_gpus, unread=tuple(unread), unknown=(),
-    )  # fmt: skip
 
 
 def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Argument]:

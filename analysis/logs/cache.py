@@ -31,13 +31,7 @@ READER_MODULES = ("arguments", "generation", "lines", "reader", "statistics", "t
 MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
 SHARES_PER_PROCESS = 8  # so that no process is left with the largest files
 _BLOCK_BYTES = 1 << 20
-
-
-class CachedFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """The file of the cache: what was read, by the digest of the bytes; `reader` is the version that read it."""
-
-    reader: str
-    file_by_digest: dict[str, LogFile]
+CachedFolder = tuple[str, dict[str, LogFile]]  # the version of the reader; what was read, by the digest of the bytes
 
 
 def default_cache_folder() -> Path:
@@ -138,14 +132,14 @@ def _load(path: Path) -> dict[str, LogFile]:
         content, checksum = stored[:-16], stored[-16:]
         if hashlib.blake2b(content, digest_size=16).digest() != checksum:
             return {}
-        cached = msgspec.msgpack.decode(content, type=CachedFolder)
+        version, file_by_digest = msgspec.msgpack.decode(content, type=CachedFolder)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return {}
-    return cached.file_by_digest if cached.reader == reader_version() else {}
+    return file_by_digest if version == reader_version() else {}
 
 
 def _store(path: Path, file_by_digest: dict[str, LogFile]) -> None:
-    content = msgspec.msgpack.encode(CachedFolder(reader=reader_version(), file_by_digest=file_by_digest))
+    content = msgspec.msgpack.encode((reader_version(), file_by_digest))
     try:
         with replace_on_success(path) as partial_path:
             partial_path.write_bytes(content + hashlib.blake2b(content, digest_size=16).digest())

@@ -22,7 +22,7 @@ from analysis.logs.types import EpochEnd, LogNote, Start, TrainingLog, Validatio
 _CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d+) @ (\d+) updates\)")
 _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")
 _DONE = re.compile(rb"done training in ([\d.]+) seconds")
-_PARAMETERS = re.compile(rb"num\.(?: shared)? model params: ([\d,]+)(?: \(num\. trained: ([\d,]+)\))?")
+_PARAMETERS = re.compile(rb"num\.(?: shared)? model params: ([\d,]+)")
 _DEVICES = re.compile(rb"training on (\d+) (?:GPUs|devices)")
 _DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d+) types")
 _EXAMPLES = re.compile(rb"loaded ([\d,]+) examples from: (\S+)")
@@ -135,8 +135,6 @@ class Part:
         end = EpochEnd(
             **common,
             target_tokens_per_update=values.get("wpb"),
-            target_tokens_per_second=values.get("wps"),
-            updates_per_second=values.get("ups"),
             wall_seconds=values.get("wall"),
         )
         first = self.epoch_by_number.setdefault(end.epoch, end)
@@ -162,7 +160,6 @@ class Part:
             self.done_seconds = float(found[1])
         elif found := _PARAMETERS.search(line):
             self.printed.setdefault("num_parameters", _whole_number(found[1]))
-            self.printed.setdefault("num_trained_parameters", None if found[2] is None else _whole_number(found[2]))
         elif found := _DEVICES.search(line):
             self.printed["num_gpus"] = int(found[1])
         elif found := _DICTIONARY.search(line):
@@ -264,7 +261,6 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         conflict=conflict,
         notes=tuple(_notes(parts)),
         num_parameters=printed.get("num_parameters"),
-        num_trained_parameters=printed.get("num_trained_parameters"),
         num_gpus=0 if is_cpu else printed.get("num_gpus"),
         gpu=printed.get("gpu", ""),
         languages=tuple(printed.get("vocabularies", ())),

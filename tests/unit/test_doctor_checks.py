@@ -22,7 +22,7 @@ from analysis.doctor.check_training import (
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
 from analysis.doctor.plain import share_out_of_order
-from analysis.doctor.rates import LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
+from analysis.doctor.rates import LoggedRate, deviation, expected_rate, wrong_rates
 from analysis.doctor.types import Answer, Averaged, Case, Claim, Reported, Search
 from tests.doctor.fixtures import assemble
 
@@ -134,19 +134,6 @@ def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
     fairseq = LoggedRate(3, 4000, 5e-4)  # 0.72 of the paper's
     assert wrong_rates(training, [fairseq]) == [fairseq]
     assert deviation(training, fairseq) == pytest.approx(0.716, abs=0.001)
-
-
-@pytest.mark.parametrize(("peak", "warmup"), [(5e-4, 4000), (7e-4, 4000), (1e-3, 16000)])
-def test_warm_up_and_peak_are_read_off_the_rates_whatever_their_scale(peak: float, warmup: int) -> None:
-    rates = [
-        LoggedRate(1, update, peak * min(update / warmup, (warmup / update) ** 0.5))
-        for update in range(100, 40000, 100)
-    ]
-    fitted = fitted_schedule(rates)
-    assert fitted.warmup_steps == warmup  # not 5,002 for a peak of 5e-4
-    assert fitted.peak_rate == pytest.approx(peak)
-    assert fitted_schedule(rates[: warmup // 200]).warmup_steps is None  # they still rise
-    assert fitted_schedule([LoggedRate(1, update, 1e-4) for update in range(1, 9)]).warmup_steps is None
 
 
 def test_a_log_with_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from analysis.scoring.family import chance_of_any, holm_adjusted, judge_family
-from analysis.scoring.verdict import Outcome, judge, not_comparable
+from analysis.scoring.verdict import Outcome, chance_of_any, holm_adjusted, judge, judge_family, not_comparable
 
 
 def test_fourteen_tests_at_five_percent_are_as_likely_wrong_somewhere_as_not() -> None:

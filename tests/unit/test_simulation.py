@@ -71,5 +71,5 @@ def test_pooling_with_calmer_systems_breaks_the_stated_rate() -> None:
 
 
 def test_a_rule_without_its_reach_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "_one_sided_reach", lambda *_: 0.0)  # calls whatever lies within the margin equal
+    monkeypatch.setattr(verdict, "reaches", lambda *_: (0.0, 1.0))  # calls whatever lies within the margin equal
     assert rates(MARGIN_BLEU, ALONE, 3).fraction_by_outcome[Outcome.REPRODUCED] > 0.4
