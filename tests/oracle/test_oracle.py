@@ -135,7 +135,7 @@ def numbers_of(line: str) -> tuple[list[float], str]:
 
 
 def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
-    """Both sides' tokens wherever they differ; tokenizer.perl may leave two blanks or a last one."""
+    """Our tokens and theirs wherever they differ; tokenizer.perl may leave two blanks or a last one."""
     tokens = [(our_line.split(" "), their_line.split()) for our_line, their_line in zip(ours, theirs, strict=True)]
     return [pair for pair in tokens if pair[0] != pair[1]]
 

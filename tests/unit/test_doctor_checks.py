@@ -86,7 +86,7 @@ def test_counts_that_differ_between_log_and_data_bin_are_found(clean: Case) -> N
     assert (finding.evidence[0].found, finding.evidence[0].expected) == ("11,000", "12,000, as in the data-bin")
 
 
-def test_the_papers_counts_are_asked_of_wmt14_alone(clean: Case) -> None:
+def test_the_papers_counts_are_expected_of_wmt14_alone(clean: Case) -> None:
     wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
     found = {one.what: one.expected for one in check_data(wmt14).findings[0].evidence}
     assert found["training pairs"] == "about 4,500,000 (section 5.1)"
@@ -94,7 +94,7 @@ def test_the_papers_counts_are_asked_of_wmt14_alone(clean: Case) -> None:
     assert check_data(clean).findings == check_vocabulary(clean).findings == ()
 
 
-def test_dictionaries_of_unlike_sizes_in_the_log_alone_are_separate(clean: Case) -> None:
+def test_dictionaries_of_different_sizes_in_the_log_alone_are_separate(clean: Case) -> None:
     outcome = check_vocabulary(replace(with_log(clean, vocabulary_sizes=(400, 300)), data=None))
     assert titles(outcome) == ["Separate vocabularies instead of a joint one"]
 
@@ -120,7 +120,7 @@ def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> Non
     assert finding.published_rank == "A5"
 
 
-def test_the_papers_25000_tokens_are_asked_of_wmt14_without_a_data_bin(clean: Case) -> None:
+def test_the_papers_25000_tokens_are_expected_of_wmt14_without_a_data_bin(clean: Case) -> None:
     wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
     assert check_batch(wmt14).findings[0].evidence[0].expected == "about 25,000: section 5.1"
 
@@ -209,13 +209,13 @@ def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: 
     assert titles(outcome) == ["Other checkpoints averaged than the last"]
 
 
-def test_one_test_set_translated_with_two_averages_has_the_asked_one(clean: Case) -> None:
+def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
     single = replace(clean.translations[0], average="last1")
     assert check_average(replace(clean, translations=(single,))).findings
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
 
 
-def test_what_a_log_does_not_tell_of_a_search_is_not_asked(clean: Case) -> None:
+def test_a_setting_of_the_search_that_no_log_states_is_not_compared(clean: Case) -> None:
     search = Search("generate.log:1", beam_size=4, length_penalty_alpha=0.6)
     assert not check_search(with_translation(clean, search=search)).findings
     (finding,) = check_search(with_translation(clean, search=replace(search, beam_size=5))).findings
@@ -235,7 +235,7 @@ def test_short_translations_are_a_symptom_with_the_cost_of_their_brevity(clean: 
     assert not check_lengths(small(clean)).findings
 
 
-def test_a_symptom_alone_is_no_finding_where_nobody_published_bounds(clean: Case) -> None:
+def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case) -> None:
     short = check_lengths(small(clean, lines=tuple(line[:9] for line in LINES)))
     cause = check_updates(with_log(clean, last_update=250))
     (seen,) = without_lone_symptoms((short,))
@@ -274,7 +274,7 @@ def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -
     assert finding.title == "Translations and references are in different orders"
 
 
-def test_other_references_are_told_from_reordered_ones(clean: Case) -> None:
+def test_other_references_are_distinguished_from_reordered_ones(clean: Case) -> None:
     references = clean.translations[0].references or ()
     other = tuple(hashlib.sha256(line.encode()).hexdigest() for line in references)
     assert titles(check_reference_order(with_translation(clean, references=other))) == [
@@ -304,7 +304,7 @@ def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more
     assert finding.title.startswith("The references are lower-cased")
 
 
-def test_both_sides_lower_cased_where_the_corpus_has_case_are_found(clean: Case) -> None:
+def test_lower_cased_translations_and_references_of_a_cased_corpus_are_found(clean: Case) -> None:
     lines = tuple(line.lower() for line in clean.translations[0].lines)
     references = tuple(line.lower() for line in clean.translations[0].references or ())
     both = with_translation(clean, lines=lines, references=references, reported=())

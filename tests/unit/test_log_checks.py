@@ -244,7 +244,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
         CLEAN._replace(commits=("0123456789abcdef", "fedcba9876543210")), str,
         "ours/train.log: its attempts are of 2 commits (0123456789abcdef, fedcba9876543210): mixed versions",
     ),
-    "seed-told": (CLEAN, with_change("seed=1, ", ""), "first.log: no seed in its arguments [seed-unknown]"),
+    "seed-told": (CLEAN, with_change("seed=1, ", ""), "first.log: no seed in its arguments [seed-told]"),
     "one-log-a-training": (
         CLEAN._replace(second=CLEAN.first), str,
         "second.log: the same training as first.log: it counts once [one-log-a-training]",

@@ -247,7 +247,7 @@ def test_a_run_of_ours_without_its_log_is_named(tmp_path: Path) -> None:
     assert [one.path for one in list_folder(folder).left_out] == ["ours"]
 
 
-def test_a_file_in_place_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_instead_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {"a.log": ONE.text()})
     assert main(["tables", "--from-logs", str(tmp_path / "a.log"), "--output", str(tmp_path / "out")]) == 1
     assert f"a.log: is a file; name its folder, {tmp_path}" in capsys.readouterr().err
@@ -367,7 +367,7 @@ def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
     assert "2,737" not in size.fix
 
 
-def test_smoothing_under_an_unknown_criterion_is_told_as_unknown(tmp_path: Path) -> None:
+def test_smoothing_under_an_unknown_criterion_is_unknown(tmp_path: Path) -> None:
     text = ONE.changed(criterion="label_smoothed_cross_entropy_with_ctc").text()
     row = rows_of_logs(write(tmp_path / "logs", {"a.log": text}))["a.log"]["row"]
     assert row == (
@@ -376,7 +376,7 @@ def test_smoothing_under_an_unknown_criterion_is_told_as_unknown(tmp_path: Path)
     )
 
 
-def test_what_the_log_does_not_tell_is_said_beside_it(tmp_path: Path) -> None:
+def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
     arguments = {
         key: value for key, value in ONE.arguments.items() if key not in ("distributed_world_size", "adam_eps")
     }
@@ -385,9 +385,9 @@ def test_what_the_log_does_not_tell_is_said_beside_it(tmp_path: Path) -> None:
     bare = replace(GENERATION, has_start=False, num_printed=3003).text()
     folder = write(tmp_path / "logs", {"a.log": "\n".join(kept), "generate-test.txt": bare})
     found = judged(folder)
-    (untold,) = [one for one in found.trainings[0].findings if one.check == "untold"]
-    assert untold.severity == "note"
+    (note,) = [one for one in found.trainings[0].findings if one.check == "untold"]
+    assert note.severity == "note"
     for name in ("adam_epsilon", "tokens_per_update", "num_training_pairs", "num_dev_pairs"):
-        assert name in untold.title
-    (untold,) = [one for one in found.generations[0].findings if one.check == "untold"]
-    assert "length_penalty_alpha" in untold.title
+        assert name in note.title
+    (note,) = [one for one in found.generations[0].findings if one.check == "untold"]
+    assert "length_penalty_alpha" in note.title

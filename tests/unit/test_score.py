@@ -46,7 +46,7 @@ def test_every_bleu_of_plain_words_is_the_one_worked_out_by_hand(metric: str) ->
     assert values("aa bb cc dd ee", "aa bb cc dd ff gg", metric) == pytest.approx([expected])
 
 
-def test_a_compound_split_on_both_sides_earns_more_when_its_neighbour_is_wrong() -> None:
+def test_a_split_compound_scores_more_when_its_neighbour_is_wrong() -> None:
     plain, split = values("ein rich-text Format ist gut", "ein rich-text Format war gut", *METRICS[0:3:2])
     assert (METRICS[0], METRICS[2]) == ("bleu_tok_moses", "bleu_tok_compound_split")
     # 4 of 5, 2 of 4, 1 of 3, 0 of 2 against 6 of 7, 4 of 6, 3 of 5, 2 of 4
@@ -164,7 +164,7 @@ def test_the_tokenizers_language_is_in_the_signature() -> None:
     assert german.signature.replace("lang:de", "lang:fr") == french.signature
 
 
-def test_records_come_in_the_order_asked_for_with_the_hypotheses_digest() -> None:
+def test_records_come_in_the_requested_order_with_the_hypotheses_digest() -> None:
     records = scores([SENTENCE], [SENTENCE], "chrf", "bleu_as_given", "bleu_sacre_13a")
     assert [record.metric for record in records] == ["chrf", "bleu_as_given", "bleu_sacre_13a"]
     assert {record.hypotheses_sha256 for record in records} == {"5e"}

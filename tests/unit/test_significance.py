@@ -1,4 +1,4 @@
-"""Paired tests over segments: sacreBLEU's own numbers, its two traps mended, and a seed that is an argument."""
+"""Paired tests over segments: sacreBLEU's own numbers, its two faults corrected, and a seed that is an argument."""
 
 import os
 
@@ -93,7 +93,7 @@ def test_a_far_better_system_is_better_and_the_other_way_round_worse(method: Met
     assert worse.is_significant
 
 
-def test_the_interval_of_the_difference_holds_it_and_turns_with_the_sides() -> None:
+def test_the_interval_holds_the_difference_and_changes_sign_with_it() -> None:
     better, worse = compare(BASELINE, SYSTEM), compare(SYSTEM, BASELINE)
     assert better.interval is not None
     low, high = better.interval
@@ -117,11 +117,11 @@ def test_identical_translations_differ_in_nothing_though_sacrebleu_says_signific
     assert test()[1]["BLEU"][1].p_value == 1 / 201
 
 
-@pytest.mark.parametrize(("num_mended", "least"), [(1, 1.0), (2, 0.5), (3, 0.25)])
-def test_a_difference_that_rests_on_few_sentences_cannot_be_significant(num_mended: int, least: float) -> None:
-    mended = [*REFERENCES[:num_mended], *BASELINE[num_mended:]]
-    found = compare(BASELINE, mended, "randomisation")
-    assert found.num_differing == num_mended
+@pytest.mark.parametrize(("num_corrected", "least"), [(1, 1.0), (2, 0.5), (3, 0.25)])
+def test_a_difference_that_rests_on_few_sentences_cannot_be_significant(num_corrected: int, least: float) -> None:
+    corrected = [*REFERENCES[:num_corrected], *BASELINE[num_corrected:]]
+    found = compare(BASELINE, corrected, "randomisation")
+    assert found.num_differing == num_corrected
     assert found.p_value >= least  # all swapped or none: 2 of 2^m ways
     assert not found.is_significant
 

@@ -100,7 +100,7 @@ def test_the_pooled_sd_weighs_by_degrees_of_freedom() -> None:
     assert 0 < (pooled.bartlett_p or 0) <= 1
 
 
-def test_unlike_systems_are_told_by_bartletts_test() -> None:
+def test_systems_of_different_variance_have_a_small_p_of_bartletts_test() -> None:
     pooled = pool_sd({"calm": [1.0, 1.01, 1.02, 1.03], "wild": [1.0, 5.0, 9.0, 20.0]})
     assert pooled is not None
     assert (pooled.bartlett_p or 1) < 0.001
@@ -119,7 +119,7 @@ def test_single_seeds_have_nothing_to_pool() -> None:
         ("metric", "bleu_sacre_13a", "Another definition: ours is bleu_sacre_13a, the printed number's bleu_tok_compo"),
     ],
 )
-def test_each_unlike_condition_is_named(key: str, value: str, words: str) -> None:
+def test_each_condition_mismatch_is_named(key: str, value: str, words: str) -> None:
     values = {"scale": PAPER.scale, "corpus": PAPER.corpus, "testset": PAPER.testset, "metric": PAPER.metric}
     mismatch = find_condition_mismatch(Conditions(**(values | {key: value})), PAPER)
     assert mismatch is not None
@@ -127,7 +127,7 @@ def test_each_unlike_condition_is_named(key: str, value: str, words: str) -> Non
     assert not_comparable(mismatch, 3).outcome is Outcome.NOT_COMPARABLE
 
 
-def test_like_conditions_are_like() -> None:
+def test_equal_conditions_are_no_mismatch() -> None:
     assert find_condition_mismatch(PAPER, PAPER) is None
 
 
