@@ -9,6 +9,7 @@ Variables are put in place in the text of a line, without its redirections and c
 """
 
 import ast
+import io
 import operator
 import re
 import shlex
@@ -151,10 +152,11 @@ def _tokens(text: str) -> Iterator[tuple[str, int]]:
     Raises:
         ValueError: if a quotation is not closed.
     """
-    lexer = shlex.shlex(text + " ", posix=True, punctuation_chars=_OPERATORS)
+    stream = io.StringIO(text + " ")
+    lexer = shlex.shlex(stream, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
     for token in lexer:
-        end = lexer.instream.tell() - 1
+        end = stream.tell() - 1
         yield token.replace("\n", " "), text.count("\n", 0, end) - token.count("\n")
 
 
