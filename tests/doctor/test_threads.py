@@ -43,14 +43,6 @@ def published_bounds(finding: Finding) -> tuple[float | None, float | None]:
     return float(low), 100.0 if high == "all" else float(high)
 
 
-def test_every_complete_thread_is_a_case() -> None:
-    letters = {"A": (1, 2, 3, 4, 5, 7, 9), "B": (1, 2), "C": (1,), "D": (1, 3), "E": (1,), "F": (1, 2, 3, 5, 8, 10)}
-    letters |= {"G": (1, 3), "I": (1, 2, 3), "K": (1,)}
-    complete = {f"{letter}{number}" for letter, numbers in letters.items() for number in numbers}
-    assert len(complete) == 25
-    assert {name.split()[0] for name in IDS} == complete
-
-
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: ThreadCase, tmp_path: Path) -> None:
     finding_by_what = {one.what: one for one in diagnosed(case, tmp_path).findings}

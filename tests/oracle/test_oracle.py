@@ -161,13 +161,6 @@ def test_a_printed_line_with_another_digit_is_noticed(procedure: str) -> None:
     assert len(disagreements((*row[:3], row[3].replace("97.9", "97.8")))) == 1
 
 
-def test_every_procedure_and_hypothesis_file_has_a_row() -> None:
-    rows = {row[:3] for row in printed_rows(FOLDER / "scores.tsv")}
-    assert rows == {
-        (testset, column, name) for testset in TESTSETS for column in COLUMNS[2:] for name in PROCEDURE_BY_NAME
-    }
-
-
 @pytest.mark.parametrize("testset", TESTSETS)
 def test_our_tokens_are_tokenizer_perls_one_by_one(testset: str) -> None:
     ours = text(testset, "reference", None, is_escaped=True).tokenized("raw")
@@ -189,14 +182,3 @@ def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
 def test_the_tokens_of_newstest2013_agree_too(mirror: Path) -> None:
     ours = text("newstest2013.de", "reference", mirror, is_escaped=True).tokenized("raw")
     assert lines_with_other_tokens(ours, mirrored_column("newstest2013.de", "tok", mirror)) == []
-
-
-def test_the_rows_beside_this_test_are_the_mirrors(mirror: Path) -> None:
-    rows = [row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] in TESTSETS]
-    assert rows == printed_rows(FOLDER / "scores.tsv")
-
-
-@pytest.mark.parametrize("testset", TESTSETS)
-def test_the_texts_beside_this_test_are_the_mirrors(testset: str, mirror: Path) -> None:
-    for column in COLUMNS:
-        assert bundled_column(testset, column) == mirrored_column(testset, column, mirror), column

@@ -303,12 +303,6 @@ def test_hypotheses_that_are_no_text_are_refused_with_their_path(
     assert "hyp.de" in capsys.readouterr().err
 
 
-def test_one_line_more_than_the_references_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = findings(write_pair(tmp_path / "a", [*OTHER, "Noch eine Zeile."]), capsys)
-    (evidence,) = next(one for one in found.values() if one["check"] == "reference_order")["evidence"]
-    assert evidence["found"] == str(len(PLAIN))
-
-
 def test_several_trainings_in_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("first.log", "second.log"):
         shutil.copyfile(LOGS / "fairseq06_big_enfr.log", tmp_path / name)

@@ -244,19 +244,6 @@ def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case
     assert [one.check for one in rank([*short.findings, *cause.findings])] == ["updates", "lengths"]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        tuple(line.replace("an", "a@@ n").replace("e", "e@@ ") for line in LINES),
-        tuple("\u2581" + line.replace(" ", " \u2581") for line in LINES),
-        tuple(line.replace(".", " .").replace(",", " ,") for line in LINES),
-    ],
-)
-def test_lines_that_were_not_joined_are_found(clean: Case, lines: tuple[str, ...]) -> None:
-    assert check_pieces(small(clean, lines=lines)).findings
-    assert not check_pieces(small(clean)).findings
-
-
 def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
     pieces = tuple(line.replace(".", "@@ .") for line in LINES)
     assert not check_pieces(small(clean, pieces=pieces)).findings
