@@ -198,11 +198,8 @@ def check_reference_order(case: Case) -> Answer:
             return Answer(check="reference_order", findings=(_other_references(one, wrong),))
         read = plain(one, case.claim.corpus)
         one = msgspec.structs.replace(one, lines=read.lines, references=read.references)  # noqa: PLW2901 - from here on as it can be read
-        references = read.references or ()
         known = _known_references(case, one)
-        finding = _against_known(one, known, case.scorer) if known else None
-        if finding is None and not known:
-            finding = _against_translations(one, references)
+        finding = _against_known(one, known, case.scorer) if known else _against_translations(one)
         if finding is not None:
             return Answer(check="reference_order", findings=(finding,))
         where = "the data-bin's, line by line" if known else "fit their translations"
@@ -242,8 +239,8 @@ def _other_references(one: Translation, evidence: Evidence) -> Finding:
     return found("reference_order", "Scored against other references than the test set's", [evidence], fix)
 
 
-def _against_translations(one: Translation, references: Sequence[str]) -> Finding | None:
-    out_of_order = share_out_of_order(one.lines, references, np.random.default_rng(ORDER_SEED))
+def _against_translations(one: Translation) -> Finding | None:
+    out_of_order = share_out_of_order(one.lines, one.references or (), np.random.default_rng(ORDER_SEED))
     if out_of_order <= MAX_OUT_OF_ORDER:
         return None
     what = "translations that fit their own reference no better than another line's"

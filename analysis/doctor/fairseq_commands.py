@@ -32,6 +32,7 @@ GENERATION_KEYS = ("beam", "lenpen", "max_len_a", "max_len_b", "gen_subset", "sa
 OLDER_FLAGS = {"--min-lr": 1, "--raw-text": 0, "--lazy-load": 0, "--relu-dropout": 1, "--no-c10d": 0}
 _RENAMED = {"max_sentences": "batch_size", "remove_bpe": "post_process", "relu_dropout": "activation_dropout"}
 _MAX_CHARACTERS = 4_000_000
+_OTHER_PROGRAMS = {"cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd"}
 
 Program = Literal["train", "generate", "preprocess", "average", "score"]
 _PROGRAMS: dict[str, Program] = {
@@ -156,22 +157,15 @@ def _found_in(words: list[Word], variables: dict[str, str], sbatch_gpus: int | N
 
 def _is_command(program: Program, words: list[Word], index: int) -> bool:
     """Return whether a word is a command of fairseq's, not prose or another program of that name."""
-    before = [word.text for word in words[:index]]
     flags = [word.text.split("=")[0] for word in words[index + 1 :] if word.text.startswith("-")]
-    if any(
-        word in ("cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd") for word in before
-    ):
+    if _OTHER_PROGRAMS & {word.text for word in words[:index]}:
         return False
-    if program in ("average", "score", "preprocess"):
-        return program == "score" or any(
-            flag in ("--inputs", "--trainpref", "--destdir", "--only-source") for flag in flags
-        )
-    name = words[index].text
-    if name.endswith(".py"):  # others have a train.py too
-        known = [
-            flag for flag in flags if flag in ("--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler")
-        ]
-        return bool(known)
+    if program in ("average", "preprocess"):
+        return bool({"--inputs", "--trainpref", "--destdir", "--only-source"} & set(flags))
+    if program == "score":
+        return True
+    if words[index].text.endswith(".py"):  # others have a train.py too
+        return bool({"--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler"} & set(flags))
     return len(flags) > 1 or (len(flags) == 1 and len(words) > index + 2)
 
 

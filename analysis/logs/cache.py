@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 READER_MODULES = ("arguments", "generation", "lines", "reader", "statistics", "training", "types")
 MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
 SHARES_PER_PROCESS = 8  # so that no process is left with the largest files
-_BLOCK_BYTES = 1 << 20
 CachedFolder = tuple[str, dict[str, LogFile]]  # the version of the reader; what was read, by the digest of the bytes
 
 
@@ -87,14 +86,11 @@ def _num_cpus() -> int:
 
 def _digest(path: Path) -> str:
     """Return the digest of a file's unpacked bytes; '' if they cannot all be read, which the reader reports."""
-    digest = hashlib.blake2b(digest_size=16)
     try:
-        with open_unpacked(path) as blocks:
-            while block := blocks.read(_BLOCK_BYTES):
-                digest.update(block)
+        with open_unpacked(path) as content:
+            return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except (*UNPACK_ERRORS, OSError):
         return ""
-    return digest.hexdigest()
 
 
 def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:

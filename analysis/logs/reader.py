@@ -68,10 +68,10 @@ class _Reader:
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
             self._part(number, line).read_statistics(number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
-            if self._generation is None or self._generation.is_ended:
-                self._begin_generation(number, None)
-            if self._generation is not None:
-                self._generation.read_sentence(number, line)
+            generation = self._generation
+            if generation is None or generation.is_ended:
+                generation = self._begin_generation(number, None)
+            generation.read_sentence(number, line)
         elif line[:2] != b"  ":  # else a line of the printed model
             self._read_event(number, line)
 
@@ -93,10 +93,10 @@ class _Reader:
             if averaging is not None:
                 self.entries.append(averaging)
         elif has_generation_event(line):
-            if self._generation is None or (self._generation.is_ended and b"loading" in line):
-                self._begin_generation(number, None)
-            if self._generation is not None:
-                self._generation.read_event(number, line)
+            generation = self._generation
+            if generation is None or (generation.is_ended and b"loading" in line):
+                generation = self._begin_generation(number, None)
+            generation.read_event(number, line)
         elif self._parts and self._generation is None and has_event(line):
             self._parts[-1].read_event(number, line)
 
@@ -149,9 +149,10 @@ class _Reader:
         form = "config" if is_config else "namespace" if _LATER_TAG.search(line) else "print"
         self._parts.append(Part(number, arguments, form, line))
 
-    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> None:
+    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> Generation:
         self._generation = Generation(number, arguments)
         self._generations.append(self._generation)
+        return self._generation
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
         """Turn what was read into entries; `cut_piece` is the last line if it has no end."""

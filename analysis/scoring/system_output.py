@@ -258,7 +258,8 @@ def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Tr
     """Return why texts, the references last, cannot be scored with this treatment; None if they can."""
     forms = [form_of(lines) for lines in lines_by_name.values()]
     is_pieces, is_tokens = any(form.is_pieces for form in forms), any(form.is_tokens for form in forms)
-    is_lower = any(_is_lower(form, forms) for form in forms)
+    cased = [next((other for other in forms if form.is_lower_beside(other)), form) for form in forms]  # beside each
+    is_lower = any(form.is_lower_beside(other) for form, other in zip(forms, cased, strict=True))
     is_alike = len({form.token_kinds for form in forms}) == 1
     is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
     if (treatment.joins_pieces or not is_pieces) and (treatment.lower_cases or not is_lower) and is_ready:
@@ -267,23 +268,12 @@ def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Tr
     ways = [["--detokenise"]] if is_tokens else [[]]
     if is_tokens and is_alike:
         ways.insert(0, ["--as-given"])
-    words = {side: _words(form, forms) for side, form in zip(lines_by_name, forms, strict=True)}
-    tags = "+".join(
-        f"{side}-{what}"
-        for side, form in zip(lines_by_name, forms, strict=True)
-        for what, holds in (("pieces", form.is_pieces), ("tokens", form.is_tokens), ("lower", _is_lower(form, forms)))
-        if holds
-    )
-    return FormMismatch(words, tags, tuple((*way, *common) for way in ways))
-
-
-def _is_lower(form: Form, forms: Sequence[Form]) -> bool:
-    return any(form.is_lower_beside(other) for other in forms)
-
-
-def _words(form: Form, forms: Sequence[Form]) -> str:
-    other = next((other for other in forms if form.is_lower_beside(other)), form)
-    return form.words(other)
+    words_by_name, tags = {}, []
+    for name, form, other in zip(lines_by_name, forms, cased, strict=True):
+        words_by_name[name] = form.words(other)
+        found = {"pieces": form.is_pieces, "tokens": form.is_tokens, "lower": form.is_lower_beside(other)}
+        tags += [f"{name}-{what}" for what, holds in found.items() if holds]
+    return FormMismatch(words_by_name, "+".join(tags), tuple((*way, *common) for way in ways))
 
 
 def prepare(

@@ -24,12 +24,13 @@ than k alpha. Holm's step-down correction (1979) holds that chance at alpha for 
 import bisect
 import enum
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
 
-from analysis.scoring.seeds import sample_mean, sample_sd
+from analysis.scoring.seeds import sample_mean
 
 MARGIN_BLEU = 0.5  # a smaller difference is called no difference
 ALPHA = 0.05  # of each of the two one-sided tests, and of the two-sided interval
@@ -108,7 +109,7 @@ def pool_sd(values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: b
     groups = [values for values in values_by_system.values() if len(values) >= 2]
     if not groups:
         return None
-    sds = [sample_sd(values) for values in groups]
+    sds = [statistics.stdev(values) for values in groups]
     degrees_of_freedom = sum(len(values) - 1 for values in groups)
     squares = math.fsum((len(values) - 1) * sd**2 for values, sd in zip(groups, sds, strict=True))
     can_test = with_bartlett and len(groups) > 1 and min(sds) > 0
