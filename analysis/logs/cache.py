@@ -53,7 +53,6 @@ def read_folder(
     cache_folder: Path | None,
     *,
     paths: Sequence[str] | None = None,
-    num_processes: int | None = None,
 ) -> dict[str, LogFile]:
     """Return what each log below a folder holds, by its path there; without `cache_folder` everything is read.
 
@@ -63,16 +62,15 @@ def read_folder(
         RecordError: if there is no such folder.
     """
     paths = list_logs(folder) if paths is None else paths
-    num_processes = num_processes or _num_cpus()
     if cache_folder is None:
-        return {path: log_file for path, (log_file, _) in _read(folder, paths, num_processes).items()}
+        return {path: log_file for path, (log_file, _) in _read(folder, paths).items()}
     cache_path = cache_folder / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()}.msgpack"
     known = _load(cache_path)
     digests: dict[str, str] = {}
     if known:
-        with ThreadPoolExecutor(num_processes) as threads:
+        with ThreadPoolExecutor(num_cpus()) as threads:
             digests = dict(zip(paths, threads.map(_digest, [folder / path for path in paths]), strict=True))
-    read = _read(folder, [path for path in paths if digests.get(path) not in known], num_processes)
+    read = _read(folder, [path for path in paths if digests.get(path) not in known])
     found = {path: (known[digest], digest) for path, digest in digests.items() if path not in read} | read
     kept = {digest: log_file for log_file, digest in found.values() if digest}
     if kept.keys() != known.keys():
@@ -80,7 +78,8 @@ def read_folder(
     return {path: found[path][0] for path in paths}
 
 
-def _num_cpus() -> int:
+def num_cpus() -> int:
+    """Return how many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -93,14 +92,14 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:
+def _read(folder: Path, paths: Sequence[str]) -> dict[str, tuple[LogFile, str]]:
     """Return the content of files and the digests of their bytes; on several processes if the files are large.
 
     Raises:
         RecordError: if a process dies.
     """
     size_by_path = {path: _num_bytes(folder / path) for path in paths}
-    num_processes = min(num_processes, sum(size_by_path.values()) // MIN_BYTES_PER_PROCESS, len(paths))
+    num_processes = min(num_cpus(), sum(size_by_path.values()) // MIN_BYTES_PER_PROCESS, len(paths))
     if num_processes <= 1:
         return {path: read_log(folder / path) for path in paths}
     in_turn = sorted(paths, key=lambda path: -size_by_path[path])

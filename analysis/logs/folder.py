@@ -122,12 +122,8 @@ def _without_copies(trainings: Sequence[LoggedTraining]) -> list[LoggedTraining]
 
 
 def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
-    return _is_same_folder(str(training.log.arguments.get("save_dir")), model_folder)
-
-
-def _is_same_folder(save_folder: str, model_folder: str) -> bool:
     """Return whether one path is the other or its end: a log's paths are relative to where its command started."""
-    first, second = posixpath.normpath(save_folder), model_folder
+    first, second = posixpath.normpath(str(training.log.arguments.get("save_dir"))), model_folder
     if "." in (first, second):
         return first == second
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")

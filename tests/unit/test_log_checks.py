@@ -57,7 +57,7 @@ def broken(scene: Scene, folder: Path, edit: Callable[[str], str] = str) -> dict
             "ours/attempts.jsonl": attempts(scene.commits),
         },
     )
-    judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
+    judged = judge_folder(folder, read_folder(folder, None), ROWS)
     _, findings_by_path = average_trainings(judged.trainings)
     found = [(one.path, finding) for one in (*judged.trainings, *judged.generations) for finding in one.findings]
     found += [(path, finding) for path, findings in findings_by_path.items() for finding in findings]

@@ -25,7 +25,7 @@ def read_training(name: str) -> TrainingLog:
 
 @pytest.fixture(scope="module")
 def judged() -> LoggedFolder:
-    return judge_folder(FOLDER, read_folder(FOLDER, None, num_processes=1), ROWS)
+    return judge_folder(FOLDER, read_folder(FOLDER, None), ROWS)
 
 
 def test_every_fixture_is_read() -> None:

@@ -31,7 +31,7 @@ FRENCH = replace(ONE, num_train_pairs=36_000_000).changed(target_lang="fr")
 
 
 def judged(folder: Path) -> LoggedFolder:
-    return judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
+    return judge_folder(folder, read_folder(folder, None), ROWS)
 
 
 def tables_of(folder: Path) -> dict[str, list[dict[str, str]]]:

@@ -23,7 +23,7 @@ TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two
 
 
 def lines_of(folder: Path) -> list[AveragedLine]:
-    judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
+    judged = judge_folder(folder, read_folder(folder, None), ROWS)
     return average_trainings(judged.trainings)[0]
 
 
