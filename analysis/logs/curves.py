@@ -9,8 +9,9 @@ from each start's first line, summed over the starts, repeated work included, pa
 
 import bisect
 import datetime
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -154,3 +155,37 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
 def _mean(points: Sequence[CurvePoint]) -> CurvePoint:
     value = math.fsum(point.value for point in points) / len(points)
     return msgspec.structs.replace(points[-1], value=value)
+
+
+def read_validations(log_path: Path) -> dict[int, float]:
+    """Return perplexity a subword on the dev set by update, in rising order, from a JSON log; empty without a log.
+
+    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a resumed training
+    did updates twice, the later measurement counts; torn lines and values that are no number (a diverged training) are
+    skipped.
+    """
+    if not log_path.is_file():
+        return {}
+    ppl_by_update: dict[int, float] = {}
+    with log_path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            _, is_validation, statistics = line.partition("| valid | ")
+            if is_validation:
+                try:
+                    values = json.loads(statistics)
+                    ppl_by_update[int(values["valid_num_updates"])] = float(values["valid_ppl"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+    return {update: ppl for update, ppl in sorted(ppl_by_update.items()) if math.isfinite(ppl)}
+
+
+def updates_to_reach(ppl_by_update: Mapping[int, float], target: float) -> int | None:
+    """Return the first validated update with a perplexity of at most `target`; None if there is none."""
+    return next((update for update, ppl in sorted(ppl_by_update.items()) if ppl <= target), None)
+
+
+def common_target(ppl_by_update_by_system: Mapping[str, Mapping[int, float]]) -> float | None:
+    """Return the lowest perplexity that every system reached, the worst of their best ones; None if one has none."""
+    if not ppl_by_update_by_system or not all(ppl_by_update_by_system.values()):
+        return None
+    return max(min(ppl_by_update.values()) for ppl_by_update in ppl_by_update_by_system.values())
