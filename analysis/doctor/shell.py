@@ -35,7 +35,7 @@ _PART = re.compile(
     | (?P<comment>(?<!\S)\#[^\n]*)
     | (?P<substitution>{_SUBSTITUTION.pattern})
     | (?P<variable>{_VARIABLE.pattern})
-    | (?P<redirection>\d?(?:&>>?|>>?&?|<<?<?-?&?)[ \t]*(?:"[^"]*"|'[^']*'|[^\s;|&()<>'"]*))""",
+    | (?P<redirection>(?:(?<!\S)\d)?(?:&>>?|>>?&?|<<?<?-?&?)[ \t]*(?:"[^"]*"|'[^']*'|[^\s;|&()<>'"]*))""",
     re.VERBOSE | re.DOTALL,
 )
 _ASSIGNED = re.compile(r"(?:^|[\s;])[A-Za-z_]\w*\+?=\S*$")  # before a variable that is not split at blanks

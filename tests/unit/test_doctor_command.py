@@ -92,8 +92,9 @@ def test_a_value_has_the_line_in_which_it_stands(tmp_path: Path) -> None:
 
 def test_arithmetic_is_done_and_values_known_only_in_a_run_are_named(tmp_path: Path) -> None:
     text = "F=2\nfairseq-train data --arch transformer --update-freq $((F * 8)) --lr $1 --seed $(date +%s)"
-    command = only(tmp_path, text)
+    command = only(tmp_path, f"{text} --save-dir run2>log")
     assert command.arguments["update_freq"] == 16
+    assert command.arguments["save_dir"] == "run2"
     assert command.arguments["lr"] is None
     assert {one.split(":")[0] for one in command.unread} == {"lr", "seed"}
 
