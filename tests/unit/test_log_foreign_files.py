@@ -20,7 +20,7 @@ from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 from paper_tables.render.from_logs import make_tables_from_logs, read_rows
-from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
+from tests.logs.factory import Form, GenerationText, TrainingText, averaging_text, write
 
 ROWS = read_rows(["paper"])
 ONE = TrainingText()
@@ -131,20 +131,17 @@ def test_a_copy_of_a_generation_counts_once_and_is_named(tmp_path: Path) -> None
 # Names and packers
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["train.log.1", "train.log-20240301", "train.log.old", "TRAIN.LOG", "slurm.OUT", "log.json", "job.o4711",
-     "train.log.1.gz", "train.log.2.xz", "TRAIN.LOG.GZ", "train.gz.log"],
-)  # fmt: skip
-def test_a_log_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
-    content = ONE.text().encode()
-    if "gz" in name.lower():
-        content = gzip.compress(content)
-    elif name.endswith(".xz"):
-        content = lzma.compress(content)
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / name).write_bytes(content)
-    assert rows_of_logs(tmp_path / "logs")[name]["row"] == "base (en-de, paper)"
+def test_a_log_is_read_whatever_its_name(tmp_path: Path) -> None:
+    names = ["train.log.1", "train.log-20240301", "train.log.old", "TRAIN.LOG", "slurm.OUT", "log.json", "job.o4711",
+             "train.log.1.gz", "train.log.2.xz", "TRAIN.LOG.GZ", "train.gz.log"]  # fmt: skip
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for seed, name in enumerate(names):
+        content = ONE.changed(seed=seed).text().encode()
+        content = gzip.compress(content) if "gz" in name.lower() else content
+        (folder / name).write_bytes(lzma.compress(content) if name.endswith(".xz") else content)
+    rows = rows_of_logs(folder)
+    assert {name: rows[name]["row"] for name in names} == dict.fromkeys(names, "base (en-de, paper)")
 
 
 def test_files_that_are_no_logs_are_counted_and_archives_named(tmp_path: Path) -> None:
@@ -257,31 +254,30 @@ def test_a_file_instead_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: p
 # Bytes
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "is empty"),
-        (ONE.text().encode("utf-16"), ":1: UTF-16, as PowerShell writes it; convert it: iconv -f UTF-16 -t UTF-8"),
-        (ONE.text().encode("utf-16-le"), ":1: holds a zero byte: no text"),
-        (b"PK\3\4\0\0", ":1: holds a zero byte: no text"),
-        (ONE.text().encode()[:400] + b"\n", ":1: the arguments are cut"),
-        (ONE.text().encode()[:-30], ":32: the log ends inside a line"),
-        (ONE.text().encode() + b"\0\0\0\n", ":33: holds a zero byte"),
-        (b"\x9d\x86\xff\x10 neither text nor a log\n", ":1: bytes that are no UTF-8"),
-        (ONE.text().encode() + "Grüße\n".encode("latin-1"), ":33: bytes that are no UTF-8"),
-        (b"Grandmother's letters\n", "no log of fairseq's"),
-    ],
-    ids=["empty", "utf-16", "utf-16-without-mark", "binary", "cut", "cut-line", "zeros", "noise", "latin-1", "text"],
-)  # fmt: skip
-def test_each_bad_file_has_its_sentence_and_the_others_are_read(tmp_path: Path, content: bytes, said: str) -> None:
+BAD_FILES = {
+    "empty.log": (b"", "is empty"),
+    "utf-16.log": (ONE.text().encode("utf-16"), ":1: UTF-16, as PowerShell writes it; convert it: iconv -f UTF-16"),
+    "utf-16-without-mark.log": (ONE.text().encode("utf-16-le"), ":1: holds a zero byte: no text"),
+    "binary.log": (b"PK\3\4\0\0", ":1: holds a zero byte: no text"),
+    "cut.log": (ONE.text().encode()[:400] + b"\n", ":1: the arguments are cut"),
+    "cut-line.log": (ONE.text().encode()[:-30], ":32: the log ends inside a line"),
+    "zeros.log": (ONE.text().encode() + b"\0\0\0\n", ":33: holds a zero byte"),
+    "noise.log": (b"\x9d\x86\xff\x10 neither text nor a log\n", ":1: bytes that are no UTF-8"),
+    "latin-1.log": (ONE.text().encode() + "Grüße\n".encode("latin-1"), ":33: bytes that are no UTF-8"),
+    "text.log": (b"Grandmother's letters\n", "no log of fairseq's"),
+}  # fmt: skip
+
+
+def test_each_bad_file_has_its_message_and_the_others_are_read(tmp_path: Path) -> None:
     folder = write(tmp_path / "logs", {"good.log": ONE.changed(seed=2).text()})
-    (folder / "bad.log").write_bytes(content)
+    for name, (content, _) in BAD_FILES.items():
+        (folder / name).write_bytes(content)
     rows = rows_of_logs(folder)
-    assert said in rows["bad.log"]["why_not"]
+    assert {name for name, (_, message) in BAD_FILES.items() if message not in rows[name]["why_not"]} == set()
     assert rows["good.log"]["row"] == "base (en-de, paper)"
 
 
-def test_a_cut_packed_file_has_its_sentence(tmp_path: Path) -> None:
+def test_a_cut_packed_file_has_its_message(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.log.gz").write_bytes(gzip.compress(os.urandom(2000).hex().encode())[:-900])
     assert "cannot be unpacked on from here" in rows_of_logs(tmp_path / "logs")["a.log.gz"]["why_not"]
@@ -313,13 +309,12 @@ def test_one_hypothesis_more_keeps_the_bleu_out_and_says_so(tmp_path: Path) -> N
 # What the rules know
 
 
-@pytest.mark.parametrize("form", ["print", "namespace", "config"])
-def test_seed_0_is_a_seed(tmp_path: Path, form: str) -> None:
-    folder = write(tmp_path / "logs", {"a.log": replace(ONE, form=form).changed(seed=0).text()})  # type: ignore[type-var]
-    (training,) = judged(folder).trainings
-    assert training.seed == 0
-    assert rules_of(training.findings) == []
-    assert ", seed 0, " in rows_of_logs(folder)["a.log"]["what"]
+def test_seed_0_is_a_seed(tmp_path: Path) -> None:
+    forms: tuple[Form, ...] = ("print", "namespace", "config")
+    texts = {f"{form}.log": replace(ONE, form=form).changed(seed=0).text() for form in forms}
+    folder = write(tmp_path / "logs", texts)
+    assert [(one.seed, rules_of(one.findings)) for one in judged(folder).trainings] == [(0, [])] * 3
+    assert all(", seed 0, " in row["what"] for row in rows_of_logs(folder).values())
 
 
 def old_log(*, first_epoch: int = 1, lines_per_epoch: int = 0, with_start: bool = True) -> str:
