@@ -87,7 +87,8 @@ def _digest(path: Path) -> str:
     """Return the digest of a file's unpacked bytes; '' if they cannot all be read, which the reader reports."""
     try:
         with open_unpacked(path) as content:
-            return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))  # type: ignore[arg-type]
+            return digest.hexdigest()
     except (*UNPACK_ERRORS, OSError):
         return ""
 

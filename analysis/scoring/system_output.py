@@ -124,6 +124,11 @@ class SystemOutput(NamedTuple):
     kind: Literal["lines", "sgm", "generate log"]
     references: list[str] | None = None
 
+    @property
+    def words(self) -> str:
+        """Return where the lines come from, if they are not those of the file."""
+        return {"lines": "", "sgm": "the segments of an sgm file"}.get(self.kind, "the lines of a fairseq-generate log")
+
 
 def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a generate log.
