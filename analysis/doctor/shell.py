@@ -129,6 +129,8 @@ def _open_until(lines: list[str], index: int, logical: str, place: str) -> int:
 
 def _is_open(text: str) -> bool:
     """Return whether a quotation or the bracket of an array is open at the end of a text."""
+    if not re.search("['\"(]", text):
+        return False
     try:
         tokens = [token for token, _ in _tokens(_PART.sub(lambda part: "" if part["comment"] else part[0], text))]
     except ValueError:

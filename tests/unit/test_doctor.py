@@ -263,6 +263,12 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
         assert f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
 
 
+def test_pieces_beside_plain_references_are_not_called_too_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert list(findings(write_pair(tmp_path / "a", in_pieces(OTHER)), capsys)) == ["Translations are left in pieces"]
+
+
 def test_a_quiet_generate_log_has_its_lengths_and_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_generation(tmp_path / "a", (), PLAIN, 27.3)
     path = folder / "gen.out"

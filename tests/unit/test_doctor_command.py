@@ -59,6 +59,7 @@ SCRIPTS = {
     + LINE.replace("5e-4", "${LR}").replace("transformer", "$ARCH").replace(" data", " ${DATA:-data}"),
     "equals signs": LINE.replace("--lr ", "--lr="),
     "flags in a variable": f'ARGS="--arch transformer"\nARGS+=" {FLAGS}"\nfairseq-train data $ARGS',
+    "flags in a variable of a variable": f'A="{FLAGS}"\nARGS=$A\nfairseq-train data $ARGS',
     "array": f'A=({FLAGS}  # the base\n --seed 1\n)\nfairseq-train data "${{A[@]}}"',
     "comment at the end": f"{LINE} # --lr 1",
     "launcher": f"nohup python -u fairseq_cli/train.py data {FLAGS} > log 2>&1 &",

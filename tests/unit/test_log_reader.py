@@ -138,11 +138,12 @@ def resumed(update: int, epoch: int) -> TrainingText:
 
 def test_a_resumed_training_is_one_and_the_later_part_stands(tmp_path: Path) -> None:
     killed = replace(TrainingText(final_nll_bits=2.75), is_done=False).lines()
-    later = resumed(50_000, 3).lines()
+    later = replace(resumed(50_000, 3), num_train_pairs=4_500_967).lines()
     training = read_training(tmp_path, "\n".join([*killed, *later]) + "\n")
     assert [(v.update, v.nll_bits) for v in training.validations] == [
         (25_000, 4.25), (50_000, 3.75), (75_000, 2.5), (100_000, 2.0),
     ]  # fmt: skip
+    assert training.num_pairs_by_split["train"] == 4_500_967
     assert [e.epoch for e in training.epochs] == [1, 2, 3, 4]
     assert training.validations[2].line > len(killed)
     assert [start.resumed_update for start in training.starts] == [0, 50_000]
