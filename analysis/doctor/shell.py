@@ -129,14 +129,9 @@ def _open_until(lines: list[str], index: int, logical: str, place: str) -> int:
 
 def _is_open(text: str) -> bool:
     """Return whether a quotation or the bracket of an array is open at the end of a text."""
-    if not re.search("['\"(]", text):
-        return False
-    try:
-        tokens = [token for token, _ in _tokens(_PART.sub(lambda part: "" if part["comment"] else part[0], text))]
-    except ValueError:
-        return True
-    brackets = "".join(token for token in tokens if not token.strip(_OPERATORS))
-    return bool(_DECLARING.match(text)) and "=(" in text and brackets.count("(") > brackets.count(")")
+    rest = _PART.sub("", text)
+    is_array = bool(_DECLARING.match(text)) and "=(" in text
+    return "'" in rest or '"' in rest or (is_array and rest.count("(") > rest.count(")"))
 
 
 def _with_arrays(logical: str) -> str:
