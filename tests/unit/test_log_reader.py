@@ -231,6 +231,11 @@ def test_of_several_hypotheses_of_a_sentence_the_best_counts(tmp_path: Path) -> 
     assert found.num_hypotheses == 2
 
 
+def test_results_files_one_after_the_other_are_apart(tmp_path: Path) -> None:
+    text = replace(GenerationText(), has_start=False, num_printed=2).text()
+    assert len(read(tmp_path, text * 2).entries) == 2
+
+
 def test_an_averaging_is_read(tmp_path: Path) -> None:
     (found,) = read(tmp_path, averaging_text(["a/1.pt", "a/2.pt"], "a/averaged.pt")).entries
     assert found == AveragingLog(
