@@ -21,13 +21,15 @@ from aiayn.printed import (
     read_table,
     run_of,
 )
-from analysis.scoring.family import Corrected, Family, judge_family
 from analysis.scoring.verdict import (
     Conditions,
+    Corrected,
+    Family,
     PooledSd,
     Verdict,
     find_condition_mismatch,
     judge,
+    judge_family,
     not_comparable,
     pool_sd,
 )

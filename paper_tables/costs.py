@@ -25,8 +25,7 @@ from aiayn.printed import (
     read_table,
 )
 from aiayn.spec.system import read_system
-from analysis.doctor.causes import PLACE_BY_CHECK
-from analysis.doctor.types import Answer, Diagnosis, Missing
+from analysis.doctor.types import PLACE_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
 from paper_tables.reference import WHOLE_SCORE, read_gaps

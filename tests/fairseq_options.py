@@ -12,19 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from analysis.doctor.fairseq_commands import (
-    ARCHITECTURES_PATH,
-    DEFAULTED_KEYS,
-    GENERATION_KEYS,
-    MODEL_KEYS,
-    OPTIONS_PATH,
-)
+from analysis.doctor.fairseq_commands import ARCHITECTURES_PATH, DEFAULTED_KEYS, GENERATION_KEYS, OPTIONS_PATH
 
 ARCHITECTURES = (
     "transformer", "transformer_tiny", "transformer_iwslt_de_en", "transformer_wmt_en_de",
     "transformer_vaswani_wmt_en_de_big", "transformer_vaswani_wmt_en_fr_big", "transformer_wmt_en_de_big",
     "transformer_wmt_en_de_big_t2t",
 )  # fmt: skip
+_, _, *MODEL_KEYS = ARCHITECTURES_PATH.read_text(encoding="utf-8").split("\n")[0].split(",")
 # Where two have one flag, these defaults count.
 USUAL = ("adam", "label_smoothed_cross_entropy", "inverse_sqrt", "subword_nmt", "moses", "bleu")
 TASKS = ("translation", "translation_multi_simple_epoch", "translation_from_pretrained_bart")

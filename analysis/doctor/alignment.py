@@ -10,6 +10,7 @@ The two samples share no pair: two rare symbols that co-occur once would otherwi
 """
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,17 +30,16 @@ _MIN_COOCCURRENCES = 2  # of two symbols, to count as a hint of translation
 _PRIOR = 5.0  # cooccurrences by chance that the prior adds
 _MIN_RATIO = 1.5  # weaker hints are omitted: they are most of the table and weigh least
 Scores = npt.NDArray[np.float64]
+Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 Matrix = Any  # scipy.sparse.csr_matrix; scipy has no types
 
 
 class Alignment(msgspec.Struct, frozen=True, kw_only=True):
-    """The estimate; `false_alarm_rate` is for a corpus of which `CLEAN_SHARE` is misaligned, 95 % interval by draws."""
+    """The estimate, with its 95 % interval by draws."""
 
-    num_pairs: int
     num_compared: int
     misaligned_share: float
     interval: tuple[float, float]
-    false_alarm_rate: float
 
     @property
     def is_alarming(self) -> bool:
@@ -57,24 +57,22 @@ def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) ->
     order = rng.permutation(num_pairs)
     counted, compared = order[:num_counted], order[num_counted : num_counted + num_compared]
     hints = translation_hints(_presence(source, counted), _presence(target, counted))
-    is_worse = ranks_among_decoys(source, target, compared, hints, rng) >= (NUM_DECOYS + 1) / 2
-    num_worse = int(is_worse.sum())
+    words = [np.unique(target.line(int(index))) for index in compared]
+
+    def explained(pair: int, candidates: Sequence[int]) -> list[float]:
+        best = _best_hints(source.line(int(compared[pair])), hints)
+        return [_explained(words[candidate], best) for candidate in candidates]
+
+    num_worse = num_in_worse_half(target.lengths[compared], num_compared // 20, explained, rng)
     low, high = stats.binomtest(num_worse, num_compared).proportion_ci(0.95)
     return Alignment(
-        num_pairs=num_pairs,
         num_compared=num_compared,
         misaligned_share=2 * num_worse / num_compared,
         interval=(2 * float(low), min(1.0, 2 * float(high))),
-        false_alarm_rate=false_alarm_rate(num_compared),
     )
 
 
-def false_alarm_rate(num_compared: int) -> float:
-    """Return how often a corpus of which CLEAN_SHARE is misaligned raises the alarm (binomial)."""
-    return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, CLEAN_SHARE / 2))
-
-
-def detection_rate(num_compared: int, share: float) -> float:
+def alarm_rate(num_compared: int, share: float) -> float:
     """Return how often a corpus of which `share` is misaligned raises the alarm (binomial)."""
     return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, share / 2))
 
@@ -104,23 +102,23 @@ def translation_hints(source: Matrix, target: Matrix) -> Matrix:
     )
 
 
-def ranks_among_decoys(
-    source: Side, target: Side, indices: npt.NDArray[np.int64], hints: Matrix, rng: np.random.Generator
-) -> Scores:
-    """Return how many decoys explain each pair's source better than its own target side; ties count half."""
-    by_length = indices[np.argsort(target.lengths[indices], kind="stable")]
-    target_words = [np.unique(target.line(int(index))) for index in by_length]
-    window = max(NUM_DECOYS + 1, len(by_length) // 20)  # neighbours by length, from which decoys are drawn
-    ranks = np.empty(len(by_length))
+def num_in_worse_half(lengths: npt.ArrayLike, window: int, score: Score, rng: np.random.Generator) -> int:
+    """Return how many items rank in the worse half among decoys: items drawn from `window` neighbours by length.
+
+    `score` returns how well each of some items fits the first argument; the first of them is its own. Ties count half.
+    """
+    by_length = np.argsort(lengths, kind="stable")
+    window = min(len(by_length), max(NUM_DECOYS + 1, window))
+    num_decoys = min(NUM_DECOYS, window - 1)
+    num_worse = 0
     for place, index in enumerate(by_length):
         begin = min(max(0, place - window // 2), len(by_length) - window)
-        others = begin + rng.choice(window - 1, NUM_DECOYS, replace=False)
-        others = others + (others >= place)  # never the pair itself
-        best = _best_hints(source.line(int(index)), hints)
-        own = _explained(target_words[place], best)
-        decoys = np.array([_explained(target_words[other], best) for other in others])
-        ranks[place] = (decoys > own).sum() + 0.5 * (decoys == own).sum()
-    return ranks
+        others = begin + rng.choice(window - 1, num_decoys, replace=False)
+        decoys = by_length[others + (others >= place)]  # never the item itself
+        own, *of_decoys = score(int(index), [int(index), *decoys.tolist()])
+        rank = sum(one > own for one in of_decoys) + 0.5 * sum(one == own for one in of_decoys)
+        num_worse += rank >= (num_decoys + 1) / 2
+    return num_worse
 
 
 def _best_hints(words: npt.NDArray[np.int64], hints: Matrix) -> Scores:

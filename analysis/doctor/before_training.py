@@ -58,9 +58,7 @@ class Settings(msgspec.Struct, frozen=True):
     tokens_words: str = ""
     num_epochs: float | None = None
     embeddings: str = ""
-    is_fp16: bool = False
     data: str = ""
-    is_wmt17: bool = False
     average: int | None = None
     average_words: str = ""
     beam_size: int | None = None
@@ -220,9 +218,7 @@ def _with_training(settings: Settings, command: FairseqCommand) -> Settings:
         tokens_words=words,
         num_epochs=float(epochs) if isinstance(epochs, int) and epochs and not has_updates else None,
         embeddings=embeddings,
-        is_fp16=symbols.get("precision") == "fp16",
         data=command.data,
-        is_wmt17=re.search(r"wmt.?17", command.data.lower()) is not None,
     )
 
 
@@ -317,7 +313,7 @@ def _finding(
 
 
 def _data_findings(settings: Settings, claim: Claim) -> Iterator[Finding]:
-    if settings.is_wmt17 and claim.corpus.name == "wmt14_en_de":
+    if re.search(r"wmt.?17", settings.data.lower()) and claim.corpus.name == "wmt14_en_de":
         fix = "Google's wmt16_en_de (prepare-wmt14en2de.sh: --icml17)"
         yield _finding(settings, "data", "data", "WMT17's text", "WMT14's", fix, rank="5b")
 
@@ -361,7 +357,7 @@ def _symbol_findings(settings: Settings, training: TrainingSpec) -> Iterator[Fin
                 continue  # the schedule's own finding
         fix = rule.flags.format(_shown(papers))
         yield _finding(settings, rule.check, symbol, _shown(value), _shown(papers), fix, amount=amount)
-    if settings.is_fp16:
+    if settings.symbols.get("precision") == "fp16":
         fix = "none needed"
         yield _finding(settings, "model", "precision_fp16", "fp16", "fp32", fix)
 

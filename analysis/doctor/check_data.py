@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from aiayn.spec.system import ShippedSource
-from analysis.doctor.alignment import MAX_SHARE, detection_rate, estimate_misaligned
-from analysis.doctor.causes import CAUSE_BY_CHECK
+from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Answer, Case
+from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Case
 from analysis.findings import Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, PAIRS_TOLERANCE, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
@@ -79,12 +78,8 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
         sides = [case.data.side_by_place[split, role] for role in ("source", "target")] if case.data else []
         num_source, num_target = (len(side) for side in sides)
         if num_source != num_target:
-            yield fact(
-                sides[1].path,
-                f"lines of {split}, source and target",
-                f"{num_source:,} and {num_target:,}",
-                "one number",
-            )
+            what = f"lines of {split}, source and target"
+            yield fact(sides[1].path, what, f"{num_source:,} and {num_target:,}", "one number")
         if logged.get(split, num_source) != num_source:
             path = case.trained.path if case.trained else ""
             yield fact(
@@ -111,19 +106,13 @@ def check_vocabulary(case: Case) -> Answer:
     sizes = _sizes(case)
     if not wrong:
         is_joint = case.data is not None and len({one.sha256 for one in case.data.dictionaries}) == 1
-        words = (
-            "one dictionary" if is_joint else "two dictionaries, as claimed" if case.data else "sizes of dictionaries"
-        )
-        return Answer(
-            check="vocabulary", seen=f"{words} of {' and '.join(f'{size:,}' for size in sorted(set(sizes)))} symbols"
-        )
+        several = "two dictionaries, as claimed" if case.data else "sizes of dictionaries"
+        words = " and ".join(f"{size:,}" for size in sorted(set(sizes)))
+        return Answer(check="vocabulary", seen=f"{'one dictionary' if is_joint else several} of {words} symbols")
     kinds = {one.what for one in wrong}
-    title = (
-        "Separate vocabularies instead of a joint one" if NOT_JOINT in kinds else "Another vocabulary than the text's"
-    )
-    rank = (
-        None if UNENDED in kinds else ""
-    )  # what was published is the cost of a vocabulary without its special symbols
+    is_separate = NOT_JOINT in kinds
+    title = "Separate vocabularies instead of a joint one" if is_separate else "Another vocabulary than the text's"
+    rank = None if UNENDED in kinds else ""  # the published cost is of a vocabulary without its special symbols
     fix = "learn one vocabulary on both languages (corpus file: `subword: joint: true`; fairseq: --joined-dictionary)"
     return Answer(check="vocabulary", findings=(found("vocabulary", title, wrong, fix, rank=rank),))
 
@@ -189,17 +178,12 @@ def check_alignment(case: Case) -> Answer:
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
-        rate = detection_rate(estimate.num_compared, PLANTED_SHARE)
-        return Answer(
-            check="alignment",
-            seen=f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}",
-        )
-    evidence = fact(
-        sides[1].path,
-        "pairs whose sides are not of one sentence",
-        share,
-        f"at most {MAX_SHARE:.0%}; a corpus with 3 % alarms with probability {estimate.false_alarm_rate:.0e}",
-    )
+        rate = alarm_rate(estimate.num_compared, PLANTED_SHARE)
+        seen = f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}"
+        return Answer(check="alignment", seen=seen)
+    rate = alarm_rate(estimate.num_compared, CLEAN_SHARE)
+    expected = f"at most {MAX_SHARE:.0%}; a corpus with 3 % alarms with probability {rate:.0e}"
+    evidence = fact(sides[1].path, "pairs whose sides are not of one sentence", share, expected)
     fix = "compare both sides line by line where they were last written: a filter or a sort that touched one side alone"
     title = f"About {estimate.misaligned_share:.0%} of the training pairs are misaligned"
     return Answer(check="alignment", findings=(found("alignment", title, [evidence], fix),))

@@ -152,7 +152,8 @@ def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
 def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
     """Yield a finding if lines copy their source; without a source, if they lack the references' frequent words."""
     read = plain(one, case.claim.corpus)
-    sources, evidence = _source_lines(case, one), None
+    sources = _in_data_bin(case, one, "source") if one.source_lines is None else one.source_lines
+    evidence = None
     if sources is not None:
         pairs = [
             (only_letters(line), only_letters(joined(source)))
@@ -174,16 +175,14 @@ def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
     yield found("pieces", title, [evidence], fix, rank="", what="untranslated")
 
 
-def _source_lines(case: Case, one: Translation) -> Sequence[str] | None:
-    """Return the source of each line: of the generate log, else of the data-bin; None if neither has it."""
-    if one.source_lines is not None:
-        return one.source_lines
+def _in_data_bin(case: Case, one: Translation, role: str) -> list[str] | None:
+    """Return the pieces of a test set's source or target in the data-bin; None if it has none of that size."""
     if case.data is None or one.split not in case.data.splits:
         return None
-    data, num_lines = case.data, len(case.data.side_by_place[one.split, "source"])
+    data, num_lines = case.data, len(case.data.side_by_place[one.split, role])
     if num_lines != len(one.lines):
         return None
-    return [" ".join(data.pieces(one.split, "source", index)) for index in range(num_lines)]
+    return [" ".join(data.pieces(one.split, role, index)) for index in range(num_lines)]
 
 
 def check_reference_order(case: Case) -> Answer:
@@ -199,11 +198,8 @@ def check_reference_order(case: Case) -> Answer:
             return Answer(check="reference_order", findings=(_other_references(one, wrong),))
         read = plain(one, case.claim.corpus)
         one = msgspec.structs.replace(one, lines=read.lines, references=read.references)  # noqa: PLW2901 - from here on as it can be read
-        references = read.references or ()
         known = _known_references(case, one)
-        finding = _against_known(one, known, case.scorer) if known else None
-        if finding is None and not known:
-            finding = _against_translations(one, references)
+        finding = _against_known(one, known, case.scorer) if known else _against_translations(one)
         if finding is not None:
             return Answer(check="reference_order", findings=(finding,))
         where = "the data-bin's, line by line" if known else "fit their translations"
@@ -213,12 +209,8 @@ def check_reference_order(case: Case) -> Answer:
 
 def _known_references(case: Case, one: Translation) -> list[str] | None:
     """Return the data-bin's target side of a test set, joined; None if it has none of that size."""
-    if case.data is None or one.split not in case.data.splits:
-        return None
-    data, num_lines = case.data, len(case.data.side_by_place[one.split, "target"])
-    if num_lines != len(one.lines):
-        return None
-    return [joined(" ".join(data.pieces(one.split, "target", index))) for index in range(num_lines)]
+    pieces = _in_data_bin(case, one, "target")
+    return None if pieces is None else [joined(line) for line in pieces]
 
 
 def _against_known(one: Translation, known: list[str], scorer: Scorer) -> Finding | None:
@@ -247,8 +239,8 @@ def _other_references(one: Translation, evidence: Evidence) -> Finding:
     return found("reference_order", "Scored against other references than the test set's", [evidence], fix)
 
 
-def _against_translations(one: Translation, references: Sequence[str]) -> Finding | None:
-    out_of_order = share_out_of_order(one.lines, references, np.random.default_rng(ORDER_SEED))
+def _against_translations(one: Translation) -> Finding | None:
+    out_of_order = share_out_of_order(one.lines, one.references or (), np.random.default_rng(ORDER_SEED))
     if out_of_order <= MAX_OUT_OF_ORDER:
         return None
     what = "translations that fit their own reference no better than another line's"

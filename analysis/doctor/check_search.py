@@ -7,6 +7,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from aiayn.paths import num_averaged
+from aiayn.spec.system import DecodingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.plain import plain
 from analysis.doctor.types import Answer, Averaged, Case, Claim, Search, Translation
@@ -16,14 +17,6 @@ NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.94, 1.06  # length ratios at which published replications had a fault: 0.946, 1.062, 1.138
 MIN_CUT_SHARE = 0.05  # of lines that are exactly as long as the longest, and end in no punctuation
 FAIRSEQ_SEARCH = "--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50"
-SEARCH_KEYS = (
-    "beam_size",
-    "length_penalty_alpha",
-    "length_penalty_form",
-    "stop",
-    "max_length_per_source_token",
-    "max_extra_tokens",
-)
 
 
 def check_wrong_checkpoints(case: Case) -> Answer:
@@ -80,11 +73,6 @@ def check_average(case: Case) -> Answer:
     return Answer(check="average", seen="; ".join(seen), missing=missing)
 
 
-def expected_search(claim: Claim) -> Search:
-    """Return the search of the spec."""
-    return Search("", **{key: getattr(claim.decoding, key) for key in SEARCH_KEYS})
-
-
 def check_search(case: Case) -> Answer:
     """Compare the search that was run with the spec's, and look for translations that were cut at a length."""
     if not case.translations:
@@ -93,7 +81,7 @@ def check_search(case: Case) -> Answer:
     cut = [item for one in case.translations for item in _cut_lines(one)]
     if wrong or cut:
         names = ", ".join(dict.fromkeys(f"{item.what} {item.found}" for item in wrong)) or "translations are cut"
-        fix = f"decode again: {_words(expected_search(case.claim))} (fairseq: {FAIRSEQ_SEARCH})"
+        fix = f"decode again: {_words(case.claim.decoding)} (fairseq: {FAIRSEQ_SEARCH})"
         kinds = {item.what for item in wrong}
         what, amount = "search", None
         if len(kinds) == 1 and not cut:
@@ -109,7 +97,7 @@ def check_search(case: Case) -> Answer:
     return Answer(check="search", seen=_words(known[0]))
 
 
-def _words(search: Search) -> str:
+def _words(search: Search | DecodingSpec) -> str:
     texts = [f"beam {search.beam_size}", f"alpha {search.length_penalty_alpha} ({search.length_penalty_form})"]
     if search.max_extra_tokens is not None:
         texts.append(f"at most {search.max_length_per_source_token:g} x source + {search.max_extra_tokens} tokens")
@@ -117,12 +105,11 @@ def _words(search: Search) -> str:
 
 
 def _wrong_search(claim: Claim, translation: Translation) -> Iterator[Evidence]:
-    expected = expected_search(claim)
-    for key in SEARCH_KEYS:
-        value = getattr(translation.search, key, None)
-        if value is not None and value != getattr(expected, key):
-            place = translation.search.place if translation.search else ""
-            yield fact(place, key, value, getattr(expected, key))
+    if translation.search is None:
+        return
+    for key, value in msgspec.structs.asdict(translation.search).items():
+        if key != "place" and value is not None and value != getattr(claim.decoding, key):
+            yield fact(translation.search.place, key, value, getattr(claim.decoding, key))
 
 
 def _cut_lines(translation: Translation) -> Iterator[Evidence]:
@@ -136,12 +123,7 @@ def _cut_lines(translation: Translation) -> Iterator[Evidence]:
     num_cut = sum(is_cut)
     if num_cut >= MIN_CUT_SHARE * len(pieces) + ends_open * len(pieces):
         what = f"translations that break off at {longest} pieces"
-        yield fact(
-            translation.path,
-            what,
-            f"{num_cut} of {len(pieces)}",
-            f"fewer than {MIN_CUT_SHARE:.0%}",
-        )
+        yield fact(translation.path, what, f"{num_cut} of {len(pieces)}", f"fewer than {MIN_CUT_SHARE:.0%}")
 
 
 def check_lengths(case: Case) -> Answer:

@@ -7,7 +7,7 @@ import numpy as np
 from aiayn.spec.system import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, fitted_schedule, wrong_rates
+from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, wrong_rates
 from analysis.doctor.types import Answer, Case, Claim, Trained
 from analysis.findings import Evidence, Finding
 from analysis.logs.logged import dev_subset
@@ -62,13 +62,10 @@ def check_batch(case: Case) -> Answer:
         return Answer(check="batch", missing=NO_LOG)
     line, number = _tokens_per_update(case.trained)
     expected = expected_tokens_per_update(case.claim, case.data)
-    if not number or expected is None:
-        why = (
-            "no epoch's end with its wpb in the log"
-            if not number
-            else "no data-bin to work out what the spec's batches hold"
-        )
-        return Answer(check="batch", missing=why)
+    if not number:
+        return Answer(check="batch", missing="no epoch's end with its wpb in the log")
+    if expected is None:
+        return Answer(check="batch", missing="no data-bin to work out what the spec's batches hold")
     ratio = number / expected[0]
     lowest = MIN_BATCH_RATIO if case.data is not None else MIN_PAPER_BATCH_RATIO
     seen = f"{number:,.0f} target tokens an update, expected about {expected[0]:,.0f}"
@@ -76,12 +73,15 @@ def check_batch(case: Case) -> Answer:
         return Answer(check="batch", seen=seen)
     what = "target tokens an update (wpb)"
     evidence = [fact(case.trained.path, what, f"{number:,.0f}", f"about {expected[0]:,.0f}: {expected[1]}", line)]
-    evidence += _knobs(case.trained, case.claim)
+    requested = case.trained.symbols.get("tokens_per_update")
+    if isinstance(requested, int) and requested != _positions(case.claim):
+        what, line = "max_tokens x update_freq x GPUs", case.trained.log.first_line
+        evidence.append(fact(case.trained.path, what, f"{requested:,}", f"{_positions(case.claim):,}", line))
     total = ratio * case.trained.log.last_update / case.claim.training.updates
     if ratio < 1 and total < MIN_UPDATES_RATIO:
         evidence.append(fact(case.trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
     size = "smaller" if ratio < 1 else "larger"
-    title = f"The effective batch is {_times(ratio)} {size} than the system's"
+    title = f"The effective batch is {max(ratio, 1 / ratio):.1f} times {size} than the system's"
     fix = (
         f"max_tokens_per_batch x batches_per_update = {_positions(case.claim):,} positions over all GPUs "
         "(fairseq: --max-tokens x --update-freq x GPUs)"
@@ -97,19 +97,8 @@ def _tokens_per_update(trained: Trained) -> tuple[int | None, float]:
     return (ends[-1].line, ends[-1].target_tokens_per_update or 0.0) if ends else (None, 0.0)
 
 
-def _times(ratio: float) -> str:
-    return f"{max(ratio, 1 / ratio):.1f} times"
-
-
 def _positions(claim: Claim) -> int:
     return claim.training.max_tokens_per_batch * claim.training.batches_per_update
-
-
-def _knobs(trained: Trained, claim: Claim) -> Iterator[Evidence]:
-    requested = trained.symbols.get("tokens_per_update")
-    if isinstance(requested, int) and requested != _positions(claim):
-        what = "max_tokens x update_freq x GPUs"
-        yield fact(trained.path, what, f"{requested:,}", f"{_positions(claim):,}", trained.log.first_line)
 
 
 def check_schedule(case: Case) -> Answer:
@@ -125,19 +114,10 @@ def check_schedule(case: Case) -> Answer:
     expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
     what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
     evidence = [fact(case.trained.path, what, f"{worst.rate:.4g}", expected, worst.line)]
-    of_spec = symbols_of_spec(training)
-    here = case.trained.symbols
-    fitted = fitted_schedule(rates)
-    if "warmup_steps" not in here and fitted.warmup_steps and training.schedule != "constant":
-        here = here | {"warmup_steps": fitted.warmup_steps, "peak_learning_rate": fitted.peak_rate or 0.0}
-        what = "warm-up steps, as the rates rise and fall"
-        if abs(fitted.warmup_steps / training.warmup_steps - 1) > TOLERANCE:
-            path = case.trained.path
-            evidence.append(fact(path, what, f"about {fitted.warmup_steps:,}", f"{training.warmup_steps:,}"))
     evidence += _differences(case, ("schedule", "warmup_steps", "peak_learning_rate"), tolerance=0.01)
     steps = f"{training.warmup_steps:,} warm-up steps"
     fix = f"schedule {training.schedule} with {steps} (fairseq has base's equation 3 with --lr 7e-4)"
-    symbol, amount = schedule_cause(here, of_spec)
+    symbol, amount = schedule_cause(case.trained.symbols, symbols_of_spec(training))
     if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
         symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"
@@ -273,12 +253,9 @@ def check_updates(case: Case) -> Answer:
     if isinstance(set_to, int) and set_to and set_to != spec_updates:
         evidence.append(fact(case.trained.path, "max_update", f"{set_to:,}", f"{spec_updates:,}", log.first_line))
     title = f"Trained for {ratio:.0%} of the updates"
-    fix = (
-        "resume it: the same command goes on, once `updates` is the system's own"
-        if is_short
-        else "compare at equal updates"
-    )
-    rank = "6" if is_short else LARGER_RANK
+    rank, fix = LARGER_RANK, "compare at equal updates"
+    if is_short:
+        rank, fix = "6", "resume it: the same command goes on, once `updates` is the system's own"
     amount = ratio if tokens_ratio is None else tokens_ratio
     finding = found("updates", title, evidence, fix, rank=rank, what="updates", amount=amount)
     return Answer(check="updates", findings=(finding,))

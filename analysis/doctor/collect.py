@@ -1,23 +1,275 @@
-"""Turns files into evidence: a log, a translation with its records, a signature of a search."""
+"""Finds the evidence of a training: log, data-bin, translations, references and scores; of a run of ours, or any.
 
+Of a run of ours its records name the files and what was decoded, averaged and scored. The spec that it was trained with
+(`training_json`) is not read: the expected values are those of the system's own file.
+
+In any other folder the content of a file decides what it is. Translations are those of `fairseq-generate` (S-, T-, H-,
+D- lines, put into the order of the source), records of ours with the files beside them, or two plain files: hypotheses
+and references by their names, or named by the caller. A sacreBLEU score saved as JSON is taken for what was reported.
+"""
+
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from aiayn.errors import RecordError
-from aiayn.records import CheckpointRecord, Hypotheses, Record, ScoreRecords, read_record
+from aiayn.errors import RecordError, UsageError
+from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged
+from aiayn.records import (
+    BinarizedCorpus,
+    CheckpointRecord,
+    Hypotheses,
+    RawCorpus,
+    Record,
+    ScoreRecords,
+    TrainRecord,
+    read_record,
+)
 from aiayn.spec.system import CorpusSpec
+from analysis.doctor.data_bin import DataBin
 from analysis.doctor.rates import read_rates
-from analysis.doctor.types import Averaged, Reported, Search, Trained, Translation
+from analysis.doctor.types import Averaged, Case, Claim, Reported, Scorer, Search, Trained, Translation
+from analysis.logs.folder import average_of, metric_of_generation
+from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
 from analysis.logs.symbols import symbols_of_arguments
-from analysis.logs.types import TrainingLog
-from analysis.scoring.system_output import read_output
+from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
+from analysis.scoring.system_output import generated_sentences, joined, read_output, read_text
 
-_SEARCH_FIELD = re.compile(r"(beam|lenpen|alpha|stop|maxlen):([^|]+)")
-_MAX_LENGTH = re.compile(r"([\d.]+)x\+(\d+)")
+_MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
+_HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
+_REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
+_PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
+_METRIC_BY_TOKENIZER = {"13a": "bleu_sacre_13a", "intl": "bleu_sacre_intl"}
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
+
+
+def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
+    """Return every finished run below a results folder with its record's path, the newest last."""
+    paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
+    return [(path, read_record(path, TrainRecord)) for path in paths]
+
+
+def scale_of(results_folder: Path, train_path: Path) -> str:
+    """Return the scale below whose folder a run's record lies."""
+    return train_path.relative_to(results_folder).parts[0]
+
+
+def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: Scorer) -> Case:
+    """Return the evidence of a run.
+
+    Raises:
+        RecordError, CorpusError: if a file that is there is malformed.
+    """
+    binarized_path = corpus_record(results_folder, claim.scale, "binarize", train.corpus)
+    data = None
+    if binarized_path.exists():
+        folder = read_record(binarized_path, BinarizedCorpus).folder
+        if folder.is_dir():
+            data = DataBin(folder, claim.corpus.source_language, claim.corpus.target_language)
+    return Case(
+        claim=claim,
+        trained=read_trained(train.log_path) if train.log_path.exists() else None,
+        data=data,
+        translations=tuple(_of_run(results_folder, train, claim)),
+        scorer=scorer,
+    )
+
+
+def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
+    pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
+    paths = sorted(results_folder.glob(pattern), key=lambda path: (num_averaged(path.parent.name), path.name))
+    for path in paths:
+        record = read_record(path, Hypotheses)
+        if record.run != train.run:
+            raise RecordError(f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name that run")
+        references_path, references = _references(results_folder, claim, record.testset)
+        evaluation = Evaluation(
+            corpus=train.corpus, system=train.system, seed=train.seed, average=record.average, testset=record.testset,
+            role=role_of(claim.corpus, record.testset), language_pair=claim.corpus.language_pair,
+        )  # fmt: skip
+        scored_path = evaluation_record(results_folder, claim.scale, "score", evaluation)
+        averaged_path = average_record(
+            results_folder, claim.scale, train.corpus, train.system, train.seed, record.average
+        )
+        averaged = (averaged_path, read_record(averaged_path, CheckpointRecord)) if averaged_path.exists() else None
+        scored = (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
+        yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+
+
+def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path | None, list[str] | None]:
+    """Return the references as `score` takes them: raw lines, or joined where the corpus came in pieces."""
+    raw_path = corpus_record(results_folder, claim.scale, "fetch", claim.corpus.name)
+    if not raw_path.exists():
+        return None, None
+    pair = read_record(raw_path, RawCorpus).pair_by_split.get(testset)
+    path = pair.path_by_language[claim.corpus.target_language] if pair else None
+    if path is None or not path.exists():
+        return None, None
+    lines = read_lines(path)
+    return path, [joined(line) for line in lines] if claim.corpus.is_segmented else list(lines)
+
+
+def collect_folder(
+    folder: Path, claim: Claim, scorer: Scorer, *, hypotheses_path: Path | None, references_path: Path | None
+) -> Case:
+    """Return the evidence of one training in a folder; a kind of evidence that is absent is None.
+
+    Raises:
+        UsageError: if the folder holds several trainings or data-bins.
+        RecordError, CorpusError: if a file is malformed.
+    """
+    translations = tuple(_translations(folder, claim, hypotheses_path, references_path))
+    case = Case(claim, _trained(folder), _data(folder, claim), translations, scorer)
+    if case.trained is None and case.data is None and not translations:
+        raise RecordError(
+            f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no translations; "
+            f"expected one of them at least; name the folder that has them"
+        )
+    return case
+
+
+def _trained(folder: Path) -> Trained | None:
+    entries_by_path = {path: read_log(folder / path)[0].entries for path in list_logs(folder)}
+    paths = [path for path, entries in entries_by_path.items() if any(isinstance(one, TrainingLog) for one in entries)]
+    _refuse_several(folder, "logs of trainings", paths)
+    return read_trained(folder / paths[0]) if paths else None
+
+
+def _data(folder: Path, claim: Claim) -> DataBin | None:
+    source, target = claim.corpus.source_language, claim.corpus.target_language
+    folders = [str(path.parent) for path in sorted(folder.rglob(f"train.{source}-{target}.{source}.idx"))]
+    _refuse_several(folder, "data-bins", folders)
+    return DataBin(Path(folders[0]), source, target) if folders else None
+
+
+def _refuse_several(folder: Path, what: str, paths: list[str]) -> None:
+    if len(paths) > 1:
+        raise UsageError(f"{folder}: {len(paths)} {what} ({', '.join(paths[:4])}); give a folder of one run")
+
+
+def _translations(
+    folder: Path, claim: Claim, hypotheses_path: Path | None, references_path: Path | None
+) -> Iterator[Translation]:
+    given_path = references_path or _plain_file(folder, _REFERENCES)
+    records = list(_recorded(folder, claim, given_path))
+    generations = list(_generations(folder, claim))
+    if hypotheses_path is None and (records or generations):
+        yield from records or generations
+        return
+    plain_path = hypotheses_path or _plain_file(folder, _HYPOTHESES)
+    if plain_path is None:
+        return
+    if read_output(plain_path).kind == "generate log":
+        yield from _generations(plain_path.parent, claim, only=plain_path.name, references_path=references_path)
+        return
+    testset = claim.corpus.test_testset
+    yield Translation(
+        path=str(plain_path), lines=read_lines(plain_path), pieces=None, testset=testset,
+        split=split_of(claim.corpus, testset), role="test", average="", averaged=None, search=None,
+        references_path=str(given_path or ""), references=read_lines(given_path) if given_path else None,
+        reported=tuple(_sacrebleu_scores(folder)),
+    )  # fmt: skip
+
+
+def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in _PLAIN_SUFFIXES]
+    return next((path for path in paths if name.match(path.name)), None)
+
+
+def _recorded(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
+    """Yield what records of ours below the folder are of; references are those of a plain file, if there is one."""
+    checkpoints, scores = _records(folder, CheckpointRecord), _records(folder, ScoreRecords)
+    references = read_lines(references_path) if references_path else None
+    for path, record in _records(folder, Hypotheses):
+        averaged = next((one for one in checkpoints if one[1].average == record.average), None)
+        scored = next((one for one in scores if one[1].testset == record.testset), None)
+        yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+
+
+def _records(folder: Path, record_type: type[_AnyRecord]) -> list[tuple[Path, _AnyRecord]]:
+    """Return the records of a type below a folder, by path; files of anything else are passed over."""
+    found = []
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            found.append((path, read_record(path, record_type)))
+        except RecordError:
+            continue
+    return found
+
+
+def _generations(
+    folder: Path, claim: Claim, only: str | None = None, references_path: Path | None = None
+) -> Iterator[Translation]:
+    """Yield what logs of fairseq-generate below a folder hold, or the one that is named."""
+    names = list_logs(folder) if only is None else [only]
+    entries = [(path, entry) for path in names for entry in read_log(folder / path)[0].entries]
+    averagings = [entry for _, entry in entries if isinstance(entry, AveragingLog)]
+    for path, entry in entries:
+        if isinstance(entry, GenerationLog) and (entry.num_hypotheses or entry.bleu):
+            average = average_of(entry, averagings, None)
+            average = average if num_averaged(average) else ""
+            yield _generated(folder / path, entry, claim, average, references_path)
+
+
+def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, references_path: Path | None) -> Translation:
+    """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that it printed."""
+    lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
+    sentences = generated_sentences(lines)
+    chosen = sentences["D"] or sentences["H"]
+    numbers = sorted(chosen)
+    subset = log.bleu.subset if log.bleu else str(log.arguments.get("gen_subset") or "test")
+    testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
+    reported = []
+    if log.bleu is not None:
+        reported = [Reported(f"{path}:{log.bleu.line}", metric_of_generation(log), log.bleu.value, "")]
+    return Translation(
+        path=str(path), lines=tuple(chosen[number] for number in numbers),
+        pieces=None, testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
+        averaged=None, search=_search_of_log(path, log),
+        references_path=str(references_path or path),
+        references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
+        reported=() if references_path else tuple(reported),
+        source_lines=_of_all(sentences["S"], numbers), logged=log.bleu,
+    )  # fmt: skip
+
+
+def _of_all(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
+    """Return the lines of these numbers, None unless each has one."""
+    if not numbers or not line_by_number.keys() >= set(numbers):
+        return None
+    return tuple(line_by_number[number] for number in numbers)
+
+
+def _search_of_log(path: Path, log: GenerationLog) -> Search:
+    arguments = log.arguments
+    beam_size = arguments.get("beam") or (log.bleu.beam_size if log.bleu else None)
+    alpha, factor, extra = (arguments.get(key) for key in ("lenpen", "max_len_a", "max_len_b"))
+    return Search(
+        place=f"{path}:{log.first_line}",
+        beam_size=beam_size if isinstance(beam_size, int) else None,
+        length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
+        max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
+        max_extra_tokens=extra if isinstance(extra, int) else None,
+    )
+
+
+def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
+    """Yield the scores that sacreBLEU wrote as JSON; those whose definition is none of ours keep their own name."""
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            continue
+        for score in content if isinstance(content, list) else [content]:
+            if not isinstance(score, dict) or not {"name", "score", "signature"} <= score.keys():
+                continue
+            if isinstance(score["score"], int | float):
+                signature = str(score["signature"])
+                tokenizer = re.search(r"tok:(\w+)", signature)
+                metric = _METRIC_BY_TOKENIZER.get(tokenizer[1] if tokenizer else "", str(score["name"]))
+                yield Reported(str(path), metric, float(score["score"]), signature)
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
@@ -44,24 +296,7 @@ def read_trained(path: Path) -> Trained:
     return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path))
 
 
-def search_of_signature(signature: str, place: str) -> Search | None:
-    """Return the search that a signature of `aiayn decode` states; None if it states none."""
-    fields = dict(_SEARCH_FIELD.findall(signature))
-    if "beam" not in fields:
-        return None
-    limit = _MAX_LENGTH.fullmatch(fields.get("maxlen", ""))
-    return Search(
-        place=place,
-        beam_size=int(fields["beam"]),
-        length_penalty_alpha=float(fields["alpha"]) if "alpha" in fields else None,
-        length_penalty_form=fields.get("lenpen"),
-        stop=fields.get("stop"),
-        max_length_per_source_token=float(limit[1]) if limit else None,
-        max_extra_tokens=int(limit[2]) if limit else None,
-    )
-
-
-def translation_of_records(
+def _of_records(
     corpus: CorpusSpec,
     placed: tuple[Path, Hypotheses],
     averaged: tuple[Path, CheckpointRecord] | None,
@@ -71,6 +306,16 @@ def translation_of_records(
 ) -> Translation:
     """Return a translated test set from its records and the files beside them."""
     path, record = placed
+    limit = _MAX_LENGTH.search(record.signature)
+    search = Search(
+        place=str(path),
+        beam_size=record.beam_size,
+        length_penalty_alpha=record.length_penalty_alpha,
+        length_penalty_form=record.length_penalty_form,
+        stop=record.stop,
+        max_length_per_source_token=float(limit[1]) if limit else None,
+        max_extra_tokens=int(limit[2]) if limit else None,
+    )
     reported = [] if scored is None else [
         Reported(str(scored[0]), one.metric, one.value, one.signature) for one in scored[1].scores
     ]  # fmt: skip
@@ -83,7 +328,7 @@ def translation_of_records(
         role=role_of(corpus, record.testset),
         average=record.average,
         averaged=None if averaged is None else Averaged(str(averaged[0]), tuple(averaged[1].averaged_updates)),
-        search=search_of_signature(record.signature, str(path)),
+        search=search,
         references_path=str(references_path or ""),
         references=None if references is None else tuple(references),
         reported=tuple(reported),
@@ -101,11 +346,3 @@ def split_of(corpus: CorpusSpec, testset: str) -> str:
 def role_of(corpus: CorpusSpec, testset: str) -> str:
     """Return the role of a test set in its corpus: dev, test, or '' for a further one."""
     return next((role for role in ("dev", "test") if corpus.testset_of(role) == testset), "")
-
-
-def read_if_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord | None:
-    """Return a record of a type, None if the file is anything else."""
-    try:
-        return read_record(path, record_type)
-    except RecordError:
-        return None

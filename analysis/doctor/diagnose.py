@@ -7,9 +7,8 @@ import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor import check_data, check_scores, check_search, check_training
-from analysis.doctor.causes import CAUSES, PLACE_BY_CHECK
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import Answer, Case, Diagnosis, Scorer
+from analysis.doctor.types import CAUSES, PLACE_BY_CHECK, Answer, Case, Diagnosis, Scorer
 from analysis.findings import Finding
 
 # The check of a cause is the function `check_<its key>` of one of these modules; one function compares all symbols.

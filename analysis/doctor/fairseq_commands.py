@@ -18,17 +18,10 @@ from aiayn.errors import CommandError
 from analysis.doctor.shell import ShellCommand, Word, split_commands, split_words
 from analysis.logs.arguments import parse_value
 from analysis.logs.types import Argument, LogStruct
+from analysis.scoring.system_output import read_text
 
 OPTIONS_PATH = Path(__file__).with_name("fairseq_options.csv")
 ARCHITECTURES_PATH = Path(__file__).with_name("fairseq_architectures.csv")
-MODEL_KEYS = (
-    "encoder_layers", "decoder_layers", "encoder_embed_dim", "decoder_embed_dim", "encoder_ffn_embed_dim",
-    "decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads", "encoder_normalize_before",
-    "decoder_normalize_before", "encoder_learned_pos", "decoder_learned_pos", "no_token_positional_embeddings",
-    "share_all_embeddings", "share_decoder_input_output_embed", "layernorm_embedding", "no_scale_embedding",
-    "adaptive_softmax_cutoff", "encoder_layerdrop", "decoder_layerdrop", "no_cross_attention",
-    "cross_self_attention", "activation_fn", "dropout", "attention_dropout", "activation_dropout",
-)  # fmt: skip
 # What fairseq takes from the training's own options: the keys whose defaults count for an absent flag.
 DEFAULTED_KEYS = (
     "task", "criterion", "lr_scheduler", "lr", "clip_norm", "update_freq", "max_update", "max_epoch", "label_smoothing",
@@ -38,18 +31,16 @@ DEFAULTED_KEYS = (
 GENERATION_KEYS = ("beam", "lenpen", "max_len_a", "max_len_b", "gen_subset", "sacrebleu", "scoring", "post_process")
 OLDER_FLAGS = {"--min-lr": 1, "--raw-text": 0, "--lazy-load": 0, "--relu-dropout": 1, "--no-c10d": 0}
 _RENAMED = {"max_sentences": "batch_size", "remove_bpe": "post_process", "relu_dropout": "activation_dropout"}
-_MAX_BYTES = 4_000_000
+_MAX_CHARACTERS = 4_000_000
+_OTHER_PROGRAMS = {"cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd"}
 
 Program = Literal["train", "generate", "preprocess", "average", "score"]
 _PROGRAMS: dict[str, Program] = {
-    "fairseq-train": "train", "fairseq-hydra-train": "train", "train.py": "train", "hydra_train.py": "train",
+    "fairseq-train": "train", "train.py": "train",
     "fairseq_cli.train": "train", "fairseq.train": "train", "fairseq-generate": "generate", "generate.py": "generate",
     "fairseq_cli.generate": "generate", "fairseq-interactive": "generate", "interactive.py": "generate",
     "fairseq_cli.interactive": "generate", "fairseq-preprocess": "preprocess", "preprocess.py": "preprocess",
     "fairseq_cli.preprocess": "preprocess", "average_checkpoints.py": "average", "average_checkpoints": "average",
-    "fairseq-score": "score", "score.py": "score", "fairseq_cli.score": "score", "sacrebleu": "score",
-    "sacrebleu.sh": "score", "compound_split_bleu.sh": "score", "multi-bleu.perl": "score",
-    "multi-bleu-detok.perl": "score",
 }  # fmt: skip
 SPLITTING = "compound_split_bleu.sh"
 # Metrics of the programs that score; fairseq-generate's own BLEU is `bleu_fairseq`.
@@ -58,6 +49,7 @@ METRIC_BY_SCORER = {
     "sacrebleu.sh": "bleu_sacre_13a", "multi-bleu.perl": "bleu_tok_moses", "multi-bleu-detok.perl": "bleu_sacre_13a",
     "fairseq-score": "bleu_fairseq", "score.py": "bleu_fairseq", "fairseq_cli.score": "bleu_fairseq",
 }  # fmt: skip
+_PROGRAMS |= dict.fromkeys(METRIC_BY_SCORER, "score")
 _SBATCH = re.compile(r"^\s*#SBATCH\s+(.*)$", re.MULTILINE)
 _PER_NODE = re.compile(r"--(?:gres=gpu|gpus-per-node[= ])(?::?[^\s:,=\d][^\s:,]*)?:?(\d+)")
 _NODES = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)(?:\s|$)")
@@ -94,7 +86,6 @@ class FairseqCommand(LogStruct, frozen=True, kw_only=True):
     line_by_key: dict[str, int]
     data: str
     num_gpus: int | None
-    num_gpus_from: str
     unread: tuple[str, ...]
     unknown: tuple[str, ...]
 
@@ -102,7 +93,6 @@ class FairseqCommand(LogStruct, frozen=True, kw_only=True):
 class CommandFile(LogStruct, frozen=True, kw_only=True):
     """The content of a file: fairseq's commands in their order, and lines of BLEU."""
 
-    path: str
     commands: tuple[FairseqCommand, ...]
     bleus: tuple[PastedBleu, ...]
 
@@ -117,10 +107,13 @@ def read_command_file(path: Path) -> CommandFile:
     """Return fairseq's commands and the BLEU lines of a file.
 
     Raises:
-        CommandError: if it is no text, cut, or holds neither a training nor a generation of fairseq's.
+        ScoreError: if it is no text.
+        CommandError: if it is cut, or holds neither a training nor a generation of fairseq's.
     """
-    text = _read_text(path)
-    commands = list(_fairseq_commands(split_commands(text, str(path)), _sbatch_gpus(text)))
+    text = read_text(path, expected="a script or a command of fairseq-train or fairseq-generate")
+    if len(text) > _MAX_CHARACTERS:
+        raise CommandError(f"{path}: {len(text):,} characters; expected a script; for a log, give its folder as WHAT")
+    commands = list(_fairseq_commands(split_commands(text, str(path)), _slurm_gpus(" ".join(_SBATCH.findall(text)))))
     if not any(command.program in ("train", "generate") for command in commands):
         commented = [
             number for number, line in enumerate(text.split("\n"), 1)
@@ -131,89 +124,58 @@ def read_command_file(path: Path) -> CommandFile:
             f"{path}: no command fairseq-train or fairseq-generate with flags: {where}; give a file with the command "
             "as it is run, such as `fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
         )
-    return CommandFile(path=str(path), commands=tuple(commands), bleus=tuple(_bleus(text)))
+    return CommandFile(commands=tuple(commands), bleus=tuple(_bleus(text)))
 
 
-def _read_text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{path}: cannot be read ({error.strerror}); give a file with a command") from error
-    if not content.strip():
-        raise CommandError(f"{path}: empty; expected a fairseq-train or fairseq-generate command")
-    if len(content) > _MAX_BYTES:
-        raise CommandError(f"{path}: {len(content):,} bytes; expected a script; for a log, give its folder as WHAT")
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise CommandError(f"{path}: UTF-16, by its first two bytes; save it as UTF-8")
-    if b"\0" in content:
-        raise CommandError(f"{path}: byte {content.index(0)} is 0: binary; expected a script or a command line")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise CommandError(f"{path}:{line}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
-
-
-def _fairseq_commands(commands: Sequence[ShellCommand], sbatch: tuple[int, str] | None) -> Iterator[FairseqCommand]:
+def _fairseq_commands(commands: Sequence[ShellCommand], sbatch_gpus: int | None) -> Iterator[FairseqCommand]:
     has_split = False  # compounds, by get_ende_bleu.sh's substitution in the script itself
     for command in commands:
         has_split = has_split or any("##AT##" in word.text for word in command.words)
-        for found in _found_in(list(command.words), command.variables, sbatch):
+        for found in _found_in(list(command.words), command.variables, sbatch_gpus):
             is_plain_score = METRIC_BY_SCORER.get(found.name) == "bleu_fairseq" and not found.arguments.get("sacrebleu")
             yield msgspec.structs.replace(found, name=SPLITTING) if is_plain_score and has_split else found
 
 
-def _found_in(words: list[Word], variables: dict[str, str], sbatch: tuple[int, str] | None) -> Iterator[FairseqCommand]:
+def _found_in(words: list[Word], variables: dict[str, str], sbatch_gpus: int | None) -> Iterator[FairseqCommand]:
     """Yield the command of fairseq's among words, be it behind a launcher or within one word (`bash -c`)."""
     for index, word in enumerate(words):
         name = PurePosixPath(word.text.replace("\\", "/")).name
         program = _PROGRAMS.get(name)
         if program is not None and _is_command(program, words, index):
-            gpus = _num_gpus(words[:index], variables) or sbatch
-            yield parse_command(program, name, word.line, words[index + 1 :], gpus)
+            num_gpus = _num_gpus(words[:index], variables) or sbatch_gpus
+            yield parse_command(program, name, word.line, words[index + 1 :], num_gpus)
             return
     for word in words:
         inner = word.text.partition("=")[2] if re.match(r"\w+=\S", word.text) else word.text
         if " " in inner and " --" in inner:
             found = split_words(inner, word.line)
             if any(PurePosixPath(one.text).name in _PROGRAMS for one in found):
-                yield from _found_in(found, variables, sbatch)
+                yield from _found_in(found, variables, sbatch_gpus)
             elif any(one.text == "--arch" for one in found):  # make train ARGS="..."
-                yield parse_command("train", "train", word.line, found, sbatch)
+                yield parse_command("train", "train", word.line, found, sbatch_gpus)
 
 
 def _is_command(program: Program, words: list[Word], index: int) -> bool:
     """Return whether a word is a command of fairseq's, not prose or another program of that name."""
-    before = [word.text for word in words[:index]]
     flags = [word.text.split("=")[0] for word in words[index + 1 :] if word.text.startswith("-")]
-    if any(
-        word in ("cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd") for word in before
-    ):
+    if _OTHER_PROGRAMS & {word.text for word in words[:index]}:
         return False
-    if program in ("average", "score", "preprocess"):
-        return program == "score" or any(
-            flag in ("--inputs", "--trainpref", "--destdir", "--only-source") for flag in flags
-        )
-    name = words[index].text
-    if "hydra" in name:
+    if program in ("average", "preprocess"):
+        return bool({"--inputs", "--trainpref", "--destdir", "--only-source"} & set(flags))
+    if program == "score":
         return True
-    if name.endswith(".py"):  # others have a train.py too
-        known = [
-            flag for flag in flags if flag in ("--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler")
-        ]
-        return bool(known)
+    if words[index].text.endswith(".py"):  # others have a train.py too
+        return bool({"--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler"} & set(flags))
     return len(flags) > 1 or (len(flags) == 1 and len(words) > index + 2)
 
 
 def parse_command(
-    program: Program, name: str, line: int, words: Sequence[Word], gpus: tuple[int, str] | None = None
+    program: Program, name: str, line: int, words: Sequence[Word], num_gpus: int | None
 ) -> FairseqCommand:
     """Return a command from its words, without its name; defaults filled in.
 
-    `gpus` is the number that a launcher starts or makes visible, and the words that state it.
+    `num_gpus` is the number that a launcher starts or makes visible.
     """
-    if "hydra" in name:
-        return _parse_hydra(name, line, words, gpus)
     options = read_options()[
         "generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"
     ]
@@ -243,18 +205,16 @@ def parse_command(
     arguments = {key: parse_value(value) for key, value in value_by_key.items()}
     if program in ("train", "generate"):
         arguments = _with_defaults(program, arguments)
-    if isinstance(size := arguments.get("distributed_world_size"), int) and (gpus is None or size > gpus[0]):
-        gpus = (size, "--distributed-world-size")
+    if isinstance(size := arguments.get("distributed_world_size"), int):
+        num_gpus = max(size, num_gpus or 0)
     if value_by_key.get("cpu") == "True":
-        gpus = (1, "--cpu")
-    unread = [f"{key}: {value}" for key, value in value_by_key.items() if re.search(r"\$[\w({@]|`", value)]
-    for key, value in value_by_key.items():
-        if re.search(r"\$[\w({@]|`", value):
-            arguments[key] = None
+        num_gpus = 1
+    unread = [key for key, value in value_by_key.items() if re.search(r"\$[\w({@]|`", value)]
+    arguments |= dict.fromkeys(unread)
     return FairseqCommand(
         program=program, name=name, line=line, arguments=arguments, line_by_key=line_by_key,
-        data=positional[0].text if positional else "", num_gpus=gpus[0] if gpus else None,
-        num_gpus_from=gpus[1] if gpus else "", unread=tuple(unread), unknown=tuple(dict.fromkeys(unknown)),
+        data=positional[0].text if positional else "", num_gpus=num_gpus,
+        unread=tuple(f"{key}: {value_by_key[key]}" for key in unread), unknown=tuple(dict.fromkeys(unknown)),
     )  # fmt: skip
 
 
@@ -274,27 +234,6 @@ def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, in
             end += 1
         return " ".join(word.text for word in words[index:end]), end
     return words[index].text, index + 1
-
-
-def _parse_hydra(name: str, line: int, words: Sequence[Word], gpus: tuple[int, str] | None) -> FairseqCommand:
-    """Return a command of hydra's from its overrides, `group.key=value`; its config file is not read."""
-    arguments: dict[str, Argument] = {}
-    line_by_key, unread = {}, []
-    for index, word in enumerate(words):
-        found = re.match(r"\+{0,2}(?:[\w/]+\.)*(\w+)=(.*)", word.text)
-        if word.text.startswith("--config"):
-            value = word.text.partition("=")[2] or (words[index + 1].text if index + 1 < len(words) else "")
-            unread.append(f"{word.text.partition('=')[0].lstrip('-')}: {value}")
-        elif found:
-            key = {"_name": "arch"}.get(found[1], found[1])
-            arguments[key], line_by_key[key] = parse_value(found[2]), word.line
-    if isinstance(size := arguments.get("distributed_world_size"), int):
-        gpus = (size, "distributed_world_size")
-    return FairseqCommand(
-        program="train", name=name, line=line, arguments=arguments, line_by_key=line_by_key,
-        data=str(arguments.get("data") or ""), num_gpus=gpus[0] if gpus else None,
-        num_gpus_from=gpus[1] if gpus else "", unread=tuple(unread), unknown=(),
-    )  # fmt: skip
 
 
 def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Argument]:
@@ -337,25 +276,16 @@ def read_architectures() -> dict[str, dict[str, Argument]]:
         }
 
 
-def _num_gpus(launcher: Sequence[Word], variables: dict[str, str]) -> tuple[int, str] | None:
-    """Return how many GPUs a launcher starts or makes visible, and the words that state it."""
+def _num_gpus(launcher: Sequence[Word], variables: dict[str, str]) -> int | None:
+    """Return how many GPUs a launcher starts or makes visible; None if nothing states it."""
     text = " ".join(word.text for word in launcher)
-    per_node = re.search(r"--nproc[-_]per[-_]node[= ](\d+)", text)
-    if per_node:
+    if per_node := re.search(r"--nproc[-_]per[-_]node[= ](\d+)", text):
         nodes = re.search(r"--nnodes[= ](\d+)", text)
-        num_nodes = int(nodes[1]) if nodes else 1
-        return int(per_node[1]) * num_nodes, "the launcher"
+        return int(per_node[1]) * (int(nodes[1]) if nodes else 1)
     if launcher and launcher[0].text in ("srun", "salloc") and (found := _slurm_gpus(text)):
-        return found, "srun"
-    seen = variables.get("CUDA_VISIBLE_DEVICES", "")
-    if re.fullmatch(r"\d+(?:\s*,\s*\d+)*,?", seen):
-        return len(re.findall(r"\d+", seen)), "CUDA_VISIBLE_DEVICES"
-    return None
-
-
-def _sbatch_gpus(text: str) -> tuple[int, str] | None:
-    found = _slurm_gpus(" ".join(_SBATCH.findall(text)))
-    return (found, "#SBATCH") if found else None
+        return found
+    visible = variables.get("CUDA_VISIBLE_DEVICES", "")
+    return len(re.findall(r"\d+", visible)) if re.fullmatch(r"\d+(?:\s*,\s*\d+)*,?", visible) else None
 
 
 def _slurm_gpus(flags: str) -> int | None:
@@ -384,10 +314,3 @@ def _bleus(text: str) -> Iterator[PastedBleu]:
                 ratio=float(found["ratio"]), hypothesis_length=int(found["hypothesis"]),
                 reference_length=int(found["reference"]),
             )  # fmt: skip
-
-
-def with_num_gpus(command: FairseqCommand, num_gpus: int | None) -> FairseqCommand:
-    """Return the command with the number of GPUs that its user gives."""
-    if num_gpus is None:
-        return command
-    return msgspec.structs.replace(command, num_gpus=num_gpus, num_gpus_from="--num-gpus")

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from aiayn.spec.system import CorpusSpec
+from analysis.doctor.alignment import num_in_worse_half
 from analysis.doctor.types import Translation
 from analysis.scoring.system_output import Treatment, form_of, joined, prepare
 
-NUM_DECOYS = 19
 NUM_FREQUENT = 25  # words of the references that identify their language; they are a third of any German or French text
 MIN_WORDS = 200  # of either side, below which its language is not judged
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
@@ -88,29 +88,11 @@ def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str], rng
     Words in common are counted; the decoys are references of other lines of about the same length. It is 1 if the
     references stand in random order, and near 0 for any real translation.
     """
-    words = [set(letters_of_words(line)) for line in references]
-    order = np.argsort([len(one) for one in words], kind="stable")
-    place_of = np.empty(len(order), np.int64)
-    place_of[order] = np.arange(len(order))
-    window = min(len(order), max(NUM_DECOYS + 1, len(order) // 10))
-    num_decoys = min(NUM_DECOYS, window - 1)
-    num_worse = 0.0
-    for index, hypothesis in enumerate(hypotheses):
-        own_words = set(letters_of_words(hypothesis))
-        begin = min(max(0, int(place_of[index]) - window // 2), len(order) - window)
-        near = [int(other) for other in order[begin : begin + window] if other != index]
-        decoys = rng.choice(near, num_decoys, replace=False)
-        own = _overlap(own_words, words[index])
-        others = [_overlap(own_words, words[int(decoy)]) for decoy in decoys]
-        rank = sum(other > own for other in others) + 0.5 * sum(other == own for other in others)
-        num_worse += rank >= (num_decoys + 1) / 2
-    return 2 * num_worse / max(1, len(hypotheses))
+    own_words, words = ([set(re.findall(r"\w+", joined(line))) for line in side] for side in (hypotheses, references))
 
+    def overlaps(index: int, candidates: Sequence[int]) -> list[float]:
+        first, others = own_words[index], [words[candidate] for candidate in candidates]
+        return [2 * len(first & other) / max(1, len(first) + len(other)) for other in others]
 
-def letters_of_words(line: str) -> list[str]:
-    """Return the words of a line, marks of pieces gone, punctuation apart."""
-    return re.findall(r"\w+", joined(line))
-
-
-def _overlap(first: set[str], second: set[str]) -> float:
-    return 2 * len(first & second) / max(1, len(first) + len(second))
+    num_worse = num_in_worse_half([len(one) for one in words], len(words) // 10, overlaps, rng)
+    return 2 * num_worse / max(1, len(words))

@@ -5,7 +5,6 @@ depending on the scheduler; either is right.
 """
 
 import math
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,37 +62,3 @@ def deviation(training: TrainingSpec, rate: LoggedRate) -> float:
 def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[LoggedRate]:
     """Return the printed rates that are off by more than TOLERANCE."""
     return [rate for rate in rates if abs(deviation(training, rate) - 1) > TOLERANCE]
-
-
-class FittedSchedule(msgspec.Struct, frozen=True):
-    """The schedule that the printed rates follow, whatever the spec; None where the rates do not determine it."""
-
-    warmup_steps: int | None
-    peak_rate: float | None
-
-
-def fitted_schedule(rates: Sequence[LoggedRate]) -> FittedSchedule:
-    """Return warm-up and peak of an inverse-square-root schedule from its rates alone.
-
-    Rates that rise follow s * u, those that fall c * u^-0.5; the lines cross at the warm-up, u = (c / s)^(2/3), in the
-    peak s * u. The scale is the rates' own: a peak other than the paper's is not read as another warm-up.
-    """
-    highest = max(rates, key=lambda rate: rate.rate, default=None)
-    if highest is None or highest.rate <= 0:
-        return FittedSchedule(None, None)
-    rising = [rate.rate / rate.update for rate in rates if rate.update < highest.update and rate.rate > 0]
-    falling = [rate.rate * math.sqrt(rate.update) for rate in rates if rate.update > highest.update and rate.rate > 0]
-    if not _is_one(rising) or not _is_one(falling):
-        return FittedSchedule(None, highest.rate if falling else None)
-    slope, scale = statistics.median(rising), statistics.median(falling)
-    warmup_steps = (scale / slope) ** (2 / 3)
-    return FittedSchedule(round(warmup_steps), slope * warmup_steps)
-
-
-def _is_one(values: Sequence[float]) -> bool:
-    """Return whether values are equal, up to which update each line's rate is of (its own or the next)."""
-    return (
-        bool(values)
-        and max(values) <= 1.1 * statistics.median(values)
-        and min(values) >= statistics.median(values) / 1.1
-    )

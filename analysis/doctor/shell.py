@@ -4,11 +4,15 @@ The part of the POSIX shell in which trainings are started is read: continued li
 their expansion (with defaults and integer arithmetic), arrays, pipes and redirections, `for` (its first value). What
 is known only in a run (`$1`, `$(...)`) stays in the word as written. Fences and prompts of a pasted page are
 omitted; its prose becomes commands that match no program.
+
+Variables are put in place in the text of a line, without its redirections and comments; `shlex` splits what results.
 """
 
 import ast
+import io
 import operator
 import re
+import shlex
 from collections.abc import Iterator
 
 import msgspec
@@ -25,19 +29,17 @@ _VARIABLE = re.compile(r"\$(?:(\w+|[@*#?$!])|\{(\w+|[@*#?])(\[[@*\d]+\])?(:?[-=+
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\[ \t]*$")  # blanks after it are a slip of whoever pasted the line
 _FOR = re.compile(r"\s*for\s+(\w+)\s+in\s+(.*?)\s*(?:;|$)")
 _SUBSTITUTION = re.compile(r"\$\(\(.*?\)\)|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")
-_TOKEN = re.compile(
-    rf"""(?P<blank>\s+)
-    | (?P<comment>(?<!\S)\#.*)
-    | (?P<substitution>{_SUBSTITUTION.pattern})
-    | (?P<single>'[^']*')
+_PART = re.compile(
+    rf"""(?P<single>'[^']*'|\\.)
     | (?P<double>"(?:\\.|[^"\\])*")
-    | (?P<escaped>\\.)
-    | (?P<redirection>\d?(?:&>>?|>>?&?|<<?<?-?&?)(?P<to>\d|-)?)
-    | (?P<operator>[|&;()])
-    | (?P<variable>\$\{{[^}}]*\}}|\$\w+|\$[@*#?$!])
-    | (?P<plain>[^\s'"\\<>`|&;()$]+|.)""",
+    | (?P<comment>(?<!\S)\#[^\n]*)
+    | (?P<substitution>{_SUBSTITUTION.pattern})
+    | (?P<variable>{_VARIABLE.pattern})
+    | (?P<redirection>(?:(?<!\S)\d)?(?:&>>?|>>?&?|<<?<?-?&?)[ \t]*(?:"[^"]*"|'[^']*'|[^\s;|&()<>'"]*))""",
     re.VERBOSE | re.DOTALL,
 )
+_ASSIGNED = re.compile(r"(?:^|[\s;])[A-Za-z_]\w*\+?=\S*$")  # before a variable that is not split at blanks
+_OPERATORS = ";|&()"
 _ARITHMETIC = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Div: operator.floordiv, ast.Mod: operator.mod,
@@ -63,14 +65,6 @@ class ShellCommand(msgspec.Struct, frozen=True):
         return self.words[0].line
 
 
-class _Piece(msgspec.Struct, frozen=True):
-    """A part of a word: expanded later unless single-quoted, split at blanks unless quoted at all."""
-
-    text: str
-    is_literal: bool
-    is_quoted: bool
-
-
 def split_commands(text: str, place: str) -> list[ShellCommand]:
     """Return the commands of a text in their order.
 
@@ -82,17 +76,16 @@ def split_commands(text: str, place: str) -> list[ShellCommand]:
     for line, written in _logical_lines(text, place):
         logical = _with_arrays(written) if _DECLARING.match(written) else written
         if found := _FOR.match(logical):
-            values = _words(found[2], [line] * len(found[2]), variables)
-            variables[found[1]] = values[0][0].text if values and values[0] else ""
-        lines = _line_of_character(logical, line)
-        for words in _words(logical.replace("\n", " "), lines, variables):
+            values = _words(found[2], line, variables)
+            variables[found[1]] = values[0][0].text if values else ""
+        for words in _words(logical, line, variables):
             commands += _command(words, variables)
     return commands
 
 
 def split_words(text: str, line: int) -> list[Word]:
     """Return the words of a command inside a word, such as that of `bash -c`."""
-    return [word for words in _words(text.replace("\n", " "), [line] * len(text), {}) for word in words]
+    return [Word(word.text, line) for words in _words(text, line, {}) for word in words]
 
 
 def _logical_lines(text: str, place: str) -> Iterator[tuple[int, str]]:
@@ -136,26 +129,9 @@ def _open_until(lines: list[str], index: int, logical: str, place: str) -> int:
 
 def _is_open(text: str) -> bool:
     """Return whether a quotation or the bracket of an array is open at the end of a text."""
-    quote, depth, index = "", 0, 0
+    rest = _PART.sub("", text)
     is_array = bool(_DECLARING.match(text)) and "=(" in text
-    while index < len(text):
-        character = text[index]
-        if quote:
-            if character == "\\" and quote == '"':
-                index += 1
-            elif character == quote:
-                quote = ""
-        elif character == "\\":
-            index += 1
-        elif character in "'\"":
-            quote = character
-        elif character == "#" and (index == 0 or text[index - 1].isspace()):
-            end = text.find("\n", index)
-            index = len(text) if end < 0 else end
-        elif is_array and character in "()":
-            depth += 1 if character == "(" else -1
-        index += 1
-    return bool(quote) or depth > 0
+    return "'" in rest or '"' in rest or (is_array and rest.count("(") > rest.count(")"))
 
 
 def _with_arrays(logical: str) -> str:
@@ -167,49 +143,56 @@ def _with_arrays(logical: str) -> str:
     return found[1] + '"' + uncommented.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _line_of_character(logical: str, first_line: int) -> list[int]:
-    lines, line = [], first_line
-    for character in logical:
-        lines.append(line)
-        line += character == "\n"
-    return lines
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the words and operators of a text, each with the number of line feeds before it.
+
+    Raises:
+        ValueError: if a quotation is not closed.
+    """
+    stream = io.StringIO(text + " ")
+    lexer = shlex.shlex(stream, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    for token in lexer:
+        end = stream.tell() - 1
+        yield token.replace("\n", " "), text.count("\n", 0, end) - token.count("\n")
 
 
-def _words(logical: str, lines: list[int], variables: dict[str, str]) -> list[list[Word]]:
+def _words(logical: str, first_line: int, variables: dict[str, str]) -> list[list[Word]]:
     """Return the words of each simple command of a logical line, expanded; redirections are left out."""
+    expanded = _PART.sub(lambda part: _expanded(part, variables), logical)
+    try:
+        tokens = list(_tokens(expanded))
+    except ValueError:  # an apostrophe of prose
+        tokens = [(word, 0) for word in logical.split()]
     commands: list[list[Word]] = [[]]
-    pieces: list[_Piece] = []
-    begin = 0
-    is_target = False  # the next word is a file that output goes to
-    for token in _TOKEN.finditer(logical + " "):
-        kind = token.lastgroup or ""
-        if kind not in ("blank", "redirection", "operator", "comment"):
-            begin = begin if pieces else token.start()
-            pieces.append(_piece(kind, token[0], variables))
-            continue
-        if pieces and not is_target:
-            words = _expanded(pieces, variables, is_first=not commands[-1])
-            commands[-1] += [Word(word, lines[begin]) for word in words]
-        if pieces or kind != "blank":
-            is_target = kind == "redirection" and token["to"] is None
-        pieces = []
-        if kind == "operator":
+    for token, num_line_feeds in tokens:
+        if token and not token.strip(_OPERATORS):
             commands.append([])
+        else:
+            commands[-1].append(Word(token, first_line + num_line_feeds))
     return [words for words in commands if words]
 
 
-def _piece(kind: str, text: str, variables: dict[str, str]) -> _Piece:
-    """Return a part of a word from its token; an apostrophe that quotes nothing is literal."""
-    if kind == "single":
-        return _Piece(text[1:-1], is_literal=True, is_quoted=True)
-    if kind == "double":
-        inner = _SUBSTITUTION.sub(lambda found: _substituted(found[0], variables), text[1:-1])
-        return _Piece(re.sub(r"\\([\"\\`])", r"\1", inner), is_literal=False, is_quoted=True)
-    if kind == "escaped":
-        return _Piece(text[1:], is_literal=True, is_quoted=True)
-    if kind == "substitution":
-        return _Piece(_substituted(text, variables), is_literal=True, is_quoted=True)
-    return _Piece(text, is_literal=kind != "variable", is_quoted=False)
+def _expanded(part: re.Match[str], variables: dict[str, str]) -> str:
+    """Return a part of a line as `shlex` is to read it: a value within quotes stays one word, another is split."""
+    if part["single"]:
+        return part[0]
+    if part["comment"] or part["redirection"]:
+        return ""
+    if part["substitution"]:
+        return shlex.quote(_substituted(part[0], variables))
+    if part["variable"]:
+        value = _value(part[0], variables)
+        return f'"{_escaped(value)}"' if _ASSIGNED.search(part.string, 0, part.start()) else value
+    inner = part[0][1:-1]
+    if re.fullmatch(r"\$\{\w+\[@\]\}", inner):
+        return _value(inner, variables)
+    inner = _SUBSTITUTION.sub(lambda found: _escaped(_substituted(found[0], variables)), inner)
+    return f'"{_VARIABLE.sub(lambda found: _escaped(_value(found[0], variables)), inner)}"'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _substituted(text: str, variables: dict[str, str]) -> str:
@@ -236,25 +219,11 @@ def _integer(expression: str) -> int | None:
         return None
 
 
-def _expanded(pieces: list[_Piece], variables: dict[str, str], *, is_first: bool) -> list[str]:
-    """Return the words that one written word becomes; an assignment at the beginning is never split."""
-    words, is_empty = [""], not any(piece.is_quoted for piece in pieces)
-    is_assignment = is_first and bool(_ASSIGNMENT.match(pieces[0].text)) and not pieces[0].is_quoted
-    for piece in pieces:
-        text = piece.text if piece.is_literal else _VARIABLE.sub(lambda found: _value(found, variables), piece.text)
-        is_array = piece.is_quoted and re.fullmatch(r"\$\{\w+\[@\]\}", piece.text)
-        if is_assignment or not (is_array or (not piece.is_quoted and text != piece.text)):
-            words[-1] += text
-            continue
-        parts = [word.text for word in split_words(text, 0)] if text.strip() else []
-        if parts:
-            words[-1] += parts[0]
-            words += parts[1:]
-    return [word for word in words if word or not is_empty]
-
-
-def _value(found: re.Match[str], variables: dict[str, str]) -> str:
-    """Return a variable's value, its default, or its name as written if it has neither."""
+def _value(written: str, variables: dict[str, str]) -> str:
+    """Return a variable's value, its default, or the variable as written if it has neither."""
+    found = _VARIABLE.fullmatch(written)
+    if found is None:
+        return written
     name, default = found[1] or found[2], found[4] or ""
     if name in ("@", "*"):
         return ""
@@ -262,7 +231,7 @@ def _value(found: re.Match[str], variables: dict[str, str]) -> str:
         return variables[name]
     if default[:1] in ("-", "=") or default[:2] in (":-", ":="):
         return default.lstrip(":").lstrip("-=").strip("'\"")
-    return found[0]
+    return written
 
 
 def _command(words: list[Word], variables: dict[str, str]) -> Iterator[ShellCommand]:

@@ -64,10 +64,9 @@ _SIDES = ("encoder", "decoder")
 
 
 class ParsedArguments(dict[str, Argument]):
-    """The kept arguments; `digest` is over all keys that can decide a result; `is_whole`: all brackets close."""
+    """The kept arguments; `digest` is over all keys that can decide a result."""
 
     digest: str = ""
-    is_whole: bool = True
 
 
 def is_open(text: str) -> bool:
@@ -93,7 +92,6 @@ def parse_arguments(text: str) -> ParsedArguments:
     parsed = ParsedArguments({key: parse_value(value) for key, value in value_by_key.items() if key in KEPT_KEYS})
     deciding = "\n".join(f"{key}={value_by_key[key]}" for key in sorted(value_by_key.keys() - PLACE_KEYS))
     parsed.digest = hashlib.blake2b(deciding.encode(), digest_size=8).hexdigest()
-    parsed.is_whole = text.rstrip()[-1:] in (")", "}") and not is_open(text)
     return parsed
 
 

@@ -4,7 +4,7 @@ A finding of severity `apart` becomes part of the configuration, so no mean is o
 training of a repeated seed has a line of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,6 +12,8 @@ from analysis.findings import Finding
 from analysis.logs.logged import LoggedEvaluation, LoggedTraining
 from analysis.logs.rows import PaperRow
 from analysis.logs.rules import copies, mixed_versions, repeated_seeds
+
+_Rule = Callable[[list[LoggedTraining]], Iterable[tuple[LoggedTraining, Finding]]]
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,23 +62,23 @@ def _taken_apart(
 ) -> Iterator[tuple[tuple[str, ...], list[LoggedTraining]]]:
     """Yield the groups that may be averaged; notes what each rule found by path."""
 
-    def without(
-        group: list[LoggedTraining], broken: Iterator[tuple[LoggedTraining, Finding]]
-    ) -> tuple[list[LoggedTraining], dict[str, list[LoggedTraining]]]:
-        """Return those that break no rule, and the others by what distinguishes them."""
-        by_label: dict[str, list[LoggedTraining]] = {}
-        found = {training.path: (training, finding) for training, finding in broken}
-        for path, (training, finding) in found.items():
+    def found_by(rule: _Rule, group: list[LoggedTraining]) -> dict[str, Finding]:
+        found = {training.path: finding for training, finding in rule(group)}
+        for path, finding in found.items():
             findings.setdefault(path, []).append(finding)
-            by_label.setdefault(finding.label, []).append(training)
-        return [one for one in group if one.path not in found], by_label
+        return found
 
-    once, _ = without(members, copies(members))
-    whole, of_version = without(once, mixed_versions(once))
-    groups = {labels: whole} | {(*labels, label): same for label, same in of_version.items()}
+    copied = found_by(copies, members)
+    once = [one for one in members if one.path not in copied]
+    mixed = found_by(mixed_versions, once)
+    groups: dict[tuple[str, ...], list[LoggedTraining]] = {}
+    for one in once:
+        configuration = (*labels, mixed[one.path].label) if one.path in mixed else labels
+        groups.setdefault(configuration, []).append(one)
     for configuration, group in groups.items():
-        whole, of_seed = without(group, repeated_seeds(group))
-        if whole:
+        by_path = {one.path: one for one in group}
+        repeated = found_by(repeated_seeds, group)
+        if whole := [one for one in group if one.path not in repeated]:
             yield configuration, whole
-        for label, same in of_seed.items():
-            yield from (((*configuration, f"{label} of {one.path}"), [one]) for one in same)
+        for path, finding in repeated.items():
+            yield (*configuration, f"{finding.label} of {path}"), [by_path[path]]

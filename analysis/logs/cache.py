@@ -27,17 +27,10 @@ from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile
 
 logger = logging.getLogger(__name__)
-READER_MODULES = ("arguments", "generation", "joining", "lines", "reader", "statistics", "training", "types")
+READER_MODULES = ("arguments", "generation", "lines", "reader", "statistics", "training", "types")
 MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
 SHARES_PER_PROCESS = 8  # so that no process is left with the largest files
-_BLOCK_BYTES = 1 << 20
-
-
-class CachedFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """The file of the cache: what was read, by the digest of the bytes; `reader` is the version that read it."""
-
-    reader: str
-    file_by_digest: dict[str, LogFile]
+CachedFolder = tuple[str, dict[str, LogFile]]  # the version of the reader; what was read, by the digest of the bytes
 
 
 def default_cache_folder() -> Path:
@@ -60,7 +53,6 @@ def read_folder(
     cache_folder: Path | None,
     *,
     paths: Sequence[str] | None = None,
-    num_processes: int | None = None,
 ) -> dict[str, LogFile]:
     """Return what each log below a folder holds, by its path there; without `cache_folder` everything is read.
 
@@ -70,16 +62,15 @@ def read_folder(
         RecordError: if there is no such folder.
     """
     paths = list_logs(folder) if paths is None else paths
-    num_processes = num_processes or _num_cpus()
     if cache_folder is None:
-        return {path: log_file for path, (log_file, _) in _read(folder, paths, num_processes).items()}
+        return {path: log_file for path, (log_file, _) in _read(folder, paths).items()}
     cache_path = cache_folder / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()}.msgpack"
     known = _load(cache_path)
     digests: dict[str, str] = {}
     if known:
-        with ThreadPoolExecutor(num_processes) as threads:
+        with ThreadPoolExecutor(num_cpus()) as threads:
             digests = dict(zip(paths, threads.map(_digest, [folder / path for path in paths]), strict=True))
-    read = _read(folder, [path for path in paths if digests.get(path) not in known], num_processes)
+    read = _read(folder, [path for path in paths if digests.get(path) not in known])
     found = {path: (known[digest], digest) for path, digest in digests.items() if path not in read} | read
     kept = {digest: log_file for log_file, digest in found.values() if digest}
     if kept.keys() != known.keys():
@@ -87,30 +78,29 @@ def read_folder(
     return {path: found[path][0] for path in paths}
 
 
-def _num_cpus() -> int:
+def num_cpus() -> int:
+    """Return how many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _digest(path: Path) -> str:
     """Return the digest of a file's unpacked bytes; '' if they cannot all be read, which the reader reports."""
-    digest = hashlib.blake2b(digest_size=16)
     try:
-        with open_unpacked(path) as blocks:
-            while block := blocks.read(_BLOCK_BYTES):
-                digest.update(block)
+        with open_unpacked(path) as content:
+            digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))  # type: ignore[arg-type]
+            return digest.hexdigest()
     except (*UNPACK_ERRORS, OSError):
         return ""
-    return digest.hexdigest()
 
 
-def _read(folder: Path, paths: Sequence[str], num_processes: int) -> dict[str, tuple[LogFile, str]]:
+def _read(folder: Path, paths: Sequence[str]) -> dict[str, tuple[LogFile, str]]:
     """Return the content of files and the digests of their bytes; on several processes if the files are large.
 
     Raises:
         RecordError: if a process dies.
     """
     size_by_path = {path: _num_bytes(folder / path) for path in paths}
-    num_processes = min(num_processes, sum(size_by_path.values()) // MIN_BYTES_PER_PROCESS, len(paths))
+    num_processes = min(num_cpus(), sum(size_by_path.values()) // MIN_BYTES_PER_PROCESS, len(paths))
     if num_processes <= 1:
         return {path: read_log(folder / path) for path in paths}
     in_turn = sorted(paths, key=lambda path: -size_by_path[path])
@@ -138,14 +128,14 @@ def _load(path: Path) -> dict[str, LogFile]:
         content, checksum = stored[:-16], stored[-16:]
         if hashlib.blake2b(content, digest_size=16).digest() != checksum:
             return {}
-        cached = msgspec.msgpack.decode(content, type=CachedFolder)
+        version, file_by_digest = msgspec.msgpack.decode(content, type=CachedFolder)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return {}
-    return cached.file_by_digest if cached.reader == reader_version() else {}
+    return file_by_digest if version == reader_version() else {}
 
 
 def _store(path: Path, file_by_digest: dict[str, LogFile]) -> None:
-    content = msgspec.msgpack.encode(CachedFolder(reader=reader_version(), file_by_digest=file_by_digest))
+    content = msgspec.msgpack.encode((reader_version(), file_by_digest))
     try:
         with replace_on_success(path) as partial_path:
             partial_path.write_bytes(content + hashlib.blake2b(content, digest_size=16).digest())

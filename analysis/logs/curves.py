@@ -9,8 +9,9 @@ from each start's first line, summed over the starts, repeated work included, pa
 
 import bisect
 import datetime
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ import msgspec
 from analysis.logs.lines import LogText
 from analysis.logs.logged import dev_subset
 from analysis.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
-from analysis.logs.types import LogFile, TrainingLog
+from analysis.logs.types import LogFile, Start, TrainingLog
 
 # What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels, in base 2.
 INNER_MEASURES = {"loss_bits": "loss", "learning_rate": "lr", "target_tokens_per_second": "wps"}
@@ -46,84 +47,67 @@ def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[C
         OSError: if the file cannot be opened or read.
     """
     trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    starts = sorted((start.line, index) for index, log in enumerate(trainings) for start in log.starts)
-    first_lines = [line for line, _ in starts]
-    curves = [_Curve(training) for training in trainings]
-    text = LogText(path)
-    for block in text.blocks():
+    starts_by_training = [[_Start(training, start) for start in training.starts] for training in trainings]
+    starts = sorted((start for starts in starts_by_training for start in starts), key=lambda start: start.line)
+    first_lines = [start.line for start in starts]
+    for block in LogText(path).blocks():
         for number, line in block:
             found = bisect.bisect_right(first_lines, number) - 1
             if found >= 0:
-                curves[starts[found][1]].read(starts[found][0], line)
-    return [(training, curve.points()) for training, curve in zip(trainings, curves, strict=True)]
+                starts[found].read(line)
+    return [(training, _points(starts)) for training, starts in zip(trainings, starts_by_training, strict=True)]
 
 
-class _Curve:
-    """The points of one training, start by start."""
-
-    def __init__(self, training: TrainingLog) -> None:
-        self._subset = dev_subset(training)
-        self._num_updates = max(1, training.last_update)
-        self._starts: list[_Start] = []
-        self._resumed = {start.line: start.resumed_update for start in training.starts}
-
-    def read(self, start_line: int, line: bytes) -> None:
-        """Take in a line of the start that began at `start_line`."""
-        if not self._starts or self._starts[-1].line != start_line:
-            self._starts.append(_Start(start_line, self._resumed.get(start_line)))
-        start = self._starts[-1]
-        if not start.first_time:
-            start.first_time = time_of(line)
-        if not start.is_skipped(line, self._num_updates) and (
-            b"num_updates" in line or b'{"epoch"' in line or b"| valid on" in line
-        ):
-            statistics = parse_statistics(line)
-            if statistics is not None:
-                start.read(statistics, time_of(line), self._subset)
-
-    def points(self) -> list[CurvePoint]:
-        """Return all points that count, with a mark for each start but the first."""
-        points: list[CurvePoint] = []
-        offset_hours: float | None = 0.0
-        for number, start in enumerate((start for start in self._starts if start.points), start=1):
-            first_update = start.points[0].update
-            resumed = first_update - 1 if start.resumed_update is None else start.resumed_update
-            if number > 1:
-                points = [point for point in points if point.update <= resumed]
-                mark = CurvePoint(measure=RESTART, update=resumed, hours=offset_hours, value=float(number))
-                points.append(mark)
-            for point in start.points:
-                has_hours = point.hours is not None and offset_hours is not None
-                hours = (point.hours or 0.0) + (offset_hours or 0.0) if has_hours else None
-                points.append(msgspec.structs.replace(point, hours=hours))
-            newest = [point.hours for point in start.points if point.hours is not None]
-            offset_hours = max(newest) + offset_hours if newest and offset_hours is not None else None
-        return points
+def _points(starts: Sequence["_Start"]) -> list[CurvePoint]:
+    """Return all points of a training that count, with a mark for each start but the first."""
+    points: list[CurvePoint] = []
+    offset_hours: float | None = 0.0
+    for number, start in enumerate((start for start in starts if start.points), start=1):
+        resumed = start.points[0].update - 1 if start.resumed_update is None else start.resumed_update
+        if number > 1:
+            points = [point for point in points if point.update <= resumed]
+            points.append(CurvePoint(measure=RESTART, update=resumed, hours=offset_hours, value=float(number)))
+        for point in start.points:
+            has_hours = point.hours is not None and offset_hours is not None
+            hours = (point.hours or 0.0) + (offset_hours or 0.0) if has_hours else None
+            points.append(msgspec.structs.replace(point, hours=hours))
+        newest = [point.hours for point in start.points if point.hours is not None]
+        offset_hours = max(newest) + offset_hours if newest and offset_hours is not None else None
+    return points
 
 
 class _Start:
     """What one start printed; hours count from its first line."""
 
-    def __init__(self, line: int, resumed_update: int | None) -> None:
-        self.line, self.resumed_update = line, resumed_update
-        self.first_time = ""
+    def __init__(self, training: TrainingLog, start: Start) -> None:
+        self.line, self.resumed_update = start.line, start.resumed_update
         self.points: list[CurvePoint] = []
-        self._last_update = resumed_update or 0
+        self._subset, self._num_updates = dev_subset(training), max(1, training.last_update)
+        self._first_time = ""
+        self._last_update = start.resumed_update or 0
         self._last_hours: float | None = None
         self._last_slot = -1
 
-    def is_skipped(self, line: bytes, num_updates: int) -> bool:
+    def read(self, line: bytes) -> None:
+        """Take in a line of this start."""
+        if not self._first_time:
+            self._first_time = time_of(line)
+        has_statistics = b"num_updates" in line or b'{"epoch"' in line or b"| valid on" in line
+        if not self._is_skipped(line) and has_statistics and (statistics := parse_statistics(line)) is not None:
+            self._keep(statistics, time_of(line))
+
+    def _is_skipped(self, line: bytes) -> bool:
         """Return whether a line of statistics within an epoch follows one that was read; never one without a number."""
         if b'"update": ' not in line and b"num_updates=" not in line:
             return False
         update = UPDATE.search(line)
-        slot = -1 if update is None else int(update[1]) * MAX_LINES // num_updates
+        slot = -1 if update is None else int(update[1]) * MAX_LINES // self._num_updates
         is_beside = slot == self._last_slot and b"nan" not in line and b"inf" not in line
         self._last_slot = slot
         return is_beside
 
-    def read(self, statistics: Statistics, time: str, subset: str) -> None:
-        """Take in one line of statistics; those of whole epochs add nothing."""
+    def _keep(self, statistics: Statistics, time: str) -> None:
+        """Keep the points of one line of statistics; those of whole epochs add nothing."""
         values = statistics.value_by_name
         update = self._last_update if statistics.update is None else statistics.update
         self._last_update = update
@@ -133,15 +117,15 @@ class _Start:
                 value = values.get(name)
                 if value is not None and not (name == "wps" and value == 0):  # of the first line: nothing to divide by
                     self.points.append(CurvePoint(measure=measure, update=update, hours=hours, value=value))
-        elif statistics.kind == "valid" and statistics.subset == subset and "nll_loss" in values:
+        elif statistics.kind == "valid" and statistics.subset == self._subset and "nll_loss" in values:
             value = _perplexity(values["nll_loss"])
             self.points.append(CurvePoint(measure=PERPLEXITY, update=update, hours=hours, value=value))
 
     def _hours(self, time: str, values: dict[str, float]) -> float | None:
         """Return the hours since the start's first line, by the times of lines, else by fairseq's own `wall`."""
         seconds = values.get("wall", math.nan)
-        if time and self.first_time:
-            begin, end = (datetime.datetime.fromisoformat(one) for one in (self.first_time, time))
+        if time and self._first_time:
+            begin, end = (datetime.datetime.fromisoformat(one) for one in (self._first_time, time))
             seconds = (end - begin).total_seconds() or seconds
         if math.isfinite(seconds) and seconds >= 0:
             self._last_hours = seconds / 3600
@@ -171,3 +155,37 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
 def _mean(points: Sequence[CurvePoint]) -> CurvePoint:
     value = math.fsum(point.value for point in points) / len(points)
     return msgspec.structs.replace(points[-1], value=value)
+
+
+def read_validations(log_path: Path) -> dict[int, float]:
+    """Return perplexity a subword on the dev set by update, in rising order, from a JSON log; empty without a log.
+
+    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a resumed training
+    did updates twice, the later measurement counts; torn lines and values that are no number (a diverged training) are
+    skipped.
+    """
+    if not log_path.is_file():
+        return {}
+    ppl_by_update: dict[int, float] = {}
+    with log_path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            _, is_validation, statistics = line.partition("| valid | ")
+            if is_validation:
+                try:
+                    values = json.loads(statistics)
+                    ppl_by_update[int(values["valid_num_updates"])] = float(values["valid_ppl"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+    return {update: ppl for update, ppl in sorted(ppl_by_update.items()) if math.isfinite(ppl)}
+
+
+def updates_to_reach(ppl_by_update: Mapping[int, float], target: float) -> int | None:
+    """Return the first validated update with a perplexity of at most `target`; None if there is none."""
+    return next((update for update, ppl in sorted(ppl_by_update.items()) if ppl <= target), None)
+
+
+def common_target(ppl_by_update_by_system: Mapping[str, Mapping[int, float]]) -> float | None:
+    """Return the lowest perplexity that every system reached, the worst of their best ones; None if one has none."""
+    if not ppl_by_update_by_system or not all(ppl_by_update_by_system.values()):
+        return None
+    return max(min(ppl_by_update.values()) for ppl_by_update in ppl_by_update_by_system.values())

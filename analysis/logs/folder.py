@@ -1,24 +1,35 @@
-"""Turns a folder of logs into trainings with their row, their numbers and their findings."""
+"""Turns a folder of logs into trainings with their row, their numbers and their findings.
 
+Each logged BLEU is assigned to its training. A generation belongs to the training that saved into its checkpoint's
+folder, or to the only training whose log lies beside it. A number carries the name of its definition: the BLEU of
+fairseq-generate is `bleu_as_given`, fairseq's arithmetic on the tokens as given, whatever they are; that of
+`--eval-bleu` is sacreBLEU's on detokenised tokens.
+"""
+
+import json
+import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from aiayn.runs.attempts import ATTEMPTS_NAME, read_events
-from analysis.logs.evaluations import (
-    average_of,
-    averagings_near,
-    evaluation_of,
-    training_of,
-    validation_bleu,
-    without_copies,
+from analysis.logs.logged import (
+    LoggedEvaluation,
+    LoggedFolder,
+    LoggedGeneration,
+    LoggedTraining,
+    final_validation,
+    language_pair_of,
 )
-from analysis.logs.logged import LoggedEvaluation, LoggedFolder, LoggedGeneration, LoggedTraining, language_pair_of
 from analysis.logs.rows import PaperRow, find_row
-from analysis.logs.rules import generation_findings, training_findings
-from analysis.logs.symbols import is_ours, symbols_of_arguments
+from analysis.logs.rules import broken, generation_findings, symbol_findings, training_findings
+from analysis.logs.symbols import Symbols, is_ours, symbols_of_arguments
 from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLog
+
+_CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")
+_AVERAGE_IN_NAME = re.compile(r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d+)|last[._-]?(\d+)")
 
 
 def judge_folder(folder: Path, file_by_path: Mapping[str, LogFile], rows: Sequence[PaperRow]) -> LoggedFolder:
@@ -72,3 +83,160 @@ def _judged_training(name: str, log: TrainingLog, folder: Path, rows: Sequence[P
         match=find_row(symbols, language_pair_of(log), rows),
     )
     return msgspec.structs.replace(training, findings=training_findings(training))
+
+
+def training_of(name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]) -> LoggedTraining | None:
+    """Return the training that a generation is of: by its checkpoint's folder, else the only one beside its log.
+
+    Of several that saved into that folder it is the last one above it in its own file, as a job writes them.
+    """
+    file = _file_of(name, generation)
+    above = [
+        one for one in trainings if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
+    ]
+    if not generation.model_path and above:
+        return above[-1]
+    trainings = _without_copies(trainings)
+    beside = [one for one in trainings if posixpath.dirname(one.path) == posixpath.dirname(name)]
+    if generation.model_path:
+        model_folder = posixpath.normpath(posixpath.dirname(generation.model_path.split(":")[0]) or ".")
+        saved_above = [one for one in above if _has_saved_into(one, model_folder)]
+        if saved_above:
+            return saved_above[-1]
+        saved = [one for one in trainings if _has_saved_into(one, model_folder)]
+        near = [one for one in saved if one in beside]
+        if len(saved) == 1 or len(near) == 1:
+            return (near or saved)[0]
+        if saved:
+            return None
+    return next((found[0] for found in (above, beside) if len(found) == 1), None)
+
+
+def _file_of(name: str, log: TrainingLog | GenerationLog | AveragingLog) -> str:
+    """Return the file of an entry's name; the name ends in the entry's line if the file holds several."""
+    return name.removesuffix(f"@{log.first_line}")
+
+
+def _without_copies(trainings: Sequence[LoggedTraining]) -> list[LoggedTraining]:
+    return [one for index, one in enumerate(trainings) if all(one.log != other.log for other in trainings[:index])]
+
+
+def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
+    """Return whether one path is the other or its end: a log's paths are relative to where its command started."""
+    first, second = posixpath.normpath(str(training.log.arguments.get("save_dir"))), model_folder
+    if "." in (first, second):
+        return first == second
+    return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
+
+
+def averagings_near(
+    name: str, generation: GenerationLog, averagings: Sequence[tuple[str, AveragingLog]]
+) -> list[AveragingLog]:
+    """Return the averagings that may have made a generation's checkpoint: the last one above it in its own file.
+
+    Without one there, those of the files beside it; without any, all.
+    """
+    made = [(at, one) for at, one in averagings if _is_average_of(one, generation)]
+    file = _file_of(name, generation)
+    above = [one for at, one in made if _file_of(at, one) == file and one.first_line < generation.first_line]
+    beside = [one for at, one in made if posixpath.dirname(at) == posixpath.dirname(name)]
+    return above[-1:] or beside or [one for _, one in made]
+
+
+def _is_average_of(averaging: AveragingLog, generation: GenerationLog) -> bool:
+    name = posixpath.basename(generation.model_path)
+    return bool(name) and posixpath.basename(averaging.output_path) == name
+
+
+def average_of(generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None) -> str:
+    """Return `last5` and so on, from the log of averaging or the checkpoint's name; else the name itself."""
+    name = posixpath.basename(generation.model_path)
+    made = [one for one in averagings if _is_average_of(one, generation)]
+    exact = [one for one in made if one.output_path == generation.model_path]
+    if len(sizes := {len(one.input_paths) for one in exact or made}) == 1:
+        return f"last{sizes.pop()}"
+    if found := _AVERAGE_IN_NAME.search(name):
+        return f"last{found[1] or found[2]}"
+    number = _CHECKPOINT_NUMBER.fullmatch(name)
+    if name == "checkpoint_last.pt":
+        return "last1"
+    if number is not None and training is not None and training.log.epochs:
+        last = {str(training.log.epochs[-1].epoch), str(training.log.last_update)}
+        return "last1" if (number[2] or number[1]) in last else name
+    return name or "unknown"
+
+
+def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]) -> LoggedGeneration:
+    """Return a generation; with a finding that keeps its BLEU out if an earlier one of the training is the same."""
+    copied = next((one for one in earlier if judged.training is not None and _is_copy(judged, one)), None)
+    if copied is None:
+        return judged
+    finding = broken(
+        "error", "one-log-a-generation", f"the same as {copied.path}: it counts once",
+        "nothing; or take the copy out of the folder", line=judged.log.first_line,
+    )  # fmt: skip
+    return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
+
+
+def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
+    """Return whether two generations of one training have the same content, wherever it is in a file."""
+
+    def content(log: GenerationLog) -> GenerationLog:
+        bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)
+        return msgspec.structs.replace(log, first_line=0, last_line=0, bleu=bleu)
+
+    return one.training is other.training and content(one.log) == content(other.log)
+
+
+def evaluation_of(judged: LoggedGeneration) -> LoggedEvaluation | None:
+    """Return the BLEU of a generation; None if it has none, or a rule keeps it out."""
+    bleu = judged.log.bleu
+    if bleu is None or judged.training is None or any(finding.severity == "error" for finding in judged.findings):
+        return None
+    apart = [finding.label for finding in judged.findings if finding.severity == "apart"]
+    return LoggedEvaluation(
+        path=judged.path,
+        role={"valid": "dev", "test": "test"}.get(bleu.subset, bleu.subset),
+        metric=metric_of_generation(judged.log),
+        value=bleu.value,
+        settings="; ".join(apart),
+        findings=judged.findings,
+    )
+
+
+def metric_of_generation(log: GenerationLog) -> str:
+    """Return the name of a generation's BLEU by what it was computed with and on.
+
+    `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on detokenised text;
+    `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined to text.
+    """
+    arguments = log.arguments
+    if log.bleu is None or log.bleu.name == "BLEU4":
+        return "bleu_as_given"
+    is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in ("sentencepiece", "gpt2")
+    is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a") and not arguments.get("sacrebleu_lowercase")
+    return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
+
+
+def validation_bleu(training: LoggedTraining) -> list[LoggedEvaluation]:
+    """Return the BLEU of `--eval-bleu` at the last update, unless it is one of pieces."""
+    arguments, final, row = training.log.arguments, final_validation(training.log), training.match.row
+    if final is None or final.bleu is None or not arguments.get("eval_bleu_remove_bpe"):
+        return []
+    is_joined = arguments.get("eval_bleu_detok") not in (None, "space") and not arguments.get("eval_tokenized_bleu")
+    try:
+        search = json.loads(str(arguments.get("eval_bleu_args") or "{}"))
+    except ValueError:
+        search = {}
+    found: Symbols = {"beam_size": search.get("beam", 1), "length_penalty_alpha": float(search.get("lenpen", 1.0))}
+    findings = tuple(symbol_findings(found, row.decoding if row else {}))
+    return [
+        LoggedEvaluation(
+            path=training.path,
+            role="dev",
+            metric="bleu_sacre_13a_of_detokenised" if is_joined else "bleu_sacre_on_tokens",
+            value=final.bleu,
+            settings="; ".join(finding.label for finding in findings),
+            findings=findings,
+        )
+    ]

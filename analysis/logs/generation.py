@@ -1,33 +1,25 @@
-"""Reads what `fairseq-generate` and `average_checkpoints.py` print: the BLEU line, how many sentences, which files.
+"""Reads what `fairseq-generate` prints: the BLEU line, how many sentences, which files.
 
 0.9 prints `| Translated 3003 sentences (...)` and `| Generate test with beam=4: BLEU4 = ...` to the end of its lines of
 hypotheses; later versions log the first, with thousands' commas, and print the second bare. Scores by sacreBLEU read
 `BLEU = 27.3 58.3/32.1/... (BP = 1.000 ratio = ... hyp_len = ... ref_len = ...)`.
 """
 
-import ast
 import re
 
 from analysis.logs.arguments import ParsedArguments
-from analysis.logs.types import AveragingLog, BleuLine, GenerationLog
+from analysis.logs.types import BleuLine, GenerationLog
 
 _TRANSLATED = re.compile(rb"Translated ([\d,]+) sentences \(")
 _GENERATE = re.compile(rb"Generate (\S+) with beam=(\d+): (BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)")
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
-_AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
-_AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
 
 
 def has_generation_event(line: bytes) -> bool:
     """Return whether a line may be one that `Generation.read_event` reads."""
     return b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
-
-
-def has_averaging_event(line: bytes) -> bool:
-    """Return whether a line may be one that `Averaging.read` reads."""
-    return b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line
 
 
 class Generation:
@@ -91,30 +83,3 @@ class Generation:
             bleu=self.bleu,
             truncated_line=truncated_line,
         )
-
-
-class Averaging:
-    """Pairs the two lines of average_checkpoints.py."""
-
-    def __init__(self) -> None:
-        self._line = 0
-        self._input_paths: tuple[str, ...] = ()
-
-    def read(self, number: int, line: bytes) -> AveragingLog | None:
-        """Return the averaging when its second line is seen."""
-        if found := _AVERAGING.search(line):
-            try:
-                paths = ast.literal_eval(found[1].decode(errors="replace"))
-            except (ValueError, SyntaxError):
-                return None
-            self._line, self._input_paths = number, tuple(str(path) for path in paths)
-        elif (found := _AVERAGED.search(line)) and self._input_paths:
-            log = AveragingLog(
-                first_line=self._line,
-                last_line=number,
-                input_paths=self._input_paths,
-                output_path=found[1].decode(errors="replace"),
-            )
-            self._input_paths = ()
-            return log
-        return None

@@ -35,7 +35,6 @@ class LogText:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.num_lines = 0
-        self.num_other_ranks_lines = 0
         self.cut_piece = b""
         self.fault: Refusal | None = None
         self.not_utf8_line = 0
@@ -116,9 +115,8 @@ class LogText:
         for number, line in enumerate(lines, self.num_lines + 1):
             for piece in ESCAPE.sub(b"", line).split(b"\r"):
                 label = RANK_LABEL.match(piece) if self._has_labels else None
-                if label is not None and int(label[1]):
-                    self.num_other_ranks_lines += 1
-                elif piece:
+                is_other_rank = label is not None and int(label[1])
+                if piece and not is_other_rank:
                     found.append((number, piece[label.end() :] if label is not None else piece))
         return found
 
@@ -129,14 +127,7 @@ def _unreadable(error: OSError) -> Refusal:
 
 
 def _utf_16(block: bytes) -> Refusal | None:
-    """Return the refusal of a file that begins as UTF-16, with its mark or without."""
-    even, odd = block[0:100:2].count(0), block[1:100:2].count(0)
-    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        name = "UTF-16"
-    elif odd > 4 * max(1, even):
-        name = "UTF-16LE"
-    elif even > 4 * max(1, odd):
-        name = "UTF-16BE"
-    else:
+    """Return the refusal of a file that begins with the mark of UTF-16."""
+    if not block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return None
-    return Refusal(line=1, text="UTF-16, as PowerShell writes it", next_step=f"convert it: iconv -f {name} -t UTF-8")
+    return Refusal(line=1, text="UTF-16, as PowerShell writes it", next_step="convert it: iconv -f UTF-16 -t UTF-8")

@@ -25,23 +25,10 @@ OTHER_PACKERS = {
 # Documents and code may quote a line of a log, and are none.
 QUOTING_SUFFIXES = frozenset(
     {
-        ".c",
-        ".cc",
-        ".cpp",
-        ".cu",
-        ".h",
-        ".html",
-        ".ipynb",
-        ".js",
-        ".md",
-        ".py",
-        ".rst",
-        ".sh",
-        ".slurm",
-        ".sbatch",
+        ".c", ".cc", ".cpp", ".cu", ".h", ".html", ".ipynb", ".js", ".md", ".py", ".rst", ".sh", ".slurm", ".sbatch",
         ".tex",
     }
-)
+)  # fmt: skip
 _ROTATED = re.compile(r"(\.log|\.out|\.err|\.txt)(\.\d{1,3}|[.-]\d{8}(-\d+)?|\.old|\.bak|~)$")
 _LIKE_A_LOG = re.compile(
     rb"Namespace\([^\n]*\b(?:arch|criterion|beam)=|\{'_name': None, 'common'|epoch \d{3,}[^\n]*num_updates"

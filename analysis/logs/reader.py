@@ -4,21 +4,25 @@ What the file is follows from its lines, never from its name. A start line is fa
 begin a part of it, those of `fairseq-generate` (they name a `path`) a generation.
 """
 
+import ast
+import contextlib
 import re
 from pathlib import Path
 
 from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
-from analysis.logs.generation import Averaging, Generation, has_averaging_event, has_generation_event
-from analysis.logs.joining import join_parts
+from analysis.logs.generation import Generation, has_generation_event
 from analysis.logs.lines import LogText
-from analysis.logs.training import Part, has_event
-from analysis.logs.types import LogEntry, LogFile, Refusal
+from analysis.logs.training import Part, has_event, join_parts
+from analysis.logs.types import AveragingLog, LogEntry, LogFile, Refusal
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
 _SENTENCE = re.compile(rb"[STHDPAIE]-\d+(?:_\d+)?\t")
 # Lines that show by their last characters that nothing is missing.
 _ENDS_WHOLE = re.compile(rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$")
+# The two lines of average_checkpoints.py.
+_AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
+_AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 
@@ -54,7 +58,7 @@ class _Reader:
         self._parts: list[Part] = []
         self._generation: Generation | None = None
         self._generations: list[Generation] = []
-        self._averaging = Averaging()
+        self._averaged: tuple[int, tuple[str, ...]] | None = None  # the line of an averaging, and its files
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
 
@@ -69,10 +73,10 @@ class _Reader:
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
             self._part(number, line).read_statistics(number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
-            if self._generation is None or self._generation.is_ended:
-                self._begin_generation(number, None)
-            if self._generation is not None:
-                self._generation.read_sentence(number, line)
+            generation = self._generation
+            if generation is None or generation.is_ended:
+                generation = self._begin_generation(number, None)
+            generation.read_sentence(number, line)
         elif line[:2] != b"  ":  # else a line of the printed model
             self._read_event(number, line)
 
@@ -89,17 +93,25 @@ class _Reader:
             self._close_pending(is_forced=False)
         elif self._parts and (b"done training" in line or b"early stop" in line):  # also after it has translated
             self._parts[-1].read_event(number, line)
-        elif has_averaging_event(line):
-            averaging = self._averaging.read(number, line)
-            if averaging is not None:
-                self.entries.append(averaging)
+        elif b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line:
+            self._read_averaging(number, line)
         elif has_generation_event(line):
-            if self._generation is None or (self._generation.is_ended and b"loading" in line):
-                self._begin_generation(number, None)
-            if self._generation is not None:
-                self._generation.read_event(number, line)
+            generation = self._generation
+            if generation is None or (generation.is_ended and b"loading" in line):
+                generation = self._begin_generation(number, None)
+            generation.read_event(number, line)
         elif self._parts and self._generation is None and has_event(line):
             self._parts[-1].read_event(number, line)
+
+    def _read_averaging(self, number: int, line: bytes) -> None:
+        if found := _AVERAGING.search(line):
+            with contextlib.suppress(ValueError, SyntaxError):
+                self._averaged = number, tuple(map(str, ast.literal_eval(found[1].decode(errors="replace"))))
+        elif (found := _AVERAGED.search(line)) and self._averaged is not None:
+            (first_line, paths), output_path = self._averaged, found[1].decode(errors="replace")
+            log = AveragingLog(first_line=first_line, last_line=number, input_paths=paths, output_path=output_path)
+            self.entries.append(log)
+            self._averaged = None
 
     def _read_pending(self, number: int, line: bytes) -> None:
         """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
@@ -150,9 +162,10 @@ class _Reader:
         form = "config" if is_config else "namespace" if _LATER_TAG.search(line) else "print"
         self._parts.append(Part(number, arguments, form, line))
 
-    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> None:
+    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> Generation:
         self._generation = Generation(number, arguments)
         self._generations.append(self._generation)
+        return self._generation
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
         """Turn what was read into entries; `cut_piece` is the last line if it has no end."""

@@ -40,6 +40,14 @@ _KEYS_OF_BOTH_SIDES = {
     "d_ff": "ffn_embed_dim",
     "num_heads": "attention_heads",
 }
+_DROPOUTS = {
+    "p_drop": ("dropout",), "p_drop_attention": ("attention_dropout",),
+    "p_drop_ffn": ("activation_dropout", "relu_dropout"),
+}  # fmt: skip
+_OPTIMISER_NUMBERS = {
+    "adam_beta_1": ("adam_beta_1",), "adam_beta_2": ("adam_beta_2",), "adam_epsilon": ("adam_epsilon", "adam_eps"),
+    "weight_decay": ("weight_decay",), "clip_norm": ("clip_norm",),
+}  # fmt: skip
 # fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are other models.
 _TRANSFORMER = re.compile(r"transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?")
 # What makes fairseq's transformer another model, with the value at which it does not.
@@ -203,15 +211,21 @@ def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None
 
 def _our_model(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {"architecture": "transformer"}
-    for name in (*_SAME_NAME, "norm_epsilon", "initialisation"):
-        value = arguments.get(name)
-        if value is not None:
-            symbols[name] = value
+    symbols |= _given(arguments, {name: (name,) for name in (*_SAME_NAME, "norm_epsilon", "initialisation")})
     if arguments.get("positions") is not None:
         symbols |= _positions(str(arguments["positions"]))
     if "share_embeddings" in arguments:
         symbols["tied_embeddings"] = arguments["share_embeddings"] != "none"
     return symbols
+
+
+def _given(arguments: Mapping[str, Argument], keys_by_symbol: Mapping[str, tuple[str, ...]]) -> Symbols:
+    """Return each symbol that one of its keys has, the first key that has it."""
+    value_by_symbol = {
+        symbol: next((value for key in keys if (value := arguments.get(key)) is not None), None)
+        for symbol, keys in keys_by_symbol.items()
+    }
+    return {symbol: value for symbol, value in value_by_symbol.items() if value is not None}
 
 
 def _positions(name: str) -> Symbols:
@@ -240,14 +254,7 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
             symbols[symbol] = words[value] if isinstance(value, bool) else value
     if symbols.get("architecture") == "transformer":
         symbols |= _FAIRSEQ_ONLY
-    for symbol, keys in {
-        "p_drop": ("dropout",),
-        "p_drop_attention": ("attention_dropout",),
-        "p_drop_ffn": ("activation_dropout", "relu_dropout"),
-    }.items():
-        given = [value for key in keys if (value := arguments.get(key)) is not None]
-        if given:
-            symbols[symbol] = given[0]
+    symbols |= _given(arguments, _DROPOUTS)
     if "share_all_embeddings" in arguments or "share_decoder_input_output_embed" in arguments:
         shared = (arguments.get("share_all_embeddings"), arguments.get("share_decoder_input_output_embed"))
         symbols["tied_embeddings"] = True in shared
@@ -283,17 +290,7 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
     betas = _pair(arguments.get("adam_betas"))
     if betas is not None:
         symbols["adam_beta_1"], symbols["adam_beta_2"] = betas
-    for symbol, keys in {
-        "adam_beta_1": ("adam_beta_1",),
-        "adam_beta_2": ("adam_beta_2",),
-        "adam_epsilon": ("adam_epsilon", "adam_eps"),
-        "weight_decay": ("weight_decay",),
-        "clip_norm": ("clip_norm",),
-    }.items():
-        for key in keys:
-            if (value := arguments.get(key)) is not None:
-                symbols[symbol] = value
-                break
+    symbols |= _given(arguments, _OPTIMISER_NUMBERS)
     if optimizer == "aiayn_adam":
         symbols.setdefault("weight_decay", 0.0)  # ours has none
     return symbols

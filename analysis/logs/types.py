@@ -41,8 +41,6 @@ class EpochEnd(LogStruct, frozen=True, kw_only=True):
     loss_bits: float | None
     nll_bits: float | None
     target_tokens_per_update: float | None
-    target_tokens_per_second: float | None
-    updates_per_second: float | None
     wall_seconds: float | None
 
 
@@ -80,7 +78,6 @@ class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
     last_update: int
     first_update: int
     num_parameters: int | None
-    num_trained_parameters: int | None
     num_gpus: int | None
     gpu: str
     languages: tuple[str, ...]

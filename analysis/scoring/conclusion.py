@@ -31,10 +31,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
 from analysis.scoring.seeds import sample_mean
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
+from analysis.scoring.verdict import Outcome, PooledSd, outcome_of, reaches
 
 Relation = Literal["above", "below", "equivalent"]
 
@@ -46,6 +45,11 @@ class Call(enum.StrEnum):
     REVERSED = "reversed"
     TOO_CLOSE = "too close to call"
     NO_SEEDS = "cannot be called: no seeds"
+
+
+_CALL_BY_OUTCOME = {
+    Outcome.REPRODUCED: Call.HOLDS, Outcome.NOT_REPRODUCED: Call.REVERSED, Outcome.UNDECIDED: Call.TOO_CLOSE,
+}  # fmt: skip
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +81,9 @@ def draw_conclusion(
     if pooled is None:
         return uncalled
     standard_error = pooled.sd * math.sqrt(1 / len(values) + 1 / len(reference_values))
-    two_sided, one_sided = (
-        float(stdtrit(pooled.degrees_of_freedom, probability)) * standard_error
-        for probability in (1 - ALPHA / 2, 1 - ALPHA)
-    )
+    one_sided, two_sided = reaches(standard_error, pooled.degrees_of_freedom)
     if relation == "equivalent":
-        call, reach = _equivalence(abs(difference), one_sided, two_sided), one_sided
+        call, reach = _CALL_BY_OUTCOME[outcome_of(abs(difference), one_sided, two_sided)], one_sided
     else:
         call, reach = _direction(difference if relation == "above" else -difference, two_sided), two_sided
     return msgspec.structs.replace(uncalled, call=call, reach=reach, pooled=pooled)
@@ -92,9 +93,3 @@ def _direction(signed_difference: float, reach: float) -> Call:
     if signed_difference > reach:
         return Call.HOLDS
     return Call.REVERSED if -signed_difference > reach else Call.TOO_CLOSE
-
-
-def _equivalence(distance: float, one_sided: float, two_sided: float) -> Call:
-    if distance + one_sided < MARGIN_BLEU:
-        return Call.HOLDS
-    return Call.REVERSED if distance - two_sided > MARGIN_BLEU else Call.TOO_CLOSE

@@ -16,7 +16,6 @@ class PowerLaw(msgspec.Struct, frozen=True, kw_only=True):
 
     exponent_by_variable: dict[str, float]
     half_width_by_variable: dict[str, float]
-    num_points: int
 
 
 def fit_power_law(variables: Sequence[str], points: Sequence[Mapping[str, float]], values: Sequence[float]) -> PowerLaw:
@@ -48,5 +47,4 @@ def fit_power_law(variables: Sequence[str], points: Sequence[Mapping[str, float]
     return PowerLaw(
         exponent_by_variable=dict(zip(variables, coefficients[1:].tolist(), strict=True)),
         half_width_by_variable=dict(zip(variables, (reach * errors[1:]).tolist(), strict=True)),
-        num_points=len(points),
     )

@@ -1,6 +1,5 @@
 """Finds the state of a training from its record and its attempts: also while it runs, or after it failed."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -46,19 +45,13 @@ def find_run_state(
             updates=training.updates,
             reason="" if is_current else "trained under another spec than the config holds; run `snakemake`",
         )
-    folders = _run_folders(runs_folder, f"{corpus}-{system}-seed{seed}-")
+    folders = sorted(runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"))
     folder_events = [(folder, read_events(folder)) for folder in folders]
     begun = [(events[-1].time, folder, events) for folder, events in folder_events if events]
     if not begun:
         return RunState(status="missing", run="", update=0, updates=training.updates, reason="not begun")
     _, folder, events = max(begun, key=lambda entry: entry[:2])
     return _state_of_attempts(folder, events, training.updates)
-
-
-def _run_folders(runs_folder: Path, prefix: str) -> Iterable[Path]:
-    if not runs_folder.is_dir():
-        return []
-    return sorted(folder for folder in runs_folder.iterdir() if folder.name.startswith(prefix))
 
 
 def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunState:

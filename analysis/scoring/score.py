@@ -31,17 +31,11 @@ from typing import Literal
 import numpy as np
 import sacremoses  # type: ignore[import-untyped, unused-ignore]
 from sacrebleu import __version__ as sacrebleu_version
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
-from aiayn.count_ngrams import (
-    Statistics,
-    bootstrap_interval,
-    corpus_bleu,
-    fairseq_words,
-    perl_words,
-    segment_statistics,
-)
+from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words, perl_words, segment_statistics
 from aiayn.data.text.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
 from aiayn.errors import ScoreError
 from aiayn.records import ScoreRecord
@@ -118,34 +112,26 @@ def score_hypotheses(
     testset: str,
     hypotheses_sha256: str | None = None,
     references_sha256: str | None = None,
-    num_bootstrap_resamples: int = 0,
-    rng: np.random.Generator | None = None,
 ) -> list[ScoreRecord]:
     """Return one record a metric, in the order given; values in percent.
 
-    The two sha256 are of files, by default `lines_sha256` of what is given. With `num_bootstrap_resamples` above 0 each
-    BLEU has a 95 % interval over segments drawn by `rng`; chrF has none.
+    The two sha256 are of files, by default `lines_sha256` of what is given.
 
     Raises:
         ScoreError: the two sides do not have the same number of lines, or none; a metric is unknown, or is not defined
-            for the target language; an interval is requested without `rng`.
+            for the target language.
     """
     _check_lines(hypotheses, references, testset)
     for metric in metrics:
         _check_metric(metric, target_language)
-    if num_bootstrap_resamples and rng is None:
-        raise ScoreError(f"num_bootstrap_resamples={num_bootstrap_resamples} without rng; pass a seeded Generator")
     hypotheses_sha256 = hypotheses_sha256 or lines_sha256(hypotheses)
     references_sha256 = references_sha256 or lines_sha256(references)
     sides = Text(hypotheses, target_language), Text(references, target_language)
     records = []
     for metric in metrics:
         value, signature = _value_and_signature(metric, *sides, testset, references_sha256)
-        ci = None
-        if rng is not None and num_bootstrap_resamples:
-            ci = _interval(metric, *sides, num_bootstrap_resamples, rng)
         records.append(
-            ScoreRecord(metric=metric, value=value, signature=signature, hypotheses_sha256=hypotheses_sha256, ci=ci)
+            ScoreRecord(metric=metric, value=value, signature=signature, hypotheses_sha256=hypotheses_sha256, ci=None)
         )
     return records
 
@@ -188,6 +174,27 @@ def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
     """BLEU of a corpus with precisions, brevity penalty and lengths, whether or not the procedure is a metric there."""
     return corpus_bleu(_procedure_statistics(procedure, hypotheses, references))
+
+
+def make_scorer(metric: str) -> Metric:
+    """Return sacreBLEU's object that turns a metric's summed statistics into its score."""
+    if metric in PROCEDURE_BY_METRIC:
+        return BLEU(tokenize="none", smooth_method="none", force=True)
+    return sacrebleu_scorer(metric)
+
+
+def count_segments(
+    metric: str, hypotheses: Sequence[str], references: Sequence[str], *, target_language: str
+) -> Statistics:
+    """Return what a metric counts in each segment, from which sacreBLEU's paired tests resample.
+
+    The shape is (num_segments, num_statistics): 10 columns of BLEU in sacreBLEU's order (see `count_ngrams`), 18 of
+    chrF. The score of the summed rows is the one that `score_hypotheses` returns.
+    """
+    if metric not in PROCEDURE_BY_METRIC:
+        return np.array(make_scorer(metric)._extract_corpus_statistics(list(hypotheses), [list(references)]))
+    sides = Text(hypotheses, target_language), Text(references, target_language)
+    return _procedure_statistics(PROCEDURE_BY_METRIC[metric], *sides)
 
 
 def _procedure_statistics(procedure: Procedure, hypotheses: Text, references: Text) -> Statistics:
@@ -236,21 +243,6 @@ def _value_and_signature(
     signature.update("test", testset)
     signature.update("refs", references_sha256[:_SHA256_DIGITS])
     return value, str(signature)
-
-
-def _interval(
-    metric: str, hypotheses: Text, references: Text, num_resamples: int, rng: np.random.Generator
-) -> tuple[float, float] | None:
-    if metric in PROCEDURE_BY_METRIC:
-        statistics = _procedure_statistics(PROCEDURE_BY_METRIC[metric], hypotheses, references)
-        return bootstrap_interval(statistics, num_resamples=num_resamples, rng=rng)
-    scorer = sacrebleu_scorer(metric)
-    if not isinstance(scorer, BLEU):
-        return None  # chrF's statistics are others
-    cased = [[line.lower() if scorer.lowercase else line for line in text.lines] for text in (hypotheses, references)]
-    words = [[scorer.tokenizer(line.rstrip()).split() for line in lines] for lines in cased]
-    statistics = segment_statistics(*words)
-    return bootstrap_interval(statistics, num_resamples=num_resamples, rng=rng, smooth_method=scorer.smooth_method)
 
 
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: str) -> None:

@@ -109,26 +109,29 @@ def common_signature(table: SearchTable) -> str:
 
 def render_text(table: SearchTable) -> str:
     """Return the table for a terminal: beams down, alphas across, `*` at the best, brackets around the paper's."""
-    rows = [["beam", *(f"alpha {alpha:g}" for alpha in table.alphas)]]
-    for beam_size in table.beam_sizes:
-        cells = (table.cell_of(beam_size, alpha) for alpha in table.alphas)
-        rows.append([str(beam_size), *(f"{_marked(table, cell, '*')}" for cell in cells)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [f"{_heading(table)}", ""]
-    lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join([*lines, "", *_explanations(table, "*"), f"signature: {common_signature(table)}"]) + "\n"
+    rows = _rows(table, "*")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    lines = [_heading(table), "", *lines, "", *_explanations(table, "*"), f"signature: {common_signature(table)}"]
+    return "\n".join(lines) + "\n"
 
 
 def render_markdown(table: SearchTable) -> str:
     """Return the same table in Markdown, the best in bold."""
-    lines = [f"## Beam size and alpha on {table.testset}", "", f"{_heading(table)}", ""]
-    lines.append("| beam | " + " | ".join(f"alpha {alpha:g}" for alpha in table.alphas) + " |")
-    lines.append("|---:" * (1 + len(table.alphas)) + "|")
+    header, *rows = (f"| {' | '.join(row)} |" for row in _rows(table, "**"))
+    lines = [f"## Beam size and alpha on {table.testset}", "", _heading(table), ""]
+    lines += [header, "|---:" * (1 + len(table.alphas)) + "|", *rows, ""]
+    lines += [*(f"- {line}" for line in _explanations(table, "**")), "", f"Signature: `{common_signature(table)}`"]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(table: SearchTable, best_mark: str) -> list[list[str]]:
+    """Return the header, and a row a beam size."""
+    rows = [["beam", *(f"alpha {alpha:g}" for alpha in table.alphas)]]
     for beam_size in table.beam_sizes:
         cells = (table.cell_of(beam_size, alpha) for alpha in table.alphas)
-        lines.append(f"| {beam_size} | " + " | ".join(_marked(table, cell, "**") for cell in cells) + " |")
-    lines += ["", *(f"- {line}" for line in _explanations(table, "**")), "", f"Signature: `{common_signature(table)}`"]
-    return "\n".join(lines) + "\n"
+        rows.append([str(beam_size), *(_marked(table, cell, best_mark) for cell in cells)])
+    return rows
 
 
 def render_csv(table: SearchTable) -> str:

@@ -30,25 +30,10 @@ def sample_mean(values: Sequence[float]) -> float:
     return statistics.mean(values)
 
 
-def sample_sd(values: Sequence[float]) -> float:
-    """Return the standard deviation with n - 1 in the denominator.
-
-    Raises:
-        ScoreError: for fewer than two values.
-    """
-    if len(values) < 2:
-        raise ScoreError(f"{len(values)} seed(s): no spread to estimate; expected 2 or more; add seeds to the config")
-    return statistics.stdev(values)
-
-
-def t_half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float:
-    """Return half the width of the two-sided t-interval of the mean.
-
-    Raises:
-        ScoreError: for fewer than two values.
-    """
-    spread = sample_sd(values)
-    return float(stdtrit(len(values) - 1, (1 + confidence) / 2)) * spread / math.sqrt(len(values))
+def t_half_width(values: Sequence[float]) -> float:
+    """Return half the width of the two-sided t-interval of the mean of two values or more, at CONFIDENCE."""
+    quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
+    return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def summarise_seeds(values: Sequence[float]) -> SeedSummary:
@@ -62,7 +47,7 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
     return SeedSummary(
         num_seeds=len(values),
         mean=sample_mean(values),
-        sd=sample_sd(values) if len(values) > 1 else None,
+        sd=statistics.stdev(values) if len(values) > 1 else None,
         half_width=t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None,
     )
 

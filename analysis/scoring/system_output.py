@@ -16,9 +16,7 @@ Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their refere
 rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -27,6 +25,7 @@ from aiayn.data.sources.joining import read_segments
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import ScoreError
+from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
 TOKEN_SHARE = 0.5  # of marks that are separate, of characters that are entities, of hyphens that are ` @-@ `
 MIN_COUNT = 4  # marks: fewer may be chance; 4 of 4 has one in 256 where a quarter is
@@ -36,7 +35,6 @@ LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-case
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
 PIECE_MARKS = {"@@": "`@@ `", "\u2581": "\\u2581", "\uffed": "\\uffed"}  # subword-nmt, sentencepiece, OpenNMT
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = "\ufeff"
 _SENTENCE = re.compile(r"([STHD])-(\d+)\t(.*)")
 _SGM = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b", re.IGNORECASE)
@@ -135,8 +133,8 @@ class SystemOutput(NamedTuple):
 def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a generate log.
 
-    A gzip file is unpacked, a byte order mark left out; lines end at LF alone. With `may_be_blank` all lines may be
-    blank: a model that has hardly been trained, or has diverged, may end every sentence at once.
+    A file packed by gzip or xz is unpacked, a byte order mark left out; lines end at LF alone. With `may_be_blank` all
+    lines may be blank: a model that has hardly been trained, or has diverged, may end every sentence at once.
 
     Raises:
         ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
@@ -153,33 +151,32 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     return SystemOutput(str(path), lines, "lines")
 
 
-def read_text(path: Path, *, may_be_blank: bool = False) -> str:
+def read_text(path: Path, *, may_be_blank: bool = False, expected: str = "one line a segment") -> str:
     """Return a file's text.
 
     Raises:
         ScoreError: as `read_output`.
     """
     if not path.exists():
-        raise ScoreError(f"{path}: no such file; give one line a segment, UTF-8")
-    content = path.read_bytes()
-    if content.startswith(_GZIP_MAGIC):
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ScoreError(f"{path}: not a whole gzip file: {error}; copy or fetch it again") from error
+        raise ScoreError(f"{path}: no such file; give {expected}, UTF-8")
+    try:
+        with open_unpacked(path) as unpacked:
+            content = unpacked.read()
+    except UNPACK_ERRORS as error:
+        raise ScoreError(f"{path}: not a whole gzip file (or xz): {error}; copy or fetch it again") from error
     try:
         text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ScoreError(
-            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8; expected text, one line a "
-            "segment; is it cut? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
+            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8; expected text, {expected}; "
+            "is it cut? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise ScoreError(f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8")
     if not (text if may_be_blank else text.strip()):
-        raise ScoreError(f"{path}: empty; expected one line a segment")
+        raise ScoreError(f"{path}: empty; expected {expected}")
     return text
 
 
@@ -266,7 +263,8 @@ def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Tr
     """Return why texts, the references last, cannot be scored with this treatment; None if they can."""
     forms = [form_of(lines) for lines in lines_by_name.values()]
     is_pieces, is_tokens = any(form.is_pieces for form in forms), any(form.is_tokens for form in forms)
-    is_lower = any(_is_lower(form, forms) for form in forms)
+    cased = [next((other for other in forms if form.is_lower_beside(other)), form) for form in forms]  # beside each
+    is_lower = any(form.is_lower_beside(other) for form, other in zip(forms, cased, strict=True))
     is_alike = len({form.token_kinds for form in forms}) == 1
     is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
     if (treatment.joins_pieces or not is_pieces) and (treatment.lower_cases or not is_lower) and is_ready:
@@ -275,23 +273,12 @@ def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Tr
     ways = [["--detokenise"]] if is_tokens else [[]]
     if is_tokens and is_alike:
         ways.insert(0, ["--as-given"])
-    words = {side: _words(form, forms) for side, form in zip(lines_by_name, forms, strict=True)}
-    tags = "+".join(
-        f"{side}-{what}"
-        for side, form in zip(lines_by_name, forms, strict=True)
-        for what, holds in (("pieces", form.is_pieces), ("tokens", form.is_tokens), ("lower", _is_lower(form, forms)))
-        if holds
-    )
-    return FormMismatch(words, tags, tuple((*way, *common) for way in ways))
-
-
-def _is_lower(form: Form, forms: Sequence[Form]) -> bool:
-    return any(form.is_lower_beside(other) for other in forms)
-
-
-def _words(form: Form, forms: Sequence[Form]) -> str:
-    other = next((other for other in forms if form.is_lower_beside(other)), form)
-    return form.words(other)
+    words_by_name, tags = {}, []
+    for name, form, other in zip(lines_by_name, forms, cased, strict=True):
+        words_by_name[name] = form.words(other)
+        found = {"pieces": form.is_pieces, "tokens": form.is_tokens, "lower": form.is_lower_beside(other)}
+        tags += [f"{name}-{what}" for what, holds in found.items() if holds]
+    return FormMismatch(words_by_name, "+".join(tags), tuple((*way, *common) for way in ways))
 
 
 def prepare(

@@ -14,17 +14,23 @@ pooled degrees of freedom:
 
 REPRODUCED is `p_equivalent` below alpha, NOT REPRODUCED `p_outside` below alpha. A small `p_difference` is no verdict:
 with enough seeds every true difference has one.
+
+Each verdict of a table is tested at its own alpha, so a table of k of them is wrong somewhere more often: if every true
+difference lay on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would be in
+it with chance 1 - (1 - alpha)^k. The standard deviation that the cells share makes it less, and nothing makes it more
+than k alpha. Holm's step-down correction (1979) holds that chance at alpha for the whole table, under any dependence.
 """
 
 import bisect
 import enum
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
 
-from analysis.scoring.seeds import sample_mean, sample_sd
+from analysis.scoring.seeds import sample_mean
 
 MARGIN_BLEU = 0.5  # a smaller difference is called no difference
 ALPHA = 0.05  # of each of the two one-sided tests, and of the two-sided interval
@@ -103,7 +109,7 @@ def pool_sd(values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: b
     groups = [values for values in values_by_system.values() if len(values) >= 2]
     if not groups:
         return None
-    sds = [sample_sd(values) for values in groups]
+    sds = [statistics.stdev(values) for values in groups]
     degrees_of_freedom = sum(len(values) - 1 for values in groups)
     squares = math.fsum((len(values) - 1) * sd**2 for values, sd in zip(groups, sds, strict=True))
     can_test = with_bartlett and len(groups) > 1 and min(sds) > 0
@@ -119,13 +125,8 @@ def pool_sd(values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: b
 
 def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None:
     """Return the first condition in which ours differs from the printed number's, in words; None if all are equal."""
-    pairs = {
-        "scale": (ours.scale, printed.scale),
-        "corpus": (ours.corpus, printed.corpus),
-        "test set": (ours.testset, printed.testset),
-        "definition": (ours.metric, printed.metric),
-    }
-    for name, (our_value, printed_value) in pairs.items():
+    for field, name in (("scale", "scale"), ("corpus", "corpus"), ("testset", "test set"), ("metric", "definition")):
+        our_value, printed_value = getattr(ours, field), getattr(printed, field)
         if our_value != printed_value:
             return f"Another {name}: ours is {our_value}, the printed number's {printed_value}"
     return None
@@ -162,10 +163,9 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
 def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict:
     """Return a verdict of enough seeds with the rule applied to it."""
     num_seeds, degrees_of_freedom = undecided.num_seeds, pooled.degrees_of_freedom
-    reach = _one_sided_reach(num_seeds, pooled.sd, degrees_of_freedom)
-    half_width = _interval_half_width(num_seeds, pooled.sd, degrees_of_freedom)
-    outcome = _outcome(abs(difference), reach, half_width)
     standard_error = pooled.sd / math.sqrt(num_seeds)
+    reach, half_width = reaches(standard_error, degrees_of_freedom)
+    outcome = outcome_of(abs(difference), reach, half_width)
     from_zero, to_margin, beyond_margin = (
         _tail(distance, standard_error, degrees_of_freedom)
         for distance in (abs(difference), MARGIN_BLEU - abs(difference), abs(difference) - MARGIN_BLEU)
@@ -189,26 +189,18 @@ def _tail(distance: float, standard_error: float, degrees_of_freedom: int) -> fl
     return float(special.stdtr(degrees_of_freedom, -distance / standard_error))
 
 
-def _t_quantile(probability: float, degrees_of_freedom: int) -> float:
-    # What stats.t.ppf calls, without its tenth of a millisecond: a simulation asks for millions.
-    return float(special.stdtrit(degrees_of_freedom, probability))
+def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, float]:
+    """Return the reach of one one-sided test, and half the width of the two-sided interval: t quantiles times it."""
+    # stdtrit is what stats.t.ppf calls, without its tenth of a millisecond: a simulation asks for millions.
+    one_sided, two_sided = (float(special.stdtrit(degrees_of_freedom, p)) for p in (1 - ALPHA, 1 - ALPHA / 2))
+    return one_sided * standard_error, two_sided * standard_error
 
 
-def _one_sided_reach(num_seeds: int, sd: float, degrees_of_freedom: int) -> float:
-    """Return how far below the margin a difference must stay for both one-sided tests to reject."""
-    return _t_quantile(1 - ALPHA, degrees_of_freedom) * sd / math.sqrt(num_seeds)
-
-
-def _interval_half_width(num_seeds: int, sd: float, degrees_of_freedom: int) -> float:
-    return _t_quantile(1 - ALPHA / 2, degrees_of_freedom) * sd / math.sqrt(num_seeds)
-
-
-def _outcome(distance: float, reach: float, half_width: float) -> Outcome:
+def outcome_of(distance: float, reach: float, half_width: float) -> Outcome:
+    """Return what follows for a distance from the printed number, by the two `reaches` of its standard error."""
     if distance + reach < MARGIN_BLEU:
         return Outcome.REPRODUCED
-    if distance - half_width > MARGIN_BLEU:
-        return Outcome.NOT_REPRODUCED
-    return Outcome.UNDECIDED
+    return Outcome.NOT_REPRODUCED if distance - half_width > MARGIN_BLEU else Outcome.UNDECIDED
 
 
 def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
@@ -216,10 +208,74 @@ def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) ->
     others_df = pooled.degrees_of_freedom - (num_seeds - 1)
 
     def decides(wanted: int) -> bool:
-        df = others_df + wanted - 1
-        reach, half_width = _one_sided_reach(wanted, pooled.sd, df), _interval_half_width(wanted, pooled.sd, df)
-        return _outcome(abs(difference), reach, half_width) is not Outcome.UNDECIDED
+        reach, half_width = reaches(pooled.sd / math.sqrt(wanted), others_df + wanted - 1)
+        return outcome_of(abs(difference), reach, half_width) is not Outcome.UNDECIDED
 
     numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ADVISED + 1)
     index = bisect.bisect_left(numbers, True, key=decides)  # reach and half-width only shrink as seeds are added
     return numbers[index] if index < len(numbers) else None
+
+
+class Corrected(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict's p-values by Holm over its family, and the outcome that they would give."""
+
+    p_equivalent: float
+    p_outside: float
+    outcome: Outcome
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """All verdicts of a table to which the rule was applied: `num_judged` of them.
+
+    `chance_wrongly_reproduced` is that of at least one wrong REPRODUCED if all true differences were the margin, the
+    cells independent; `chance_wrongly_not_reproduced` the same of NOT REPRODUCED, of which one side alone can be wrong.
+    `corrected` has an entry a verdict, in the order given; None for those that the rule was not applied to.
+    """
+
+    num_judged: int
+    chance_wrongly_reproduced: float
+    chance_wrongly_not_reproduced: float
+    corrected: tuple[Corrected | None, ...]
+
+
+def chance_of_any(chance: float, num_cells: int) -> float:
+    """Return the chance that at least one of so many independent events of the same chance happens."""
+    return 1 - (1 - chance) ** num_cells
+
+
+def holm_adjusted(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values by Holm's step-down correction, in the order given: compare them with the family's alpha."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))  # never below a smaller p's
+        adjusted[index] = largest
+    return adjusted
+
+
+def judge_family(verdicts: Sequence[Verdict]) -> Family:
+    """Return the chances of error and the corrected verdicts of one table.
+
+    The tests of equivalence are one family, those of being outside the margin another: a cell can be wrong in one of
+    the two only.
+    """
+    judged = [index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None]
+    equivalent = holm_adjusted([verdicts[index].p_equivalent or 0.0 for index in judged])
+    outside = holm_adjusted([verdicts[index].p_outside or 0.0 for index in judged])
+    corrected: list[Corrected | None] = [None] * len(verdicts)
+    for index, p_equivalent, p_outside in zip(judged, equivalent, outside, strict=True):
+        outcome = _corrected_outcome(p_equivalent, p_outside)
+        corrected[index] = Corrected(p_equivalent=p_equivalent, p_outside=p_outside, outcome=outcome)
+    return Family(
+        num_judged=len(judged),
+        chance_wrongly_reproduced=chance_of_any(ALPHA, len(judged)),
+        chance_wrongly_not_reproduced=chance_of_any(ALPHA / 2, len(judged)),
+        corrected=tuple(corrected),
+    )
+
+
+def _corrected_outcome(p_equivalent: float, p_outside: float) -> Outcome:
+    if p_equivalent < ALPHA:
+        return Outcome.REPRODUCED
+    return Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED

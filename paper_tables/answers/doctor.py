@@ -24,10 +24,9 @@ from analysis.doctor.before_training import (
     trials_of,
     unstated_settings,
 )
-from analysis.doctor.collect_folder import collect_folder
-from analysis.doctor.collect_run import collect_run, list_runs, scale_of
+from analysis.doctor.collect import collect_folder, collect_run, list_runs, scale_of
 from analysis.doctor.diagnose import diagnose
-from analysis.doctor.fairseq_commands import read_command_file, with_num_gpus
+from analysis.doctor.fairseq_commands import read_command_file
 from analysis.doctor.types import Claim, Diagnosis, Missing, Scorer
 from paper_tables.costs import PAPER_CORPORA, add_costs, by_cost, missing_bleu
 
@@ -64,7 +63,7 @@ def diagnose_run(
     path = next(path for path, train in list_runs(results_folder) if train.run == name)
     train = read_train_record(path, runs_folder)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
-    case = collect_run(results_folder, path, train, claim, make_scorer(claim.corpus))
+    case = collect_run(results_folder, train, claim, make_scorer(claim.corpus))
     diagnosis = diagnose(case)
     if case.trained is None:
         missing = f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
@@ -104,7 +103,9 @@ def diagnose_commands(
     if corpus is not None:
         read_corpus(corpus)
     file = read_command_file(path)
-    commands = [with_num_gpus(command, num_gpus) for command in file.commands if is_translation(command)]
+    commands = [command for command in file.commands if is_translation(command)]
+    if num_gpus is not None:
+        commands = [msgspec.structs.replace(command, num_gpus=num_gpus) for command in commands]
     if not any(command.program in ("train", "generate") for command in commands):
         tasks = ", ".join(
             dict.fromkeys(str(command.arguments["task"]) for command in file.commands if command.arguments.get("task"))

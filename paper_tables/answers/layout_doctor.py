@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from aiayn.terminal import titled, wrapped
-from analysis.doctor.causes import CAUSE_BY_CHECK
-from analysis.doctor.types import Answer, Diagnosis, Missing
+from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
 
 LABEL = 11  # columns of the labels of a finding

@@ -12,8 +12,8 @@ from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, 
 from aiayn.paths import Evaluation
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import TrainRecord
+from analysis.logs.curves import common_target, read_validations, updates_to_reach
 from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
-from analysis.scoring.validations import common_target, read_validations, updates_to_reach
 from paper_tables.layout import (
     DASH,
     SACRE_METRIC,

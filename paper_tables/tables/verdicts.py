@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from aiayn.printed import read_replications
-from analysis.scoring.family import Family
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Family, Outcome
 from paper_tables.cell_verdicts import JudgedCell, family_of
 from paper_tables.layout import (
     DASH,

@@ -1,4 +1,4 @@
-"""Keeps what the doctor reads of a planted run as a fixture, and puts a fixture together as a folder of anybody's.
+"""Keeps what the doctor reads of a planted run as a fixture, and puts a fixture together as any other folder.
 
 `fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's folder holds what
 differs from it. Nothing in a fixture is of the machine on which it was made. Of Multi30k, whose text is not ours to

@@ -23,7 +23,7 @@ WARMUP_STEPS = 4000
 class PaperLog(NamedTuple):
     """A log and the one thing that is wrong in it: `what` the finding is of and its published cost in BLEU.
 
-    `lasts` is where the training ends, in updates; `cost` None where nobody published one.
+    `lasts` is where the training ends, in updates; `cost` None where none is published.
     """
 
     name: str

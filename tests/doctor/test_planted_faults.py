@@ -8,32 +8,27 @@ import pytest
 
 from paper_tables.costs import PLANTED_BY_CHECK
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
-from tests.doctor.fixtures import FIXTURES_FOLDER, assemble, without_machine
+from tests.doctor.fixtures import assemble
 from tests.doctor.table import TABLE_PATH, Answer, render_table
 
 pytestmark = pytest.mark.slow
 
-MAX_FIXTURE_BYTES = 5_000_000
 NAMES = (CLEAN.name, *(fault.name for fault in FAULTS), MULTI30K)
 answer_of = functools.cache(Answer)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_the_true_cause_is_the_first_and_only_one_found(fault: Fault) -> None:
+def test_the_true_cause_is_the_first_and_only_one_found_with_evidence_fix_and_cost(fault: Fault) -> None:
     answer = answer_of(fault.name)
     assert answer.rank_of(fault) == 1, answer.findings
     assert [one["check"] for one in answer.findings if not one["is_symptom"]] == [fault.cause]
     assert answer.exit_code == 1
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_a_finding_has_its_evidence_its_cost_with_a_source_and_a_fix(fault: Fault) -> None:
-    first = answer_of(fault.name).findings[0]
-    assert all(one["path"] and one["found"] != one["expected"] for one in first["evidence"])
+    first = answer.findings[0]
     assert first["evidence"]
+    assert all(one["path"] and one["found"] != one["expected"] for one in first["evidence"])
     assert first["fix"]
-    assert all(cost["source"] for cost in first["costs"])
     assert first["costs"]
+    assert all(cost["source"] for cost in first["costs"])
 
 
 @pytest.mark.parametrize("name", [CLEAN.name, MULTI30K])
@@ -75,22 +70,3 @@ def test_planted_costs_are_those_of_the_fixtures() -> None:
     for check, losses in losses_by_check.items():
         assert [words for words, _ in losses] == [words for words, _ in PLANTED_BY_CHECK[check]]
         assert [loss for _, loss in losses] == pytest.approx([loss for _, loss in PLANTED_BY_CHECK[check]], abs=0.05)
-
-
-def test_the_fixtures_are_small_and_hold_no_checkpoint() -> None:
-    paths = [path for path in FIXTURES_FOLDER.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in paths) < MAX_FIXTURE_BYTES
-    assert [path.name for path in paths if path.suffix == ".pt"] == []
-
-
-def test_each_fault_has_its_fixture_and_no_other_folder_is_there() -> None:
-    assert sorted(path.name for path in FIXTURES_FOLDER.iterdir()) == sorted(NAMES)
-
-
-def test_no_fixture_names_the_machine_that_it_was_made_on() -> None:
-    texts = [path for path in FIXTURES_FOLDER.rglob("*") if path.suffix in (".log", ".json")]
-    assert len(texts) > len(FAULTS)
-    for path in texts:
-        assert without_machine(path.read_bytes(), path.name) == path.read_bytes(), path
-    with_machine = b"'data': '/home/somebody/results/demo/data-bin', 'seed': 1"
-    assert b"somebody" not in without_machine(with_machine, "train.log")

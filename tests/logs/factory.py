@@ -88,7 +88,7 @@ class TrainingText:
 
     @property
     def updates_per_epoch(self) -> int:
-        """How many updates an epoch has: those asked for, in equal parts."""
+        """How many updates an epoch has: equal parts of max_update."""
         return int(self.arguments["max_update"] or 100_000) // (self.first_epoch - 1 + self.num_epochs)
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""`aiayn doctor` as it is called: a run below a results folder, anybody's folder, its text, its refusals."""
+"""`aiayn doctor` as it is called: on a run of a results folder, on any other folder; its text, its refusals."""
 
 import json
 import shutil
@@ -216,7 +216,7 @@ def test_tokens_beside_plain_references_cost_what_detokenising_gives_back(
     assert turned[title]["evidence"][0]["path"].endswith("ref.de")
 
 
-def test_plain_translations_and_fairseqs_tokens_on_both_sides_raise_no_alarm(
+def test_plain_text_raises_no_alarm_nor_do_tokens_in_both_texts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert findings(write_pair(tmp_path / "a", OTHER), capsys) == {}
@@ -281,7 +281,7 @@ def test_a_quiet_generate_log_has_its_lengths_and_search(tmp_path: Path, capsys:
     assert [one["is_symptom"] for one in findings(folder, capsys).values()] == [True]
 
 
-def test_lower_cased_unknown_and_copied_translations_are_told_apart(
+def test_lower_cased_unknown_and_copied_translations_are_distinguished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = [line.replace("Schiffe", "<unk>") for line in OTHER]
@@ -300,22 +300,13 @@ def test_lower_cased_unknown_and_copied_translations_are_told_apart(
     assert copied[title]["evidence"][0]["what"] == "sentences that are their source"
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\n\n", "Gr\u00fcn\n".encode("latin-1"), "Rot\n".encode("utf-16"), b"\x89PNG\r\n\x1a\n\0"]
-)
-def test_hypotheses_that_are_no_text_are_refused_with_their_place(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_hypotheses_that_are_no_text_are_refused_with_their_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_pair(tmp_path / "a", OTHER)
-    (folder / "hyp.de").write_bytes(content)
+    (folder / "hyp.de").write_bytes("Gr\u00fcn\n".encode("latin-1"))
     assert main(["doctor", str(folder), *WMT14]) == 1
     assert "hyp.de" in capsys.readouterr().err
-
-
-def test_one_line_more_than_the_references_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = findings(write_pair(tmp_path / "a", [*OTHER, "Noch eine Zeile."]), capsys)
-    (evidence,) = next(one for one in found.values() if one["check"] == "reference_order")["evidence"]
-    assert evidence["found"] == str(len(PLAIN))
 
 
 def test_several_trainings_in_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -325,7 +316,7 @@ def test_several_trainings_in_a_folder_are_refused(tmp_path: Path, capsys: pytes
     assert "2 logs of trainings (first.log, second.log)" in capsys.readouterr().err
 
 
-def test_a_cost_is_told_with_its_direction_and_source() -> None:
+def test_a_cost_is_shown_with_its_direction_and_source() -> None:
     assert words_of_cost(Cost(low=1.0, high=1.1, words="", source="NeurST")) == "1.0 to 1.1 BLEU: NeurST"
     assert words_of_cost(Cost(low=-0.9, high=0.0, words="", source="fairseq")) == "adds 0.0 to 0.9 BLEU: fairseq"
     assert words_of_cost(Cost(low=10.0, high=None, words="", source="t2t")) == "10.0 to all BLEU: t2t"

@@ -59,6 +59,7 @@ SCRIPTS = {
     + LINE.replace("5e-4", "${LR}").replace("transformer", "$ARCH").replace(" data", " ${DATA:-data}"),
     "equals signs": LINE.replace("--lr ", "--lr="),
     "flags in a variable": f'ARGS="--arch transformer"\nARGS+=" {FLAGS}"\nfairseq-train data $ARGS',
+    "flags in a variable of a variable": f'A="{FLAGS}"\nARGS=$A\nfairseq-train data $ARGS',
     "array": f'A=({FLAGS}  # the base\n --seed 1\n)\nfairseq-train data "${{A[@]}}"',
     "comment at the end": f"{LINE} # --lr 1",
     "launcher": f"nohup python -u fairseq_cli/train.py data {FLAGS} > log 2>&1 &",
@@ -90,10 +91,11 @@ def test_a_value_has_the_line_in_which_it_stands(tmp_path: Path) -> None:
     assert (command.line, command.line_by_key["arch"], command.line_by_key["lr"]) == (2, 3, 4)
 
 
-def test_arithmetic_is_done_and_what_only_a_run_tells_is_named(tmp_path: Path) -> None:
+def test_arithmetic_is_done_and_values_known_only_in_a_run_are_named(tmp_path: Path) -> None:
     text = "F=2\nfairseq-train data --arch transformer --update-freq $((F * 8)) --lr $1 --seed $(date +%s)"
-    command = only(tmp_path, text)
+    command = only(tmp_path, f"{text} --save-dir run2>log")
     assert command.arguments["update_freq"] == 16
+    assert command.arguments["save_dir"] == "run2"
     assert command.arguments["lr"] is None
     assert {one.split(":")[0] for one in command.unread} == {"lr", "seed"}
 
@@ -152,7 +154,7 @@ def test_gpus_are_counted_where_the_script_says_them(text: str, num_gpus: int | 
     assert only(tmp_path, script).num_gpus == num_gpus
 
 
-def test_gpus_are_asked_for_where_nothing_says_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_without_a_number_of_gpus_needs_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (diagnosis,) = diagnosed(tmp_path, TRAIN, capsys)
     assert any("--num-gpus" in note and "about 8 GPUs" in note for note in diagnosis["notes"])
     assert "tokens_per_update" not in found(diagnosis)
@@ -260,7 +262,7 @@ def test_the_nearest_system_of_en_fr_has_its_own_dropout(tmp_path: Path, capsys:
         ("$DATA", "wmt14_en_de", False),
     ],
 )
-def test_a_corpus_is_that_of_the_data_and_said_to_be_taken_where_nothing_tells(
+def test_a_corpus_follows_from_the_data_else_it_is_marked_as_assumed(
     data: str, corpus: str, is_stated: bool, tmp_path: Path
 ) -> None:
     file = read_command_file(write(tmp_path, f"fairseq-train {data} --arch transformer --lr 1"))

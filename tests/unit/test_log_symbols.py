@@ -72,7 +72,7 @@ def test_fairseqs_own_transformer_is_inverted_too() -> None:
         assert {key for key, value in expected.items() if key in found and not are_equal(found[key], value)} == set()
 
 
-def test_base_as_anybody_trains_it_with_fairseq_is_the_papers() -> None:
+def test_base_trained_with_plain_fairseq_is_the_papers() -> None:
     found = symbols_of_arguments(parse_arguments(namespace(BASE)))
     expected = symbols_of_spec(read_system("base", "paper").training)
     assert expected.keys() - found.keys() == set(OURS_ONLY)
@@ -102,7 +102,7 @@ def test_a_key_becomes_its_symbol(changes: dict[str, Any], symbol: str, expected
     assert symbols_of_arguments(BASE | {"update_freq": 1, "lr": 0.0007} | changes)[symbol] == expected
 
 
-def test_what_the_arguments_do_not_tell_is_left_out() -> None:
+def test_a_symbol_that_the_arguments_do_not_state_is_omitted() -> None:
     assert symbols_of_arguments({}) == {}
     assert "p_drop_ffn" not in symbols_of_arguments({"arch": "transformer", "dropout": 0.1})
     assert symbols_of_arguments({"arch": "transformer", "relu_dropout": 0.1})["p_drop_ffn"] == 0.1  # before 0.7
@@ -148,7 +148,7 @@ def test_the_nearest_is_the_one_whose_sizes_are_nearest() -> None:
     assert match.nearest.system == "table3_c_n8"
 
 
-def test_a_symbol_that_the_log_does_not_tell_matches_nothing() -> None:
+def test_a_symbol_that_the_log_does_not_state_matches_nothing() -> None:
     symbols: Symbols = dict(ROWS[0].symbols)
     del symbols["eps_ls"]
     match = find_row(symbols, "en-de", ROWS)

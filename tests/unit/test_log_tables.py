@@ -1,6 +1,5 @@
 """From a folder of logs to tables: what is averaged, what stands apart, what is filled, and the verb."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +8,13 @@ import pytest
 from aiayn.__main__ import main
 from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import read_folder
-from analysis.logs.evaluations import metric_of_generation
-from analysis.logs.folder import judge_folder
+from analysis.logs.folder import judge_folder, metric_of_generation
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog
 from paper_tables.render.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 from tests.unit.test_log_checks import OURS, attempts
+from tests.unit.test_log_foreign_files import rows_of_logs, tables_of
 
 ROWS = read_rows(["paper", "demo"])
 LAST5 = averaging_text([f"checkpoints/base/checkpoint{n}.pt" for n in range(5)], "checkpoints/base/averaged.pt")
@@ -24,7 +23,7 @@ TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two
 
 
 def lines_of(folder: Path) -> list[AveragedLine]:
-    judged = judge_folder(folder, read_folder(folder, None, num_processes=1), ROWS)
+    judged = judge_folder(folder, read_folder(folder, None), ROWS)
     return average_trainings(judged.trainings)[0]
 
 
@@ -34,11 +33,7 @@ def names_of(lines: list[AveragedLine]) -> list[tuple[str, tuple[str, ...], list
 
 def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
     """Return the lines of a table that are from logs, by column."""
-    output = folder / "tables-of-logs"
-    make_tables_from_logs([folder], output, None)
-    with (output / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return [row for row in rows if next(iter(row.values())).startswith("logs: ")]
+    return [row for row in tables_of(folder)[name] if next(iter(row.values())).startswith("logs: ")]
 
 
 def test_two_seeds_of_one_configuration_stand_in_one_line(tmp_path: Path) -> None:
@@ -158,13 +153,6 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
     assert row["flops_en_fr_logs"] == "5.5e17 (n=1)"  # 57,600 s x 9.5e12
 
 
-def logs_rows(folder: Path) -> dict[str, dict[str, str]]:
-    output = folder / "tables-of-logs"
-    make_tables_from_logs([folder], output, None)
-    with (output / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
-        return {row["file"]: row for row in csv.DictReader(lines)}
-
-
 def test_the_table_of_logs_says_what_each_is(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -179,7 +167,7 @@ def test_the_table_of_logs_says_what_each_is(tmp_path: Path) -> None:
             "notes.txt": "nothing of fairseq's\n",
         },
     )
-    rows = logs_rows(tmp_path)
+    rows = rows_of_logs(tmp_path)
     assert rows["a.log"]["what"] == "training, update 100,000, seed 1, 8 GPUs, simple"
     assert rows["a.log"]["row"] == "base (en-de, paper)"
     assert rows["a.log"]["fills"] == "steps 100,000; num_parameters 63.1 million; ppl_per_subword 4.00"

@@ -1,4 +1,4 @@
-"""What a text is told to be, beside another; and `aiayn score` on files in every form that other labs hand around."""
+"""The form that a text is found to have beside another; `aiayn score` on files in every form that is shared."""
 
 import gzip
 import json
@@ -76,10 +76,10 @@ def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, 
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_each_form_is_told_on_either_side_with_the_flags_that_mend_it(name: str) -> None:
+def test_each_form_is_found_in_hypotheses_or_references_with_the_flags_that_correct_it(name: str) -> None:
     lines, flags = FORMS[name]
-    for sides in ({"hyp": lines, "ref": PLAIN}, {"hyp": PLAIN, "ref": lines}):
-        mismatch = find_form_mismatch(sides, Treatment())
+    for lines_by_name in ({"hyp": lines, "ref": PLAIN}, {"hyp": PLAIN, "ref": lines}):
+        mismatch = find_form_mismatch(lines_by_name, Treatment())
         assert mismatch is not None
         assert mismatch.flags == (flags,)
 
@@ -125,14 +125,14 @@ def test_forced_scores_say_so_and_sacrebleus_warning_is_not_passed_on(
     assert "force" not in captured.err + caplog.text
 
 
-def test_two_sides_of_tokens_are_scored_as_given_or_detokenised(
+def test_tokens_in_both_texts_are_scored_as_given_or_detokenised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("--hypotheses", write(tmp_path / "h", tokens(OTHER)), "--references",
                  write(tmp_path / "r", tokens(PLAIN)))  # fmt: skip
-    code, _, told = score(capsys, *arguments)
+    code, _, printed = score(capsys, *arguments)
     assert code == 1
-    assert told.index("--as-given") < told.index("--detokenise")
+    assert printed.index("--as-given") < printed.index("--detokenise")
     assert set(score(capsys, *arguments, "--as-given")[1]) == {"bleu_as_given"}
     assert len(score(capsys, *arguments, "--detokenise")[1]) == 10
 
@@ -155,14 +155,14 @@ def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None
         (Treatment(detokenises=True), "--detokenise"),
     ],
 )
-def test_a_treatment_that_neither_side_needs_is_refused(treatment: Treatment, flag: str) -> None:
+def test_a_treatment_that_no_text_needs_is_refused(treatment: Treatment, flag: str) -> None:
     with pytest.raises(ScoreError, match=flag):
         prepare({"hyp": OTHER, "ref": PLAIN}, treatment, "de")
 
 
-def test_two_lower_cased_sides_are_alike() -> None:
-    sides = {"hyp": [line.lower() for line in OTHER], "ref": [line.lower() for line in PLAIN]}
-    assert find_form_mismatch(sides, Treatment()) is None
+def test_two_lower_cased_texts_are_alike() -> None:
+    lines_by_name = {"hyp": [line.lower() for line in OTHER], "ref": [line.lower() for line in PLAIN]}
+    assert find_form_mismatch(lines_by_name, Treatment()) is None
 
 
 def test_a_few_marks_entities_and_blanks_are_no_form() -> None:
@@ -249,16 +249,16 @@ def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         (b'<refset setid="x">\n<seg id="1">Eins\n', "bad:2: .* has no </seg>"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused_with_its_place(
+def test_a_file_that_is_no_text_is_refused_with_file_and_line(
     content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = tmp_path / "bad"
     bad.write_bytes(content)
     good = write(tmp_path / "good", PLAIN)
     for arguments in (("--hypotheses", bad, "--references", good), ("--hypotheses", good, "--references", bad)):
-        code, _, told = score(capsys, *arguments)
+        code, _, printed = score(capsys, *arguments)
         assert code == 1
-        assert re.search(message, told), told
+        assert re.search(message, printed), printed
 
 
 @pytest.mark.parametrize(
@@ -309,9 +309,9 @@ def test_a_tokeniser_that_is_not_installed_names_its_package(
     metric = score_module.SACREBLEU_METRIC_BY_LANGUAGE[language]
     monkeypatch.setitem(score_module.SACREBLEU_BY_METRIC, metric, refuse)  # type: ignore[arg-type]
     arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
-    code, _, told = score(capsys, *arguments, "--language-pair", f"en-{language}")
+    code, _, printed = score(capsys, *arguments, "--language-pair", f"en-{language}")
     assert code == 1
-    assert f"pip install 'sacrebleu[{language}]'" in told
+    assert f"pip install 'sacrebleu[{language}]'" in printed
 
 
 @pytest.mark.parametrize("arguments", [("--language-pair", "en_de"), ("--language-pair", "German")])
@@ -319,15 +319,15 @@ def test_a_pair_that_is_none_is_refused(
     arguments: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
-    code, _, told = score(capsys, *files, *arguments)
+    code, _, printed = score(capsys, *files, *arguments)
     assert code == 1
-    assert arguments[1] in told
+    assert arguments[1] in printed
 
 
 def test_references_or_a_test_set_are_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, told = score(capsys, "--hypotheses", write(tmp_path / "h", OTHER))
+    code, _, printed = score(capsys, "--hypotheses", write(tmp_path / "h", OTHER))
     assert code == 2
-    assert "--references" in told
+    assert "--references" in printed
 
 
 NEEDS_MIRROR = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")

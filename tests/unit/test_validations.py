@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from analysis.scoring.validations import common_target, read_validations, updates_to_reach
+from analysis.logs.curves import common_target, read_validations, updates_to_reach
 
 PREFIX = "2026-11-21 18:09:19 | INFO | "
 

@@ -6,8 +6,11 @@ from analysis.scoring.verdict import (
     Conditions,
     Outcome,
     PooledSd,
+    chance_of_any,
     find_condition_mismatch,
+    holm_adjusted,
     judge,
+    judge_family,
     not_comparable,
     pool_sd,
 )
@@ -76,6 +79,7 @@ def test_noisy_seeds_could_call_nothing_equivalent() -> None:
 def test_two_seeds_are_never_enough_however_close() -> None:
     verdict = judge(27.3, [27.3, 27.3], pooled_over(4, sd=0.01))
     assert (verdict.outcome, verdict.interval) == (Outcome.UNDECIDED, None)
+    assert (verdict.p_difference, verdict.p_equivalent, verdict.p_outside) == (None, None, None)
     assert verdict.reason == "Too few seeds: the rule asks for 3 or more."
     assert verdict.num_seeds_to_decide == 3
 
@@ -99,7 +103,7 @@ def test_the_pooled_sd_weighs_by_degrees_of_freedom() -> None:
     assert 0 < (pooled.bartlett_p or 0) <= 1
 
 
-def test_unlike_systems_are_told_by_bartletts_test() -> None:
+def test_systems_of_different_variance_have_a_small_p_of_bartletts_test() -> None:
     pooled = pool_sd({"calm": [1.0, 1.01, 1.02, 1.03], "wild": [1.0, 5.0, 9.0, 20.0]})
     assert pooled is not None
     assert (pooled.bartlett_p or 1) < 0.001
@@ -118,7 +122,7 @@ def test_single_seeds_have_nothing_to_pool() -> None:
         ("metric", "bleu_sacre_13a", "Another definition: ours is bleu_sacre_13a, the printed number's bleu_tok_compo"),
     ],
 )
-def test_each_unlike_condition_is_named(key: str, value: str, words: str) -> None:
+def test_each_condition_mismatch_is_named(key: str, value: str, words: str) -> None:
     values = {"scale": PAPER.scale, "corpus": PAPER.corpus, "testset": PAPER.testset, "metric": PAPER.metric}
     mismatch = find_condition_mismatch(Conditions(**(values | {key: value})), PAPER)
     assert mismatch is not None
@@ -126,7 +130,7 @@ def test_each_unlike_condition_is_named(key: str, value: str, words: str) -> Non
     assert not_comparable(mismatch, 3).outcome is Outcome.NOT_COMPARABLE
 
 
-def test_like_conditions_are_like() -> None:
+def test_equal_conditions_are_no_mismatch() -> None:
     assert find_condition_mismatch(PAPER, PAPER) is None
 
 
@@ -166,11 +170,6 @@ def test_seeds_without_any_spread_are_certain_except_on_the_margin() -> None:
     assert outcomes == [Outcome.REPRODUCED, Outcome.UNDECIDED, Outcome.NOT_REPRODUCED]
 
 
-def test_two_seeds_have_no_p_value() -> None:
-    verdict = judge(27.3, [27.3, 27.4], pooled_over(4))
-    assert (verdict.p_difference, verdict.p_equivalent, verdict.p_outside) == (None, None, None)
-
-
 @pytest.mark.parametrize(
     ("values", "outcome"),
     [
@@ -184,18 +183,63 @@ def test_each_verdict_says_its_reason_in_a_sentence(values: list[float], outcome
     assert judge(27.3, values, None).reason == outcome
 
 
-def test_the_number_of_seeds_that_would_decide_is_the_least() -> None:
-    verdict = judge(27.3, three_around(27.2), None)
-    assert verdict.num_seeds_to_decide == 4
-    four = judge(27.3, three_around(27.2), pooled_over(1))  # the same df of 2
-    assert four.num_seeds_to_decide == 4
-    reach_of_three, reach_of_four = 2.920 * SEED_SD / 3**0.5, 2.353 * SEED_SD / 4**0.5
-    assert 0.1 + reach_of_four < 0.5 < 0.1 + reach_of_three
-
-
 def test_bartletts_test_decides_nothing_and_can_be_left_out() -> None:
     values = {"a": [0.0, 2.0, 1.0], "b": [0.0, 1.0, 2.5]}
     with_test, without = pool_sd(values), pool_sd(values, with_bartlett=False)
     assert with_test is not None
     assert without is not None
     assert (without.sd, without.degrees_of_freedom, without.bartlett_p) == (with_test.sd, 4, None)
+
+
+# Many verdicts together
+
+
+def test_fourteen_tests_at_five_percent_are_as_likely_wrong_somewhere_as_not() -> None:
+    assert chance_of_any(0.05, 14) == pytest.approx(0.5123, abs=0.0001)  # 1 - 0.95^14
+    assert chance_of_any(0.05, 1) == pytest.approx(0.05)
+    assert chance_of_any(0.05, 0) == 0
+
+
+def test_holm_multiplies_the_smallest_by_all_and_the_largest_by_one() -> None:
+    assert holm_adjusted([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # 3 x 0.01, 2 x 0.03, then no less
+
+
+def test_holm_never_exceeds_one_nor_turns_the_order() -> None:
+    assert holm_adjusted([0.9, 0.6, 0.5]) == [1.0, 1.0, 1.0]
+    adjusted = holm_adjusted([0.001, 0.011, 0.02, 0.03])
+    assert adjusted == sorted(adjusted)
+
+
+def test_one_cell_needs_no_correction() -> None:
+    assert holm_adjusted([0.04]) == [0.04]
+    assert holm_adjusted([]) == []
+
+
+def test_correction_takes_back_a_verdict_that_holds_alone() -> None:
+    close = judge(27.3, [27.2, 27.3, 27.4], None)  # e = 0.0577: P(t > 8.66, 2 df) = 0.0065
+    barely = judge(27.3, [27.03, 27.3, 27.57], None)  # e = 0.156: P(t > 3.207, 2 df) = 0.0425
+    family = judge_family([close, barely, not_comparable("Another scale", 3)])
+    assert (close.outcome, barely.outcome) == (Outcome.REPRODUCED, Outcome.REPRODUCED)
+    first, second, third = family.corrected
+    assert first is not None
+    assert second is not None
+    assert third is None
+    assert first.p_equivalent == pytest.approx(0.0131, abs=0.0001)
+    assert second.p_equivalent == pytest.approx(0.0425, abs=0.0001)
+    three = judge_family([barely, barely, barely]).corrected  # 3 x 0.0425
+    assert [one.outcome for one in three if one is not None] == [Outcome.UNDECIDED] * 3
+
+
+def test_only_cells_that_the_rule_was_applied_to_are_counted() -> None:
+    far = judge(27.3, [20.0, 20.1, 20.2], None)
+    too_few = judge(27.3, [27.3], None)
+    family = judge_family([far, too_few, not_comparable("Another scale", 3)])
+    assert family.num_judged == 1
+    assert family.chance_wrongly_reproduced == pytest.approx(0.05)
+    assert family.chance_wrongly_not_reproduced == pytest.approx(0.025)
+    assert [one.outcome if one else None for one in family.corrected] == [Outcome.NOT_REPRODUCED, None, None]
+
+
+def test_no_verdict_is_no_family() -> None:
+    family = judge_family([])
+    assert (family.num_judged, family.chance_wrongly_reproduced, family.corrected) == (0, 0.0, ())
