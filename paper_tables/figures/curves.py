@@ -98,39 +98,11 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
             labelExpr=f"datum.value ? format(datum.value, '{'~s' if frame[x].max() >= 10_000 else '~g'}') : '0'",
         )  # fmt: skip
         at = alt.X(x, type="quantitative", scale=x_scale, axis=axis)
-        layers = _layers(_of(frame, finite, panel), panel, at, colour, is_first=index == 0)
+        layers = _layers(frame, finite, panel, at, colour, is_first=index == 0)
         title = alt.TitleParams(panel.title, fontSize=11, fontWeight="normal", offset=4, frame="group")
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT, title=title))
     stacked = alt.vconcat(*charts, spacing=10)
     return stacked if len(names) > 1 else stacked.properties(title=names[0])  # one series has no legend
-
-
-class _Data(NamedTuple):
-    """What one panel shows: points, their means over seeds, marks of restarts and of values that are no numbers."""
-
-    points: pd.DataFrame
-    means: pd.DataFrame
-    restarts: pd.DataFrame
-    not_finite: pd.DataFrame
-
-
-def _of(frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel) -> _Data:
-    points = finite[finite["measure"] == panel.measure]
-    if panel.is_log:
-        points = points[points["value"] > 0]
-    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are theirs.
-    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
-        hours=("hours", "mean"), value=("value", "mean"), low=("value", "min"), high=("value", "max"),
-        num_seeds=("run", "nunique"),
-    )  # fmt: skip
-    means = means.sort_values(["series", "update"], kind="stable")
-    others = frame[(frame["measure"] == panel.measure) & ~frame["value"].map(math.isfinite)]
-    return _Data(
-        points=points,
-        means=means,
-        restarts=frame[frame["measure"] == RESTART],
-        not_finite=others.sort_values("update").drop_duplicates("run"),
-    )
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
@@ -143,36 +115,50 @@ def _colour(names: Sequence[str]) -> alt.Color:
     return alt.Color("series:N", scale=scale, legend=legend, sort=list(names))
 
 
-def _layers(data: _Data, panel: Panel, x: alt.X, colour: alt.Color, *, is_first: bool) -> list[alt.Chart]:
+def _layers(
+    frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel, x: alt.X, colour: alt.Color, *, is_first: bool
+) -> list[alt.Chart]:
+    """Return one panel: means over seeds and their bands, marks of restarts and of values that are no numbers."""
+    points = finite[finite["measure"] == panel.measure]
+    if panel.is_log:
+        points = points[points["value"] > 0]
+    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are theirs.
+    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
+        hours=("hours", "mean"), value=("value", "mean"), low=("value", "min"), high=("value", "max"),
+        num_seeds=("run", "nunique"),
+    )  # fmt: skip
+    means = means.sort_values(["series", "update"], kind="stable")
     axis = alt.Axis(
         title=None, tickCount=4, labelExpr=f"datum.value ? format(datum.value, '{panel.number_format}') : '0'"
     )
     scale = alt.Scale(zero=panel.has_zero)
     if panel.is_log:
-        low, high = float(data.means["low"].min()), float(data.means["high"].max())
+        low, high = float(means["low"].min()), float(means["high"].max())
         scale = alt.Scale(type="log", nice=False, domain=[low / 1.05, high * 1.05])
         axis.values = round_ticks(low / 1.05, high * 1.05)
     y = alt.Y("value:Q", scale=scale, axis=axis)
-    names = list(dict.fromkeys(data.points["series"]))
+    names = list(dict.fromkeys(points["series"]))
     is_grey = f"indexof({names[MAX_SERIES:]!r}, datum.series) >= 0"
     opacity = alt.condition(is_grey, alt.value(0.25), alt.value(1.0))
     tooltip = ["series:N", "update:Q", alt.Tooltip("hours:Q", format=".3g"), alt.Tooltip("value:Q", format=".4g"),
                alt.Tooltip("num_seeds:Q", title="seeds")]  # fmt: skip
-    bands = data.means[data.means["num_seeds"] > 1]
+    bands = means[means["num_seeds"] > 1]
     layers = []
     if not bands.empty:
         band = alt.Chart(bands).mark_area(opacity=0.22, aria=False)
         layers.append(band.encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour))
-    base = alt.Chart(data.means)
-    if data.means.groupby("series").size().max() > 1:
+    base = alt.Chart(means)
+    if means.groupby("series").size().max() > 1:
         layers.append(base.mark_line(clip=True).encode(x, y, colour, opacity=opacity, tooltip=tooltip))
-    single = data.means[data.means.groupby("series")["update"].transform("size") == 1]
+    single = means[means.groupby("series")["update"].transform("size") == 1]
     if not single.empty:  # one update: a point is all there is
         layers.append(alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip))
-    if not data.restarts.empty:
-        layers += _restart_marks(data.restarts, x, is_first=is_first)
-    if not data.not_finite.empty:
-        layers += _not_finite_marks(data, x)
+    restarts = frame[frame["measure"] == RESTART]
+    if not restarts.empty:
+        layers += _restart_marks(restarts, x, is_first=is_first)
+    not_finite = frame[(frame["measure"] == panel.measure) & ~frame["value"].map(math.isfinite)]
+    if not not_finite.empty:
+        layers += _not_finite_marks(not_finite.sort_values("update").drop_duplicates("run"), x)
     return layers
 
 
@@ -189,12 +175,12 @@ def _restart_marks(restarts: pd.DataFrame, x: alt.X, *, is_first: bool) -> list[
     return marks
 
 
-def _not_finite_marks(data: _Data, x: alt.X) -> list[alt.Chart]:
+def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
     """Return marks, in words, where a curve's values stop being numbers."""
-    base = alt.Chart(data.not_finite)
+    base = alt.Chart(not_finite)
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)
-    first = alt.Chart(data.not_finite.head(1))
+    first = alt.Chart(not_finite.head(1))
     text = first.mark_text(align="right", dx=-5, baseline="top", dy=2, color=WARNING, fontWeight=600)
     return [rule, text.encode(x, y=alt.value(0), text=alt.value("not a number from here"))]
 
@@ -226,7 +212,6 @@ CURVES_BY_UPDATE = Figure(
     name="curves_by_update",
     title="Curves by update",
     caption=f"Training against optimiser steps. {_CAPTION}",
-    columns=COLUMNS,
     draw=draw_by_update,
     describe=describe_curves,
 )
@@ -234,7 +219,6 @@ CURVES_BY_HOURS = Figure(
     name="curves_by_hours",
     title="Curves by time",
     caption=f"The same against time of training, pauses between attempts left out. {_CAPTION}",
-    columns=COLUMNS,
     draw=draw_by_hours,
     describe=describe_curves,
 )

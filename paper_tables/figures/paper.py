@@ -361,14 +361,7 @@ def draw_schedules(frame: pd.DataFrame) -> alt.VConcatChart:
         title = alt.TitleParams(str(panel), frame="group", fontSize=11)
         height = 170 if len(names) > 1 else 110
         charts.append(alt.layer(lines, dots).properties(width=WIDTH - 20, height=height, title=title))
-    return _stacked(charts)
-
-
-def _stacked(charts: list[alt.LayerChart | alt.FacetChart]) -> alt.VConcatChart:
-    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=14).resolve_scale(
-        x="independent", y="independent", color="independent"
-    )
-    return stacked
+    return alt.vconcat(*charts, spacing=14).resolve_scale(x="independent", y="independent", color="independent")
 
 
 def describe_schedules(frame: pd.DataFrame) -> str:
@@ -381,7 +374,6 @@ ARCHITECTURE = Figure(
     name="architecture",
     title="Figure 1: the model that was trained",
     caption="The Transformer of section 3.1 with the numbers of the run's own spec.",
-    columns=BOX_COLUMNS,
     draw=draw_boxes,
     describe=describe_boxes,
 )
@@ -389,7 +381,6 @@ ATTENTION_ARCHITECTURE = Figure(
     name="attention_architecture",
     title="Figure 2: its attention",
     caption="One head (left) and all heads of a layer (right), with the numbers of the run's own spec.",
-    columns=BOX_COLUMNS,
     draw=draw_boxes,
     describe=describe_boxes,
 )
@@ -397,7 +388,6 @@ POSITIONS = Figure(
     name="positions",
     title="Positional encodings",
     caption="Section 3.5's sinusoids at positions 0, 1, 5, 10 and 15: even dimensions are sines, odd ones cosines.",
-    columns=POSITION_COLUMNS,
     draw=draw_positions,
     describe=describe_positions,
 )
@@ -405,7 +395,6 @@ SCHEDULES = Figure(
     name="schedules",
     title="Learning-rate schedules",
     caption="Equation (3) by d_model and warm-up; a dot marks each peak, at the end of warm-up.",
-    columns=SCHEDULE_COLUMNS,
     draw=draw_schedules,
     describe=describe_schedules,
 )

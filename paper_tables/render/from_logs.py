@@ -177,20 +177,20 @@ def _write_logs(
 
 
 def _write_figures_of_logs(read: _Read, lines: Sequence[AveragedLine], folder: Path) -> None:
-    from paper_tables.figures.registry import write_figures_of_logs
+    from paper_tables.figures.registry import figures_of_logs, write_figures
     from paper_tables.figures.sources import curves_of_folder
 
-    write_figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines), folder)
+    write_figures(figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines)), folder)
 
 
 def _write_figures_of_records(recorded: RecordedResults, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
     """Draw the figures of one scale, its curves from the logs of its runs; its records hold no attention."""
-    from paper_tables.figures.registry import Material, find_figures, write_figures
+    from paper_tables.figures.registry import figures_of_scale, write_figures
     from paper_tables.figures.sources import curves_of_runs
 
     paths = {run_of_log(path): read.root / path for path in read.file_by_path}
     curves = curves_of_runs(recorded.results, paths)
-    write_figures(find_figures(Material(recorded.results, judged, curves, None)), folder)
+    write_figures(figures_of_scale(recorded.results, judged, curves, None), folder)
 
 
 def run_of_log(path: str) -> str:

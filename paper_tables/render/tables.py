@@ -118,10 +118,10 @@ def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | 
 
 
 def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
-    from paper_tables.figures.registry import Material, find_figures, write_figures
+    from paper_tables.figures.registry import figures_of_scale, write_figures
     from paper_tables.figures.sources import curves_of_scale
 
-    write_figures(find_figures(Material(results, judged, curves_of_scale(results), attention_folder)), folder)
+    write_figures(figures_of_scale(results, judged, curves_of_scale(results), attention_folder), folder)
 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:

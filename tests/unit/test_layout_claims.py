@@ -11,8 +11,7 @@ from aiayn.paths import Evaluation
 from aiayn.printed import read_sentences
 from aiayn.spec.system import CorpusSpec, ListedSource
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.claims.evidence import command_of, judge_claim
-from paper_tables.claims.layout import lay_out_claims
+from paper_tables.claims.layout import command_of, judge_claim, lay_out_claims
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
