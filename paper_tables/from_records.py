@@ -30,8 +30,14 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import TrainingKey, collect_scores, tidy_frame, training_key
-from paper_tables.scale_results import ScaleResults, read_baselines, read_binarized, read_measured
-from paper_tables.translations import Translations, read_translations
+from paper_tables.scale_results import (
+    ScaleResults,
+    Translations,
+    read_baselines,
+    read_binarized,
+    read_measured,
+    read_translations,
+)
 
 REQUEST_NAME = "asked.json"
 PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # does not matter for tables

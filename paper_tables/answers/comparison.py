@@ -3,11 +3,9 @@
 import msgspec
 
 from aiayn.terminal import titled, wrapped
-from analysis.scoring.significance import ALPHA, PairedComparison, compare_segments
+from analysis.scoring.significance import ALPHA, PairedComparison
 from paper_tables.layout import format_difference, format_interval, format_value
 from paper_tables.tables.verdicts import format_p
-
-__all__ = ["NamedComparison", "PairedComparison", "compare_segments", "render_comparison"]
 
 WORDS_BY_METHOD = {"bootstrap": "paired bootstrap resampling", "randomisation": "approximate randomisation"}
 OF_SENTENCES = (

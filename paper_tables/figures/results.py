@@ -42,8 +42,8 @@ from paper_tables.figures.figure import (
     round_ticks,
 )
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.run_costs import estimate_of, model_flops_of
 from paper_tables.scale_results import ScaleResults
+from paper_tables.tables.costs import estimate_of, model_flops_of
 from paper_tables.tables.table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
 
 ROW_HEIGHT = 17

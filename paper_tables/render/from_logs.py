@@ -22,7 +22,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
 from analysis.findings import Finding
 from analysis.logs.averages import AveragedLine, average_trainings
-from analysis.logs.cache import default_cache_folder, read_folder
+from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import LeftOut, list_folder
 from analysis.logs.logged import LoggedFolder
@@ -46,8 +46,6 @@ from paper_tables.render.tables import (
 )
 from paper_tables.tables.log_list import file_problems, lay_out_logs
 from paper_tables.tables.logs import lay_out_logged_table2, lay_out_logged_table3
-
-__all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",

@@ -15,8 +15,7 @@ from paper_tables.claims.layout import command_of, judge_claim, lay_out_claims
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
-from paper_tables.scale_results import ScaleResults, gather_results
-from paper_tables.translations import Translations
+from paper_tables.scale_results import ScaleResults, Translations, gather_results
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
 
 DAGGER = "[\u2020]"

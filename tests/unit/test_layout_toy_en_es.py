@@ -20,9 +20,8 @@ from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.toy_en_es import lay_out_toy
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
-from paper_tables.scale_results import gather_results
+from paper_tables.scale_results import Translations, gather_results, read_translations
 from paper_tables.tables.table2 import lay_out_table2
-from paper_tables.translations import Translations, read_translations
 from tests import records_factory
 from tests.records_factory import PROVENANCE, Site, make_site, run_of, write_binarized, write_scores, write_training
 

@@ -12,10 +12,9 @@ from aiayn.paths import average_record, corpus_record, evaluation_record, train_
 from aiayn.provenance import Provenance, file_sha256
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, ScoreRecords, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import LOG_NAME
-from paper_tables.answers.where import last_update_line, trace_cell
+from paper_tables.answers.where import CellTrace, SeedTrace, last_update_line, trace_cell
 from paper_tables.answers.where_cells import find_cell, read_named_cells
 from paper_tables.answers.where_text import render_list, render_trace
-from paper_tables.answers.where_traces import CellTrace, SeedTrace
 from tests.records_factory import (
     EIGHT_P100,
     PROVENANCE,
