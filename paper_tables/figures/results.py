@@ -44,7 +44,7 @@ from paper_tables.figures.figure import (
 from paper_tables.layout import NAME_BY_PAIR
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.costs import estimate_of, model_flops_of
-from paper_tables.tables.table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
+from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, dev_evaluation, group_of
 
 ROW_HEIGHT = 17
 LABEL_WIDTH = 128  # of the names left of a plot
@@ -106,9 +106,11 @@ def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
     if row == "big":
         return "big"
     settings = [
-        cell.value if cell.span and cell.column in SETTINGS and " " in cell.value else f"{cell.column} {cell.value}"
+        cell.value
+        if cell.span and cell.column in SYMBOL_BY_COLUMN and " " in cell.value
+        else f"{cell.column} {cell.value}"
         for cell in printed
-        if cell.row == row and cell.column in SETTINGS
+        if cell.row == row and cell.column in SYMBOL_BY_COLUMN
     ]
     kept = [text for text in settings if len(settings) <= 2 or not text.startswith(("d_k", "d_v"))]
     text = ", ".join(kept) or row

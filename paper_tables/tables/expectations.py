@@ -25,17 +25,18 @@ RELATION_SIGN = {"above": ">", "below": "<"}
 
 
 class Expected(NamedTuple):
-    """An expectation and the dev evaluations of its two systems."""
+    """An expectation, the dev evaluations of its two systems, and their values by common seed."""
 
     expectation: PublishedExpectation
     ours: Evaluation
     reference: Evaluation
+    pairs: dict[int, tuple[float, float]]
 
 
 def lay_out_expectations(results: ScaleResults) -> Table:
     """Return one row an expectation; only seeds that both systems were trained with are compared."""
     expected = [
-        Expected(one, ours, reference)
+        Expected(one, ours, reference, _pairs(results, one.metric, ours, reference))
         for one in read_expectations()
         if (ours := _dev_evaluation(results, one.system)) is not None
         and (reference := _dev_evaluation(results, one.reference)) is not None
@@ -43,8 +44,8 @@ def lay_out_expectations(results: ScaleResults) -> Table:
     fields: tuple[Field[Expected], ...] = (
         label_field("statement", "fixed beforehand", lambda one: one.expectation.statement),
         label_field("source", "printed", lambda one: one.expectation.source),
-        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(results, *one)),
-        our_field("outcome", "outcome", lambda one: _outcome_cell(results, *one)),
+        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(results, one)),
+        our_field("outcome", "outcome", lambda one: _outcome_cell(results, one)),
     )
     note = Note("", "No system that an expectation is about is run at this scale.")
     table = Table(
@@ -71,35 +72,29 @@ def _dev_evaluation(results: ScaleResults, system: str) -> Evaluation | None:
 
 
 def _pairs(
-    results: ScaleResults, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
+    results: ScaleResults, metric: str, ours: Evaluation, reference: Evaluation
 ) -> dict[int, tuple[float, float]]:
-    """Return our value and the reference's by common seed."""
-    values, others = (results.values_of(one, expectation.metric) for one in (ours, reference))
+    values, others = (results.values_of(one, metric) for one in (ours, reference))
     return {seed: (value, others[seed]) for seed, value in values.items() if seed in others}
 
 
-def _seeds_cell(
-    results: ScaleResults, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
-) -> Cell:
-    pairs, metric = _pairs(results, expectation, ours, reference), expectation.metric
-    sign = RELATION_SIGN[expectation.relation]
+def _seeds_cell(results: ScaleResults, one: Expected) -> Cell:
+    metric, sign = one.expectation.metric, RELATION_SIGN[one.expectation.relation]
     texts = [
-        f"seed {seed}: {format_value(pair[0], metric)} {'' if holds(expectation, *pair) else 'not '}{sign} "
+        f"seed {seed}: {format_value(pair[0], metric)} {'' if holds(one.expectation, *pair) else 'not '}{sign} "
         f"{format_value(pair[1], metric)}"
-        for seed, pair in pairs.items()
+        for seed, pair in one.pairs.items()
     ]
     return replace(
-        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(results, ours)),
-        provenance=difference_provenance(results, ours, reference, metric, pairs),
-        shows=((ours, metric), (reference, metric)),
+        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(results, one.ours)),
+        provenance=difference_provenance(results, one.ours, one.reference, metric, one.pairs),
+        shows=((one.ours, metric), (one.reference, metric)),
     )
 
 
-def _outcome_cell(
-    results: ScaleResults, expectation: PublishedExpectation, ours: Evaluation, reference: Evaluation
-) -> Cell:
-    held = [holds(expectation, *pair) for pair in _pairs(results, expectation, ours, reference).values()]
-    marks = mark_of(results, ours)
+def _outcome_cell(results: ScaleResults, one: Expected) -> Cell:
+    held = [holds(one.expectation, *pair) for pair in one.pairs.values()]
+    marks = mark_of(results, one.ours)
     if not held:
         return text_cell("open", "state", *marks)
     if all(held):

@@ -12,7 +12,6 @@ from aiayn.printed import COLUMNS_BY_TABLE, PAPER_SCALE, PERPLEXITY_METRIC, read
 from aiayn.spec.hardware import HardwareSpec
 from analysis.logs.averages import AveragedLine
 from analysis.logs.logged import LoggedTraining
-from analysis.logs.symbols import Symbol
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
@@ -34,13 +33,9 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.tables.table2 import group_of as table2_group
+from paper_tables.tables.table3 import SYMBOL_BY_COLUMN
 from paper_tables.tables.table3 import group_of as table3_group
 
-# Table 3's column for a symbol of a log.
-SYMBOL_BY_COLUMN = {
-    "N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v",
-    "P_drop": "p_drop", "eps_ls": "eps_ls",
-}  # fmt: skip
 DEFINITION = "definition"
 NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 DEFINITION_NOTES = (
@@ -216,7 +211,9 @@ def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
     bleu, definition = _bleu_cells(line, "dev")
     cells = {
         "label": _label_cell(line),
-        **{column: text_cell(_shown(symbols.get(name)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()},
+        **{
+            column: text_cell(str(symbols.get(name, DASH)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()
+        },
         "train_steps": _metric_cell(line, "steps"),
         "ppl_dev": _metric_cell(line, PERPLEXITY_METRIC),
         "bleu_dev": bleu,
@@ -224,10 +221,6 @@ def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
         "params": _metric_cell(line, "num_parameters"),
     }
     return Row(row_by_column(columns, cells), "ours")
-
-
-def _shown(symbol: Symbol | None) -> str:
-    return DASH if symbol is None else str(symbol)
 
 
 def _metric_cell(line: AveragedLine, metric: str) -> Cell:
