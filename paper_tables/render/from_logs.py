@@ -5,9 +5,7 @@ ours whose records are there fill the tables of their scale, by the layouts of t
 3 from logs, under the printed rows.
 """
 
-import csv
 import html
-import io
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
@@ -40,6 +39,7 @@ from paper_tables.render.tables import (
     REPORT_NAME,
     draw_figures,
     make_recorded_tables,
+    write_frame,
     write_report,
     write_table,
     write_text,
@@ -165,8 +165,8 @@ def _write_logs(
     for table in tables:
         write_table(table, output_folder / "tables")
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    write_text(_training_lines(lines), output_folder / "trainings.tsv")
-    write_text(_finding_lines(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
+    write_frame(_training_frame(lines), output_folder / "trainings.tsv")
+    write_frame(_finding_frame(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
     figures_folder = output_folder / FIGURES_FOLDER
     figures = draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
     page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, read.not_read)
@@ -250,7 +250,7 @@ def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
     return [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)] if has_ours else [PAPER_SCALE]
 
 
-def _training_lines(lines: Sequence[AveragedLine]) -> str:
+def _training_frame(lines: Sequence[AveragedLine]) -> pd.DataFrame:
     """Return trainings.tsv: a line a number, and the number of the average that it went into."""
     rows: list[Sequence[object]] = []
     for number, line in enumerate(lines, start=1):
@@ -260,15 +260,15 @@ def _training_lines(lines: Sequence[AveragedLine]) -> str:
             values = list(training.value_by_metric.items())
             values += [(f"{one.metric} ({one.role})", one.value) for one in training.evaluations]
             rows += [(training.path, number, *shared, *made, metric, value) for metric, value in values]
-    return _tab_separated(TRAINING_COLUMNS, rows)
+    return pd.DataFrame(rows, columns=list(TRAINING_COLUMNS), dtype=object)
 
 
-def _finding_lines(
+def _finding_frame(
     judged: LoggedFolder,
     findings_by_path: Mapping[str, list[Finding]],
     faults: Iterable[RecordFault],
     left_out: Iterable[LeftOut],
-) -> str:
+) -> pd.DataFrame:
     """Return findings.tsv: a line for each rule that a log breaks, each file not read, each record that is left out."""
     found: list[tuple[str, Finding]] = []
     for training in judged.trainings:
@@ -283,15 +283,7 @@ def _finding_lines(
             rows.append((path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step))
     rows += [(one.path, "left-out", "note", "", f"{one.what}: {one.why}", "") for one in left_out]
     rows += [(fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step) for fault in faults]
-    return _tab_separated(FINDING_COLUMNS, rows)
-
-
-def _tab_separated(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return stream.getvalue()
+    return pd.DataFrame(rows, columns=list(FINDING_COLUMNS), dtype=object)
 
 
 def _render_page(

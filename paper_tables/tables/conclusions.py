@@ -56,13 +56,17 @@ RULE_NOTES = (
 
 
 class Pair(NamedTuple):
-    """A conclusion, its two printed cells and joins, and our two evaluations, None if one is not run at this scale."""
+    """A conclusion, what its two cells print, our two evaluations, None if one is not run at this scale, and the call.
+
+    `found` is None if one of the two rows has no value here.
+    """
 
     conclusion: PublishedConclusion
     metric: str
     printed_difference: Decimal
     row: Evaluation | None
     reference: Evaluation | None
+    found: Conclusion | None
 
     @property
     def name(self) -> str:
@@ -79,25 +83,19 @@ class Pair(NamedTuple):
         return Aside(f"{self.conclusion.row} minus {self.conclusion.reference} ({self.metric})", NOT_RUN)
 
 
-_Found = tuple[Pair, Conclusion | None]
-
-
 def lay_out_conclusions(results: ScaleResults) -> Table:
     """Return one row a conclusion and metric, in the order of conclusions.csv."""
     pairs = pair_conclusions(results)
-    found_by_pair = [(pair, conclude(results, pair)) for pair in pairs]
-    fields: tuple[Field[_Found], ...] = (
-        label_field(
-            "sentence", "section: sentence", lambda of: f"{of[0].conclusion.section}: {of[0].conclusion.sentence}"
-        ),
-        label_field("statement", "of the rows", lambda of: of[0].conclusion.statement),
-        label_field("rows", "difference", lambda of: of[0].name),
-        label_field("metric", "metric", lambda of: of[0].metric),
-        printed_field("printed", "printed", lambda of: f"{of[0].printed_difference:+}"),
-        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of[0].conclusion.relation]),
-        our_field("ours", "ours", lambda of: _difference_cell(results, *of)),
-        our_field("reach", "reach", lambda of: _reach_cell(of[1])),
-        our_field("call", "call", lambda of: _call_cell(of[1])),
+    fields: tuple[Field[Pair], ...] = (
+        label_field("sentence", "section: sentence", lambda of: f"{of.conclusion.section}: {of.conclusion.sentence}"),
+        label_field("statement", "of the rows", lambda of: of.conclusion.statement),
+        label_field("rows", "difference", lambda of: of.name),
+        label_field("metric", "metric", lambda of: of.metric),
+        printed_field("printed", "printed", lambda of: f"{of.printed_difference:+}"),
+        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of.conclusion.relation]),
+        our_field("ours", "ours", lambda of: _difference_cell(results, of)),
+        our_field("reach", "reach", lambda of: _reach_cell(of.found)),
+        our_field("call", "call", lambda of: _call_cell(of.found)),
     )
     table = Table(
         name="conclusions",
@@ -106,43 +104,36 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         "difference, ours, and the call by one rule. A call is of our corpus and sizes; at a smaller scale than the "
         "paper's a row keeps its ratio to base, not the sizes that the words name.",
         columns=columns_of(fields),
-        rows=rows_of(fields, found_by_pair, aside=lambda of: of[0].aside),
-        notes=(*_sd_notes(found_by_pair), *(Note("", text) for text in RULE_NOTES)),
+        rows=rows_of(fields, pairs, aside=lambda of: of.aside),
+        notes=(*_sd_notes(pairs), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(results, table, has_states=False)
 
 
 def pair_conclusions(results: ScaleResults) -> list[Pair]:
-    """Return every conclusion with what was printed, and with our evaluations of its two rows."""
+    """Return every conclusion with what was printed, with our evaluations of its two rows, and the call on it."""
     joins, cells_by_table = read_cells(), {number: read_table(number) for number in (2, 3)}
     pairs = []
     for conclusion in read_conclusions():
         row, reference = (find_join(conclusion, name, joins) for name in (conclusion.row, conclusion.reference))
         difference = _printed(row, cells_by_table) - _printed(reference, cells_by_table)
-        evaluations = (results.evaluation_for(row), results.evaluation_for(reference))
-        pairs.append(Pair(conclusion, row.metric, difference, *evaluations))
+        evaluations = [one for join in (row, reference) if (one := results.evaluation_for(join)) is not None]
+        values = [list(results.values_of(one, row.metric).values()) for one in evaluations]
+        found = None
+        if len(evaluations) == 2 and all(values):
+            pooled = pool_of(results, evaluations, row.metric)
+            found = draw_conclusion(conclusion.relation, values[0], values[1], pooled)
+        both = (results.evaluation_for(row), results.evaluation_for(reference))
+        pairs.append(Pair(conclusion, row.metric, difference, *both, found))
     return pairs
-
-
-def conclude(results: ScaleResults, pair: Pair) -> Conclusion | None:
-    """Return the call on a conclusion; None if one of the two rows has no value here."""
-    if pair.row is None or pair.reference is None:
-        return None
-    values, reference_values = (
-        list(results.values_of(evaluation, pair.metric).values()) for evaluation in (pair.row, pair.reference)
-    )
-    if not values or not reference_values:
-        return None
-    pooled = pool_of(results, [pair.row, pair.reference], pair.metric)
-    return draw_conclusion(pair.conclusion.relation, values, reference_values, pooled)
 
 
 def _printed(join: CellJoin, cells_by_table: dict[int, list[PublishedCell]]) -> Decimal:
     return Decimal(find_printed(join, cells_by_table[join.table]).value)
 
 
-def _difference_cell(results: ScaleResults, pair: Pair, found: Conclusion | None) -> Cell:
-    marks = mark_of(results, pair.row)
+def _difference_cell(results: ScaleResults, pair: Pair) -> Cell:
+    found, marks = pair.found, mark_of(results, pair.row)
     shows = tuple((evaluation, pair.metric) for evaluation in (pair.row, pair.reference) if evaluation is not None)
     if found is None or pair.row is None or pair.reference is None:
         return replace(text_cell("not measured" if len(shows) == 2 else "not run", "state", *marks), shows=shows)
@@ -161,11 +152,11 @@ def _call_cell(found: Conclusion | None) -> Cell:
     return text_cell(found.call.value, "ours" if found.call in (Call.HOLDS, Call.REVERSED) else "state")
 
 
-def _sd_notes(found_by_pair: Iterable[_Found]) -> list[Note]:
+def _sd_notes(pairs: Iterable[Pair]) -> list[Note]:
     """Return the pooled sd of each metric and test set that a call used."""
     texts: dict[str, None] = {}
-    for pair, conclusion in found_by_pair:
-        pooled = None if conclusion is None else conclusion.pooled
+    for pair in pairs:
+        pooled = None if pair.found is None else pair.found.pooled
         if pooled is not None and pair.row is not None:
             texts[
                 f"sd of {pair.metric} on {pair.row.testset}: {pooled.sd:.3f}, {pooled.degrees_of_freedom} degrees of "
