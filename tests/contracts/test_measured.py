@@ -50,7 +50,7 @@ def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured:
 
 
 @pytest.mark.slow
-def test_a_number_that_was_changed_by_hand_is_noticed(measured: Path, tmp_path: Path) -> None:
+def test_a_number_that_was_changed_by_hand_differs(measured: Path, tmp_path: Path) -> None:
     make_tables_from_logs([measured], tmp_path, None)
     path = tmp_path / measured.name / "tables" / "table3.csv"
     changed = path.read_text(encoding="utf-8").replace("(n=", "1 (n=", 1)

@@ -84,7 +84,7 @@ def test_every_test_that_decides_a_claim_exists() -> None:
     assert missing_tests(sorted(set(names))) == []
 
 
-def test_a_test_that_does_not_exist_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_test_is_found(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text("def test_one() -> None: ...\ndef other() -> None: ...\n")
     names = ["tests/test_a.py::test_one", "tests/test_a.py::test_two", "tests/test_b.py::test_one"]

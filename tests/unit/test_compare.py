@@ -81,7 +81,7 @@ def test_two_files_are_compared_and_the_answer_is_to_be_read(files: Path, capsys
     assert max(len(line) for line in printed.split("\n") if "signature" not in line) <= 100
 
 
-def test_a_file_compared_with_itself_has_nothing_to_tell_apart(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_compared_with_itself_has_no_difference(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--baseline", "base.de", "--system", "base.de", "--references", "ref.de", *QUICK)
     assert compare(*arguments, "--method", "randomisation") == 0
     printed = capsys.readouterr().out
@@ -102,8 +102,8 @@ def test_json_names_both_files_by_their_digest(files: Path, capsys: pytest.Captu
 def test_two_runs_are_compared_against_their_corpus_by_the_beginning_of_their_names(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sides = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big")
-    assert compare(*sides, "--results", str(results), *QUICK) == 0
+    systems = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big")
+    assert compare(*systems, "--results", str(results), *QUICK) == 0
     printed = capsys.readouterr().out
     assert "demo_en_de-base-seed1-0a1b2c3d, last5" in printed
     assert "demo_en_de-big-seed1-0a1b2c3d, last20" in printed
@@ -115,7 +115,7 @@ def refused(capsys: pytest.CaptureFixture[str], exit_code: int, *arguments: str)
     return capsys.readouterr().err
 
 
-def test_files_of_unlike_length_are_refused_by_name_and_count(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_different_lengths_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(SYSTEM[:-1], files / "short.de")
     message = refused(capsys, 1, "--baseline", "base.de", "--system", "short.de", "--references", "ref.de")
     assert "short.de: 29 lines, ref.de has 30; expected one line a segment" in message
@@ -130,14 +130,12 @@ def test_missing_references_are_named(files: Path, capsys: pytest.CaptureFixture
     assert "none.de: no such file" in message
 
 
-def test_an_unknown_metric_is_answered_with_the_one_that_was_meant(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sides = ("--baseline", "base.de", "--system", "big.de", "--references", "ref.de")
-    assert "did you mean 'bleu_sacre_13a'?" in refused(capsys, 1, *sides, "--metric", "bleu_sacre_13")
+def test_an_unknown_metric_is_refused_with_the_nearest_one(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    systems = ("--baseline", "base.de", "--system", "big.de", "--references", "ref.de")
+    assert "did you mean 'bleu_sacre_13a'?" in refused(capsys, 1, *systems, "--metric", "bleu_sacre_13")
 
 
-def test_what_is_neither_a_file_nor_a_run_is_answered_with_the_runs(
+def test_what_is_neither_a_file_nor_a_run_is_refused_with_the_runs(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = ("--system", "demo_en_de-big", "--results", str(results))
@@ -149,36 +147,36 @@ def test_what_is_neither_a_file_nor_a_run_is_answered_with_the_runs(
 
 def test_a_run_decoded_on_two_test_sets_asks_which(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_decoded(results, "demo_en_de-base-seed1-0a1b2c3d", BASELINE, testset="demo_dev", average="last1")
-    sides = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big", "--results", str(results))
-    message = refused(capsys, 1, *sides)
+    systems = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big", "--results", str(results))
+    message = refused(capsys, 1, *systems)
     assert "decoded on demo_dev (last1), demo_test (last5); choose one with --testset" in message
-    assert compare(*sides, "--testset", "demo_test", *QUICK) == 0
+    assert compare(*systems, "--testset", "demo_test", *QUICK) == 0
 
 
 def test_translations_that_are_not_those_of_their_record_are_refused(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     next(results.glob("demo/decode/demo_en_de/base/**/*.txt")).write_text("other\n", encoding="utf-8")
-    sides = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big", "--results", str(results))
-    assert "its record says" in refused(capsys, 1, *sides)
+    systems = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big", "--results", str(results))
+    assert "its record says" in refused(capsys, 1, *systems)
 
 
-def test_runs_on_unlike_test_sets_are_refused(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_on_different_test_sets_are_refused(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_decoded(results, "demo_en_de-dev_only-seed1-0a1b2c3d", BASELINE, testset="demo_dev")
-    sides = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-dev_only", "--results", str(results))
-    assert "expected the same sentences" in refused(capsys, 1, *sides)
+    systems = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-dev_only", "--results", str(results))
+    assert "expected the same sentences" in refused(capsys, 1, *systems)
 
 
 def in_pieces(lines: list[str]) -> list[str]:
     return [" ".join(f"\u2581{word}" for word in line.split()) for line in lines]
 
 
-def test_a_side_in_another_form_is_no_difference_of_systems(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_in_another_form_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(in_pieces(SYSTEM), files / "pieces.de")
     assert compare("--baseline", "base.de", "--system", "pieces.de", "--references", "ref.de", *QUICK) == 1
-    told = capsys.readouterr().err
-    assert "pieces.de: pieces" in told
-    assert "--join-pieces" in told
+    message = capsys.readouterr().err
+    assert "pieces.de: pieces" in message
+    assert "--join-pieces" in message
 
 
 def test_the_rule_score_warns_of_translations_in_another_form_and_scores_them(

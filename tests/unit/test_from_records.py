@@ -171,10 +171,10 @@ def test_logs_of_runs_with_records_are_listed_with_the_tables_that_they_fill(sit
     assert row["fills"] == "the tables of scale demo, by its records"
     assert "3,000 updates, its log 100,000" in row["why_not"]  # the factory's log is of another training
     assert not any(file.startswith(site.results_folder.as_posix()) for file in logs_rows(output))
-    assert not (output / "tables" / "table2.md").exists()  # no training stands alone
+    assert not (output / "tables" / "table2.md").exists()  # no training is without records
 
 
-def test_a_log_of_anybodys_beside_runs_of_ours_has_tables_of_its_own(site: Site, tmp_path: Path) -> None:
+def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(site: Site, tmp_path: Path) -> None:
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "a.log.gz").write_bytes(gzip.compress(TrainingText().text().encode()))
     output = tmp_path / "out"
@@ -183,7 +183,7 @@ def test_a_log_of_anybodys_beside_runs_of_ours_has_tables_of_its_own(site: Site,
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(encoding="utf-8")
 
 
-def test_a_packed_log_says_what_the_plain_one_says_and_a_damaged_one_where(tmp_path: Path) -> None:
+def test_a_packed_log_gives_the_same_as_a_plain_one_and_a_damaged_one_an_error(tmp_path: Path) -> None:
     text = TrainingText().text().encode()
     contents = {"a.log": text, "b.log.gz": gzip.compress(text), "c.log.xz": lzma.compress(text)}
     contents["d.log.xz"] = contents["c.log.xz"][:-30]

@@ -77,20 +77,9 @@ def test_neurips_has_no_table_4_and_the_same_rows_elsewhere() -> None:
     assert num_rows_by_table == {1: 4, 2: 10, 3: 20, 4: 0}
 
 
-def test_each_table_stands_on_its_page() -> None:
+def test_each_table_is_on_its_page() -> None:
     pages_by_table = {number: {cell.page for cell in read_table(number)} for number in (1, 2, 3, 4)}
     assert pages_by_table == {1: {6}, 2: {8}, 3: {9}, 4: {10}}
-
-
-def test_table_1_prints_the_complexity_of_four_layer_types() -> None:
-    values = printed_values(read_table(1), "neurips2017")
-    assert [row["complexity_per_layer"] for row in values.values()] == [
-        "O(n^2 * d)",
-        "O(n * d^2)",
-        "O(k * n * d^2)",
-        "O(r * n * d)",
-    ]
-    assert [row["maximum_path_length"] for row in values.values()] == ["O(1)", "O(n)", "O(log_k(n))", "O(n/r)"]
 
 
 def test_table_2_prints_these_scores_and_costs() -> None:
@@ -127,47 +116,13 @@ def test_table_3_rows_are_our_systems_in_print_order() -> None:
     assert tuple(printed_values(read_table(3), "arxiv")) == TABLE_3_SYSTEMS
 
 
-def test_table_3_prints_these_perplexities_scores_and_sizes() -> None:
-    values = printed_values(read_table(3), "arxiv")
-    assert " ".join(values[system]["ppl_dev"] for system in TABLE_3_SYSTEMS) == (
-        "4.92 5.29 5.00 4.91 5.01 5.16 5.01 6.11 5.19 4.88 5.75 4.66 5.12 4.75 5.77 4.95 4.67 5.47 4.92 4.33"
-    )
-    assert " ".join(values[system]["bleu_dev"] for system in TABLE_3_SYSTEMS) == (
-        "25.8 24.9 25.5 25.8 25.4 25.1 25.4 23.7 25.3 25.5 24.5 26.0 25.4 26.2 24.6 25.5 25.3 25.7 25.7 26.4"
-    )
-    assert " ".join(values[system].get("params", "-") for system in TABLE_3_SYSTEMS) == (
-        "65 - - - - 58 60 36 50 80 28 168 53 90 - - - - - 213"
-    )
-    assert {row: value["train_steps"] for row, value in values.items() if "train_steps" in value} == {
-        "base": "100K",
-        "big": "300K",
-    }
-
-
-def test_table_3_hyper_parameters_can_be_laid_out_again() -> None:
-    settings = [column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting"]
-    values = printed_values(read_table(3), "arxiv")
-    printed = {row: " ".join(value.get(name, "-") for name in settings) for row, value in values.items()}
-    assert settings == ["N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls"]
-    assert printed["base"] == "6 512 2048 8 64 64 0.1 0.1"
-    assert printed["big"] == "6 1024 4096 16 - - 0.3 -"
-    assert printed["table3_a_h1"] == "- - - 1 512 512 - -"
-    assert printed["table3_b_dk16"] == "- - - - 16 - - -"  # d_v stays 64
-    assert printed["table3_c_n2"] == "2 - - - - - - -"
-    assert printed["table3_c_dmodel1024"] == "- 1024 - - 128 128 - -"
-    assert printed["table3_c_dff4096"] == "- - 4096 - - - - -"
-    assert printed["table3_d_pdrop02"] == "- - - - - - 0.2 -"
-    assert printed["table3_d_els0"] == "- - - - - - - 0.0"
-    assert printed["table3_e_learned"] == "- positional embedding instead of sinusoids - - - - - -"
-
-
 def test_rows_a_keep_the_computation_constant() -> None:
     values = printed_values(read_table(3), "arxiv")
     for system in ("base", *(system for system in TABLE_3_SYSTEMS if system.startswith("table3_a"))):
         assert int(values[system]["h"]) * int(values[system]["d_k"]) == 512
 
 
-def test_every_system_of_table_3_stands_under_one_printed_letter() -> None:
+def test_every_system_of_table_3_is_under_one_printed_letter() -> None:
     rows_by_letter = {cell.value: cell.covered_rows for cell in read_table(3) if cell.column == "label"}
     assert {letter: len(rows) for letter, rows in rows_by_letter.items()} == {
         "base": 1,
@@ -181,30 +136,11 @@ def test_every_system_of_table_3_stands_under_one_printed_letter() -> None:
     assert tuple(row for rows in rows_by_letter.values() for row in rows) == TABLE_3_SYSTEMS
 
 
-def test_table_4_prints_these_f1_scores() -> None:
-    values = printed_values(read_table(4), "arxiv")
-    assert " ".join(row["f1_wsj23"] for row in values.values()) == (
-        "88.3 90.4 90.4 91.7 91.3 91.3 91.3 92.1 92.1 92.7 93.0 93.3"
-    )
-    assert values["transformer_wsj"]["training"] == "WSJ only, discriminative"
-
-
 def test_footnote_5_gives_the_printed_training_costs() -> None:
     values = printed_values(read_table(2), "both")
     # Section 5.2: base 12 hours, big 3.5 days, on 8 P100; footnote 5: 9.5 TFLOP/s each.
     assert printed_number(values["base"]["flops_en_de"]) == pytest.approx(12 * 3600 * 8 * 9.5e12, rel=0.01)
     assert printed_number(values["big"]["flops_en_de"]) == pytest.approx(3.5 * 86400 * 8 * 9.5e12, rel=0.01)
-
-
-def test_big_beats_every_earlier_model_by_more_than_two_points() -> None:
-    values = printed_values(read_table(2), "arxiv")
-    earlier = [
-        printed_number(row["bleu_en_de"])
-        for name, row in values.items()
-        if name not in ("base", "big") and "bleu_en_de" in row
-    ]
-    assert max(earlier) == 26.36
-    assert printed_number(values["big"]["bleu_en_de"]) - max(earlier) > 2.0
 
 
 def test_a_printed_number_keeps_its_power_of_ten_and_its_thousands() -> None:
@@ -340,13 +276,13 @@ def test_a_spoilt_file_is_refused_with_line_and_value(
         read[name](copied_folder)
 
 
-def test_a_join_is_refused_when_its_printed_cell_goes(copied_folder: Path) -> None:
+def test_a_join_without_its_printed_cell_is_refused(copied_folder: Path) -> None:
     spoil(copied_folder / "table3.csv", "3,table3_c_n2,ppl_dev,6.11,9,both,,\n", "")
     with pytest.raises(TableError, match=r"cells\.csv:\d+: .*table3_c_n2.*ppl_dev"):
         read_cells(copied_folder)
 
 
-def test_a_replication_that_stands_twice_is_refused(copied_folder: Path) -> None:
+def test_a_repeated_replication_is_refused(copied_folder: Path) -> None:
     path = copied_folder / "replications.csv"
     header, line = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(header + line + line, encoding="utf-8", newline="\n")

@@ -2,7 +2,6 @@
 
 import shutil
 import string
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -81,35 +80,6 @@ def test_a_commands_placeholders_are_those_that_are_filled_in() -> None:
     assert names == {"corpus", "language_pair", "last", "system", "testset"}
 
 
-def test_replications_are_of_the_papers_two_systems() -> None:
-    replications = read_reference_replications()
-    counts = Counter((one.language_pair, one.system) for one in replications)
-    assert counts == {("en-de", "base"): 63, ("en-de", "big"): 41, ("en-fr", "big"): 8}
-    assert len({one.name for one in replications}) == len(replications) == 112
-
-
-def test_these_replications_are_as_printed() -> None:
-    by_name = {one.name: one for one in read_reference_replications()}
-    fairseq = by_name["fairseq_big_split"], by_name["fairseq_big_sacre"]
-    assert [(one.value, one.metric) for one in fairseq] == [
-        ("29.29", "bleu_tok_compound_split"),
-        ("28.6", "bleu_sacre_13a"),
-    ]
-    nvidia = by_name["nvidia_a100_tf32"]
-    assert (nvidia.value, nvidia.metric) == ("27.92", "bleu_sacre_13a_lc")  # scored with -lc
-    assert by_name["openseq2seq_base"].testset == "newstest2014_filtered"  # sacrebleu -t wmt14
-    assert by_name["t2t_popel_one_gpu"].metric == "other"  # of September 2017, before sacreBLEU
-    assert by_name["joeynmt_v21"].value == "24.38"
-
-
-def test_conditions_and_remarks_are_read_as_words() -> None:
-    by_name = {one.name: one for one in read_reference_replications()}
-    assert by_name["t2t_fstahlberg_100k"].conditions == "100K steps, 4 x 8,192 tokens, 4 x P100"
-    assert by_name["gluon_v09_base"].conditions == "30 epochs, 8 GPUs"
-    assert by_name["annotated_transformer"].conditions == ""
-    assert by_name["marian_wmt2017_1"].remarks == "trained on WMT17 with back-translation"
-
-
 def test_causes_are_ranked_as_they_cost() -> None:
     causes = read_causes()
     lowering = [cause.rank for cause in causes if cause.direction == "lowers"]
@@ -167,7 +137,7 @@ def test_a_spoilt_file_is_refused_with_its_line_and_value(
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_row_that_stands_twice_is_refused(copied_folder: Path, name: str) -> None:
+def test_a_repeated_row_is_refused(copied_folder: Path, name: str) -> None:
     repeat_last_line(copied_folder / f"{name}.csv")
     with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .*{name}\.csv:\d+"):
         READERS[name](copied_folder)
