@@ -80,9 +80,30 @@ def has_condition_mismatch(results: ScaleResults, evaluation: Evaluation) -> boo
 def judge_cells(results: ScaleResults) -> list[JudgedCell]:
     """Return every printed BLEU of Tables 2 and 3, each edition apart, then every published replication."""
     cells_by_table = {number: read_table(number) for number in (2, 3)}
-    joins = [join for join in read_cells() if is_bleu(join.metric)]
-    judged = [_judge_join(results, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
-    return corrected(judged + [_judge_replication(results, replication) for replication in read_replications()])
+    judged = [
+        _judged(
+            results,
+            join,
+            results.evaluation_for(join),
+            _paper_conditions(join.language_pair, join.role, join.metric),
+            find_printed(join, cells_by_table[join.table]).value,
+            table=str(join.table),
+            column=join.column,
+            edition=join.edition,
+            corpus=results.corpus_of(join.language_pair),
+        )
+        for join in read_cells()
+        if is_bleu(join.metric)
+    ]
+    chosen = chosen_replications(results.scale)
+    for one in read_replications():
+        is_chosen = run_of(one) in chosen
+        evaluation = results.evaluation_of(one.corpus, one.system, one.average, one.role) if is_chosen else None
+        # Its scale is ours by being named in our config.
+        conditions = Conditions(scale=results.scale.scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
+        place = {"table": "replications", "column": "value", "edition": "", "corpus": one.corpus}
+        judged.append(_judged(results, one, evaluation, conditions, one.value, **place))
+    return corrected(judged)
 
 
 def corrected(cells: Sequence[JudgedCell]) -> list[JudgedCell]:
@@ -103,7 +124,7 @@ def verdict_frame(cells: Sequence[JudgedCell]) -> pd.DataFrame:
     """
     family = family_of(cells)
     chances = (family.num_judged, family.chance_wrongly_reproduced, family.chance_wrongly_not_reproduced)
-    lines = [(*_verdict_line(cell), *_corrected_values(cell.corrected), *chances) for cell in cells]
+    lines = [(*_verdict_line(cell), *chances) for cell in cells]
     frame = pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
     return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
 
@@ -114,18 +135,15 @@ def _verdict_line(cell: JudgedCell) -> tuple[object, ...]:
     pooled: tuple[object, ...] = (None,) * 6
     if verdict.pooled is not None:
         pooled = msgspec.structs.astuple(verdict.pooled)
+    by_holm: tuple[object, ...] = (None,) * 3
+    if cell.corrected is not None:
+        by_holm = (cell.corrected.p_equivalent, cell.corrected.p_outside, cell.corrected.outcome.value)
     return (
         cell.table, cell.row, cell.column, cell.edition, cell.printed, cell.corpus, cell.system, cell.average, testset,
         cell.metric, verdict.num_seeds, verdict.mean, verdict.difference, *(verdict.interval or (None, None)),
         verdict.outcome.value, verdict.reason, verdict.largest_equivalent_difference, verdict.num_seeds_to_decide,
-        *pooled, verdict.p_difference, verdict.p_equivalent, verdict.p_outside,
+        *pooled, verdict.p_difference, verdict.p_equivalent, verdict.p_outside, *by_holm,
     )  # fmt: skip
-
-
-def _corrected_values(corrected: Corrected | None) -> tuple[object, ...]:
-    if corrected is None:
-        return (None,) * 3
-    return (corrected.p_equivalent, corrected.p_outside, corrected.outcome.value)
 
 
 def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
@@ -141,63 +159,34 @@ def _our_conditions(results: ScaleResults, evaluation: Evaluation, metric: str) 
     return Conditions(scale=results.scale.scale, corpus=evaluation.corpus, testset=evaluation.testset, metric=metric)
 
 
-def _judge_join(results: ScaleResults, join: CellJoin, printed: str) -> JudgedCell:
-    evaluation = results.evaluation_for(join)
-    printed_conditions = _paper_conditions(join.language_pair, join.role, join.metric)
-    return JudgedCell(
-        table=str(join.table),
-        row=join.row,
-        column=join.column,
-        edition=join.edition,
-        printed=printed,
-        corpus=results.corpus_of(join.language_pair),
-        system=join.system,
-        average=join.average,
-        metric=join.metric,
-        evaluation=evaluation,
-        verdict=_verdict(results, evaluation, printed_conditions, printed),
-    )
-
-
-def _judge_replication(results: ScaleResults, replication: PublishedReplication) -> JudgedCell:
-    is_chosen = run_of(replication) in chosen_replications(results.scale)
-    evaluation = None
-    if is_chosen:
-        evaluation = results.evaluation_of(
-            replication.corpus, replication.system, replication.average, replication.role
-        )
-    conditions = Conditions(  # its scale is ours by being named in our config
-        scale=results.scale.scale,
-        corpus=replication.corpus,
-        testset=replication.testset,
-        metric=replication.metric,
-    )
-    return JudgedCell(
-        table="replications",
-        row=replication.row,
-        column="value",
-        edition="",
-        printed=replication.value,
-        corpus=replication.corpus,
-        system=replication.system,
-        average=replication.average,
-        metric=replication.metric,
-        evaluation=evaluation,
-        verdict=_verdict(results, evaluation, conditions, replication.value),
-    )
-
-
-def _verdict(
-    results: ScaleResults, evaluation: Evaluation | None, printed_conditions: Conditions, printed: str
-) -> Verdict:
-    metric = printed_conditions.metric
+def _judged(
+    results: ScaleResults,
+    asked: CellJoin | PublishedReplication,
+    evaluation: Evaluation | None,
+    printed_conditions: Conditions,
+    printed: str,
+    **place: str,
+) -> JudgedCell:
+    metric = asked.metric
     if evaluation is None:
-        return not_comparable(NOT_RUN.format(scale=results.scale.scale), 0)
-    values = list(results.values_of(evaluation, metric).values())
-    mismatch = find_condition_mismatch(_our_conditions(results, evaluation, metric), printed_conditions)
-    if mismatch is not None:
-        return not_comparable(mismatch, len(values))
-    return judge(printed_number(printed), values, pool_of(results, [evaluation], metric))
+        verdict = not_comparable(NOT_RUN.format(scale=results.scale.scale), 0)
+    else:
+        values = list(results.values_of(evaluation, metric).values())
+        mismatch = find_condition_mismatch(_our_conditions(results, evaluation, metric), printed_conditions)
+        if mismatch is not None:
+            verdict = not_comparable(mismatch, len(values))
+        else:
+            verdict = judge(printed_number(printed), values, pool_of(results, [evaluation], metric))
+    return JudgedCell(
+        row=asked.row,
+        printed=printed,
+        system=asked.system,
+        average=asked.average,
+        metric=metric,
+        evaluation=evaluation,
+        verdict=verdict,
+        **place,
+    )
 
 
 def pool_of(results: ScaleResults, judged: Sequence[Evaluation], metric: str) -> PooledSd | None:

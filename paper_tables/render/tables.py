@@ -125,7 +125,20 @@ def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_fo
 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
-    """Return all tables in the order of the report: ours first, what is only printed last."""
+    """Return all tables in the order of the report: ours first, what is only printed last.
+
+    Claims, and the tutorial's sentences, are there if the scale has them.
+    """
+    sentences: list[Table] = []
+    claims: list[Table] = []
+    if shown_evaluations(results.evaluations):
+        from paper_tables.claims.toy_en_es import lay_out_toy
+
+        sentences = [lay_out_toy(results)]
+    if results.scale.has_claims:
+        from paper_tables.claims.layout import lay_out_claims
+
+        claims = [lay_out_claims(results, judged)]
     tables = [
         lay_out_table2(results, judged),
         lay_out_table3(results, judged),
@@ -137,33 +150,15 @@ def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Tabl
         lay_out_expectations(results),
         lay_out_baselines(results),
         lay_out_replications(results, judged),
-        *_repeated_sentences(results),
+        *sentences,
         lay_out_verdicts(results, judged),
-        *_claims(results, judged),
+        *claims,
         lay_out_runs(results),
         lay_out_table1(results.measured.layers if results.measured else None),
         lay_out_table4(),
         lay_out_reference(results),
     ]
     return [compact(table) for table in tables]
-
-
-def _repeated_sentences(results: ScaleResults) -> list[Table]:
-    """Return the table of the tutorial's sentences, if the scale repeats it."""
-    if not shown_evaluations(results.evaluations):
-        return []
-    from paper_tables.claims.toy_en_es import lay_out_toy
-
-    return lay_out_toy(results)
-
-
-def _claims(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
-    """Return the table of claims, if the scale has it."""
-    if not results.scale.has_claims:
-        return []
-    from paper_tables.claims.layout import lay_out_claims
-
-    return [lay_out_claims(results, judged)]
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
