@@ -108,8 +108,13 @@ def gather_results(
         RecordError: if a record is torn, or of another run than its training (the latter unless `so_far`).
     """
     experiment = read_experiment(scale, config_folder)
-    if not so_far:
-        _require(experiment, results_folder)
+    required = [] if so_far else experiment.records(results_folder)
+    missing = next((path for path in required if not path.exists()), None)
+    if missing is not None:
+        raise TableError(
+            f"{missing}: no such record; the tables of scale {scale.scale} need it; run `snakemake`, or make tables of "
+            "the present records with `aiayn tables --so-far`"
+        )
     keys = [training.key for training in experiment.trainings]
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(keys, results_folder, scale.scale, runs_folder=runs_folder, so_far=so_far)
@@ -122,8 +127,9 @@ def gather_results(
         )
         for key in keys
     }
-    if not so_far:
-        _refuse_outdated(state_by_key)
+    outdated = next((state for state in state_by_key.values() if state.status == "outdated"), None)
+    if outdated and not so_far:
+        raise TableError(f"{outdated.run}: {outdated.reason}, or make tables without it: `aiayn tables --so-far`")
     train_by_key = {key: train for key, train in found.items() if state_by_key[key].status == "finished"}
     place = (train_by_key, results_folder, scale.scale)
     return ScaleResults(
@@ -137,21 +143,6 @@ def gather_results(
         translations=read_translations(shown_evaluations(experiment.evaluations), *place, so_far=so_far),
         measured=read_measured(measure_record(results_folder, scale.scale)),
     )
-
-
-def _require(experiment: Experiment, results_folder: Path) -> None:
-    for path in experiment.records(results_folder):
-        if not path.exists():
-            raise TableError(
-                f"{path}: no such record; the tables of scale {experiment.scale.scale} need it; run `snakemake`, "
-                "or make tables of the present records with `aiayn tables --so-far`"
-            )
-
-
-def _refuse_outdated(state_by_key: dict[TrainingKey, RunState]) -> None:
-    for state in state_by_key.values():
-        if state.status == "outdated":
-            raise TableError(f"{state.run}: {state.reason}, or make tables without it: `aiayn tables --so-far`")
 
 
 def read_baselines(experiment: Experiment, results_folder: Path, *, so_far: bool) -> list[BaselineRecords]:

@@ -92,7 +92,8 @@ def make_tables_from_logs(
         scale: gather_from_records(scale, results_folders, config_folder)
         for scale, results_folders in read.results_folders_by_scale.items()
     }
-    pages = [_write_logs(folders, read, recorded_by_scale, output_folder, config_folder)]
+    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    pages = [_write_logs(folders, read, recorded_by_scale, faults, output_folder, config_folder)]
     for scale, recorded in recorded_by_scale.items():
         page = output_folder / scale / REPORT_NAME
         tables = make_recorded_tables(recorded, output_folder / scale)
@@ -102,7 +103,6 @@ def make_tables_from_logs(
         figures = draw_figures(draw, figures_folder)
         write_report(recorded.results, judged, tables, page, so_far=False, figures=figures)
         pages.append(page)
-    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), read.not_read)
 
 
@@ -136,6 +136,7 @@ def _write_logs(
     folders: Sequence[Path],
     read: _Read,
     recorded_by_scale: Mapping[str, RecordedResults],
+    faults: Sequence[RecordFault],
     output_folder: Path,
     config_folder: Path,
 ) -> Path:
@@ -164,12 +165,11 @@ def _write_logs(
     tables = [compact(table) for table in tables]
     for table in tables:
         write_table(table, output_folder / "tables")
-    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     write_frame(_training_frame(lines), output_folder / "trainings.tsv")
     write_frame(_finding_frame(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
     figures_folder = output_folder / FIGURES_FOLDER
     figures = draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
-    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, read.not_read)
+    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, faults, read.not_read)
     write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
 
@@ -293,11 +293,11 @@ def _render_page(
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
     recorded_by_scale: Mapping[str, RecordedResults],
+    faults: Sequence[RecordFault],
     not_read: Sequence[str],
 ) -> str:
     """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
     num_averaged = sum(len(line.trainings) for line in lines)
-    faults = [fault.text for recorded in recorded_by_scale.values() for fault in recorded.faults]
     pages = [
         f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.results.train_by_key):,} runs with records</a>'
         for scale, recorded in recorded_by_scale.items()
@@ -317,7 +317,7 @@ def _render_page(
     )  # fmt: skip
     title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
     lead = "Every number below is from a log; the table of logs lists what each is, what it fills, what not and why."
-    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
+    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in (fault.text for fault in faults))
     glance = '<dl class="glance">\n' + "".join(card(*one) for one in cards) + "</dl>\n"
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     return render_page(title, f'<p class="lead">{lead}</p>\n{banners}', glance, tables, figures, origin, Popovers())

@@ -134,7 +134,7 @@ def _row(
         cell(lambda train: model_flops_of(results, train), flops, NO_TEXT_MARK),
         cell(lambda train: estimate_of(results, train), flops, no_rate),
         _printed_cell(results, corpus, system),
-        cell(lambda train: _percent(utilisation_of(results, train)), lambda value: f"{value:.1f}", no_flops),
+        cell(lambda train: utilisation_percent_of(results, train), lambda value: f"{value:.1f}", no_flops),
         cell(lambda train: train.wall_seconds / SECONDS_PER_HOUR, hours, no_rate),
         cell(lambda train: train.gpu_seconds / SECONDS_PER_HOUR or None, hours, no_rate),
         _energy_cell(trains, marks, notes_by_mark),
@@ -144,10 +144,6 @@ def _row(
 
 def _count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _percent(fraction: float | None) -> float | None:
-    return None if fraction is None else 100 * fraction
 
 
 def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
@@ -231,8 +227,8 @@ def estimate_of(results: ScaleResults, train: TrainRecord) -> float | None:
     return None if gpu is None else training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value)
 
 
-def utilisation_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return the model's operations as a fraction of what its GPUs could have done in all attempts.
+def utilisation_percent_of(results: ScaleResults, train: TrainRecord) -> float | None:
+    """Return the model's operations in percent of what its GPUs could have done in all attempts.
 
     They could have done the sustained rate of Table 2's estimate in fp32, and their tensor cores' peak in tf32 or bf16.
     """
@@ -240,7 +236,7 @@ def utilisation_of(results: ScaleResults, train: TrainRecord) -> float | None:
     if gpu is None or training is None or flops is None or train.gpu_seconds <= 0:
         return None
     rate = gpu.rate_by_precision.get(training.precision)
-    return None if rate is None else flops / (train.gpu_seconds * rate.value)
+    return None if rate is None else 100 * (flops / (train.gpu_seconds * rate.value))
 
 
 def kilowatt_hours_of(train: TrainRecord) -> float | None:

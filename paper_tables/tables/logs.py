@@ -4,7 +4,7 @@ Under each printed row is a line for each configuration that was trained, named 
 its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from aiayn.cost import training_flops
@@ -98,10 +98,11 @@ def _columns_of_table2() -> tuple[Column, ...]:
 def _table2_row(line: AveragedLine, columns: Sequence[Column], hardware: HardwareSpec) -> Row:
     pair = line.language_pair.replace("-", "_")
     bleu, definition = _bleu_cells(line, "test")
+    cost_by_path = {one.path: cost for one in line.trainings if (cost := _cost(one, hardware)) is not None}
     ours = {
         f"bleu_{pair}_logs": bleu,
         f"bleu_{pair}_{DEFINITION}": definition,
-        f"flops_{pair}_logs": _cost_cell(line, hardware),
+        f"flops_{pair}_logs": _number_cell(line, "training cost", "training_flops", cost_by_path),
     }
     is_empty = all(cell.kind != "ours" for cell in ours.values())
     name = _label_cell(line)
@@ -145,15 +146,13 @@ def _provenance(line: AveragedLine, of: str, value_by_path: Sequence[tuple[str, 
     return CellProvenance(f"{of} of {line.row.system}, {line.language_pair}, from logs", tuple(sources))
 
 
-def _cost_cell(line: AveragedLine, hardware: HardwareSpec) -> Cell:
-    cost_by_path = {one.path: cost for one in line.trainings if (cost := _cost(one, hardware)) is not None}
-    if not cost_by_path:
+def _number_cell(line: AveragedLine, of: str, metric: str, value_by_path: Mapping[str, float]) -> Cell:
+    """Return the cell of a number over the logs that have it; a dash if none has."""
+    if not value_by_path:
         return text_cell(DASH, "state", *_marks(line))
-    cell = text_cell(
-        format_seeds(list(cost_by_path.values()), "training_flops", len(line.trainings)), "ours", *_marks(line)
-    )
-    values = [(path, format_value(cost, "training_flops")) for path, cost in cost_by_path.items()]
-    return replace(cell, provenance=_provenance(line, "training cost", values))
+    text = format_seeds(list(value_by_path.values()), metric, len(line.trainings))
+    values = [(path, format_value(value, metric)) for path, value in value_by_path.items()]
+    return replace(text_cell(text, "ours", *_marks(line)), provenance=_provenance(line, of, values))
 
 
 def _cost(training: LoggedTraining, hardware: HardwareSpec) -> float | None:
@@ -224,13 +223,5 @@ def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
 
 
 def _metric_cell(line: AveragedLine, metric: str) -> Cell:
-    values = line.values(metric)
-    if not values:
-        return text_cell(DASH, "state", *_marks(line))
-    cell = text_cell(format_seeds(values, metric, len(line.trainings)), "ours", *_marks(line))
-    found = [
-        (one.path, format_value(one.value_by_metric[metric], metric))
-        for one in line.trainings
-        if metric in one.value_by_metric
-    ]
-    return replace(cell, provenance=_provenance(line, metric, found))
+    trainings = [one for one in line.trainings if metric in one.value_by_metric]
+    return _number_cell(line, metric, metric, {one.path: one.value_by_metric[metric] for one in trainings})
