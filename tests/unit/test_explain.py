@@ -336,11 +336,6 @@ def test_stopping_early_is_a_range_and_no_reason_for_base() -> None:
             assert "6" not in ranks(ask(bleu, "base", metric=metric))
 
 
-def test_a_wrong_name_ends_the_verb_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "--bleu", "26.9", "--system", "bas"]) == 2
-    assert "did you mean base?" in capsys.readouterr().err
-
-
 def test_an_answer_does_not_load_pandas_or_torch() -> None:
     code = (
         "import sys\nfrom aiayn.__main__ import main\nmain('explain --bleu 26.9 --system big'.split())\n"

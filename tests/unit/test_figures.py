@@ -18,7 +18,8 @@ from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import attention, curves, paper, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
 from paper_tables.figures.registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
-from paper_tables.scale_results import ScaleResults, gather_results
+from paper_tables.scale_results import ScaleResults
+from tests import laid_out
 from tests.records_factory import (
     BASE_TRAINING,
     CPU,
@@ -365,18 +366,18 @@ def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, *
     site = make_site(folder, scale, **changes)
     if is_complete:
         write_everything(site, base_bleu=27.2, hardware=EIGHT_P100 if scale == "paper" else CPU)
-    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return laid_out.results_of(site)
 
 
 def test_a_forest_takes_each_seed_with_itself(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1, 2, 3], ablation_seeds=[1, 2, 3])
     write_everything(site)
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     for evaluation in scale_results.evaluations:
         if evaluation.role == "dev" and evaluation.system in ("base", "table3_c_n2"):
             loss = {"base": 0.0, "table3_c_n2": 2.0 + evaluation.seed / 10}[evaluation.system]
             write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + 5 * evaluation.seed - loss})
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     frame = results.forest_frame(scale_results, "bleu_tok_compound_split")
     ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
     assert ours["difference"] == pytest.approx(-2.2)
@@ -421,11 +422,11 @@ def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
 def test_a_plan_is_of_the_other_systems_speed(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     before = results.plan_frame(scale_results).set_index("label")
     write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0)
     write_training(site, "demo_en_de", "base", 2, wall_seconds=1200.0)
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     after = results.plan_frame(scale_results).set_index("label")
     assert after.loc["demo_en_de base", "actual_hours"] == pytest.approx(1200 / 3600)
     assert after.loc["demo_en_de base", "planned_hours"] == before.loc["demo_en_de base", "planned_hours"]

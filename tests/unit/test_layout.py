@@ -28,16 +28,16 @@ from tests.records_factory import (
 )
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> ScaleResults:
-    site = make_site(tmp_path, seeds=[1, 2, 3])
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
+    site = make_site(tmp_path_factory.mktemp("demo"), seeds=[1, 2, 3])
     write_everything(site)
     return results_of(site, so_far=False)
 
 
-@pytest.fixture
-def paper(tmp_path: Path) -> ScaleResults:
-    site = make_site(tmp_path, "paper", seeds=[1, 2, 3])
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
+    site = make_site(tmp_path_factory.mktemp("paper"), "paper", seeds=[1, 2, 3])
     write_everything(site, base_bleu=27.1, hardware=EIGHT_P100)
     return results_of(site, so_far=False)
 

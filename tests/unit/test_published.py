@@ -20,29 +20,9 @@ from aiayn.printed import (
     read_replications,
     read_table,
 )
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
 
-TABLE_3_SYSTEMS = (
-    "base",
-    "table3_a_h1",
-    "table3_a_h4",
-    "table3_a_h16",
-    "table3_a_h32",
-    "table3_b_dk16",
-    "table3_b_dk32",
-    "table3_c_n2",
-    "table3_c_n4",
-    "table3_c_n8",
-    "table3_c_dmodel256",
-    "table3_c_dmodel1024",
-    "table3_c_dff1024",
-    "table3_c_dff4096",
-    "table3_d_pdrop0",
-    "table3_d_pdrop02",
-    "table3_d_els0",
-    "table3_d_els02",
-    "table3_e_learned",
-    "big",
-)
+TABLE_3_SYSTEMS = ("base", *read_scale(CONFIG_FOLDER / "paper.yaml").ablation_systems, "big")
 
 
 @pytest.fixture
