@@ -80,30 +80,9 @@ def has_condition_mismatch(results: ScaleResults, evaluation: Evaluation) -> boo
 def judge_cells(results: ScaleResults) -> list[JudgedCell]:
     """Return every printed BLEU of Tables 2 and 3, each edition apart, then every published replication."""
     cells_by_table = {number: read_table(number) for number in (2, 3)}
-    judged = [
-        _judged(
-            results,
-            join,
-            results.evaluation_for(join),
-            _paper_conditions(join.language_pair, join.role, join.metric),
-            find_printed(join, cells_by_table[join.table]).value,
-            table=str(join.table),
-            column=join.column,
-            edition=join.edition,
-            corpus=results.corpus_of(join.language_pair),
-        )
-        for join in read_cells()
-        if is_bleu(join.metric)
-    ]
-    chosen = chosen_replications(results.scale)
-    for one in read_replications():
-        is_chosen = run_of(one) in chosen
-        evaluation = results.evaluation_of(one.corpus, one.system, one.average, one.role) if is_chosen else None
-        # Its scale is ours by being named in our config.
-        conditions = Conditions(scale=results.scale.scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
-        place = {"table": "replications", "column": "value", "edition": "", "corpus": one.corpus}
-        judged.append(_judged(results, one, evaluation, conditions, one.value, **place))
-    return corrected(judged)
+    joins = [join for join in read_cells() if is_bleu(join.metric)]
+    judged = [_judge_join(results, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
+    return corrected(judged + [_judge_replication(results, replication) for replication in read_replications()])
 
 
 def corrected(cells: Sequence[JudgedCell]) -> list[JudgedCell]:
@@ -159,34 +138,63 @@ def _our_conditions(results: ScaleResults, evaluation: Evaluation, metric: str) 
     return Conditions(scale=results.scale.scale, corpus=evaluation.corpus, testset=evaluation.testset, metric=metric)
 
 
-def _judged(
-    results: ScaleResults,
-    asked: CellJoin | PublishedReplication,
-    evaluation: Evaluation | None,
-    printed_conditions: Conditions,
-    printed: str,
-    **place: str,
-) -> JudgedCell:
-    metric = asked.metric
-    if evaluation is None:
-        verdict = not_comparable(NOT_RUN.format(scale=results.scale.scale), 0)
-    else:
-        values = list(results.values_of(evaluation, metric).values())
-        mismatch = find_condition_mismatch(_our_conditions(results, evaluation, metric), printed_conditions)
-        if mismatch is not None:
-            verdict = not_comparable(mismatch, len(values))
-        else:
-            verdict = judge(printed_number(printed), values, pool_of(results, [evaluation], metric))
+def _judge_join(results: ScaleResults, join: CellJoin, printed: str) -> JudgedCell:
+    evaluation = results.evaluation_for(join)
+    printed_conditions = _paper_conditions(join.language_pair, join.role, join.metric)
     return JudgedCell(
-        row=asked.row,
+        table=str(join.table),
+        row=join.row,
+        column=join.column,
+        edition=join.edition,
         printed=printed,
-        system=asked.system,
-        average=asked.average,
-        metric=metric,
+        corpus=results.corpus_of(join.language_pair),
+        system=join.system,
+        average=join.average,
+        metric=join.metric,
         evaluation=evaluation,
-        verdict=verdict,
-        **place,
+        verdict=_verdict(results, evaluation, printed_conditions, printed),
     )
+
+
+def _judge_replication(results: ScaleResults, replication: PublishedReplication) -> JudgedCell:
+    is_chosen = run_of(replication) in chosen_replications(results.scale)
+    evaluation = None
+    if is_chosen:
+        evaluation = results.evaluation_of(
+            replication.corpus, replication.system, replication.average, replication.role
+        )
+    conditions = Conditions(  # its scale is ours by being named in our config
+        scale=results.scale.scale,
+        corpus=replication.corpus,
+        testset=replication.testset,
+        metric=replication.metric,
+    )
+    return JudgedCell(
+        table="replications",
+        row=replication.row,
+        column="value",
+        edition="",
+        printed=replication.value,
+        corpus=replication.corpus,
+        system=replication.system,
+        average=replication.average,
+        metric=replication.metric,
+        evaluation=evaluation,
+        verdict=_verdict(results, evaluation, conditions, replication.value),
+    )
+
+
+def _verdict(
+    results: ScaleResults, evaluation: Evaluation | None, printed_conditions: Conditions, printed: str
+) -> Verdict:
+    metric = printed_conditions.metric
+    if evaluation is None:
+        return not_comparable(NOT_RUN.format(scale=results.scale.scale), 0)
+    values = list(results.values_of(evaluation, metric).values())
+    mismatch = find_condition_mismatch(_our_conditions(results, evaluation, metric), printed_conditions)
+    if mismatch is not None:
+        return not_comparable(mismatch, len(values))
+    return judge(printed_number(printed), values, pool_of(results, [evaluation], metric))
 
 
 def pool_of(results: ScaleResults, judged: Sequence[Evaluation], metric: str) -> PooledSd | None:

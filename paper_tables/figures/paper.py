@@ -361,7 +361,10 @@ def draw_schedules(frame: pd.DataFrame) -> alt.VConcatChart:
         title = alt.TitleParams(str(panel), frame="group", fontSize=11)
         height = 170 if len(names) > 1 else 110
         charts.append(alt.layer(lines, dots).properties(width=WIDTH - 20, height=height, title=title))
-    return alt.vconcat(*charts, spacing=14).resolve_scale(x="independent", y="independent", color="independent")
+    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=14).resolve_scale(
+        x="independent", y="independent", color="independent"
+    )
+    return stacked
 
 
 def describe_schedules(frame: pd.DataFrame) -> str:

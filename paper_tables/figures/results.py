@@ -268,7 +268,8 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
                 layers.append(text.encode(x, alt.Y("label_bleu:Q"), text="label:N"))
         title = alt.TitleParams(str(panel), frame="group", fontSize=11)
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=height, title=title))
-    return alt.vconcat(*charts, spacing=14).resolve_scale(x="independent", y="independent")
+    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=14).resolve_scale(x="independent", y="independent")
+    return stacked
 
 
 def _with_label_places(part: pd.DataFrame, low: float, high: float, height: float) -> pd.DataFrame:
@@ -451,7 +452,8 @@ def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
         title = alt.TitleParams(str(output), frame="group", fontSize=11)
         plot = alt.layer(dot, text).properties(width=WIDTH - 150, height=alt.Step(ROW_HEIGHT), title=title)
         charts.append(plot)
-    return alt.vconcat(*charts, spacing=12).resolve_scale(x="independent")
+    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=12).resolve_scale(x="independent")
+    return stacked
 
 
 def describe_definitions(frame: pd.DataFrame) -> str:
