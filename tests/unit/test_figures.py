@@ -440,18 +440,30 @@ def test_definitions_are_of_one_output(tmp_path: Path) -> None:
     assert values["bleu_tok_compound_split"] - values["bleu_sacre_13a"] == pytest.approx(1.0)  # as the records have it
 
 
-@pytest.mark.parametrize("is_complete", [True, False])
-def test_a_scale_has_every_figure_or_a_sentence(tmp_path: Path, is_complete: bool) -> None:
-    scale_results = results_of(tmp_path, is_complete=is_complete)
+def test_a_scale_has_every_figure_or_a_sentence(tmp_path: Path) -> None:
+    scale_results = results_of(tmp_path)
     folder = tmp_path / "figures"
     write_figures(figures_of_scale(scale_results, judge_cells(scale_results), [], tmp_path / "attention"), folder)
     index = pd.read_csv(folder / INDEX_NAME, sep="\t", keep_default_na=False)
     assert set(index["name"]) == set(FIGURE_BY_NAME) - {"attention_heads"}
     drawn_names = set(index[index["reason"] == ""]["name"])
     assert drawn_names == set(index[index["alternative_text"] != ""]["name"])
-    assert {"architecture", "positions", "schedules", "forest_bleu"} <= drawn_names
+    assert {"architecture", "positions", "schedules", "forest_bleu", "plan_actual"} <= drawn_names
     assert {path.stem for path in folder.glob("*.svg")} == drawn_names
     assert index.iloc[-1]["reason"] == NO_ATTENTION
+
+
+def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:
+    scale_results = results_of(tmp_path, is_complete=False)
+    drawn_names = set()
+    for figure, make in figures_of_scale(scale_results, judge_cells(scale_results), [], None):
+        try:
+            figure.chart(make())
+            drawn_names.add(figure.name)
+        except FigureError as error:
+            assert str(error).endswith("."), figure.name
+    of_no_run = {"architecture", "attention_architecture", "positions", "schedules"}
+    assert drawn_names == of_no_run | {"bleu_cost", "forest_bleu", "forest_perplexity"}
 
 
 def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:
@@ -466,6 +478,9 @@ def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:
     folder = tmp_path / "attention" / "some-run"
     folder.mkdir(parents=True)
     attention_frame().to_csv(folder / "encoder_layer5.tsv", sep="\t", index=False)
-    write_figures(figures_of_scale(scale_results, [], [], tmp_path / "attention"), tmp_path / "figures")
-    names = sorted(path.stem for path in (tmp_path / "figures").glob("attention_[lh]*.svg"))
-    assert names[::-1] == ["attention_lines_some-run_encoder_layer5", "attention_heads_some-run_encoder_layer5"]
+    figures = list(figures_of_scale(scale_results, [], [], tmp_path / "attention"))[-2:]
+    write_figures(figures, tmp_path / "figures")
+    assert {path.stem for path in (tmp_path / "figures").glob("*.svg")} == {
+        "attention_lines_some-run_encoder_layer5",
+        "attention_heads_some-run_encoder_layer5",
+    }
