@@ -33,14 +33,13 @@ from paper_tables.cell_verdicts import JudgedCell, judge_cells
 from paper_tables.from_records import RecordedResults, RecordFault, gather_from_records
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import Popovers
-from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page
+from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page, render_report
 from paper_tables.render.tables import (
     FIGURES_FOLDER,
     REPORT_NAME,
     draw_figures,
     make_recorded_tables,
     write_frame,
-    write_report,
     write_table,
     write_text,
 )
@@ -93,6 +92,7 @@ def make_tables_from_logs(
         for scale, results_folders in read.results_folders_by_scale.items()
     }
     faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     pages = [_write_logs(folders, read, recorded_by_scale, faults, output_folder, config_folder)]
     for scale, recorded in recorded_by_scale.items():
         page = output_folder / scale / REPORT_NAME
@@ -101,7 +101,7 @@ def make_tables_from_logs(
         figures_folder = output_folder / scale / FIGURES_FOLDER
         draw = partial(_write_figures_of_records, recorded, judged, read, figures_folder)
         figures = draw_figures(draw, figures_folder)
-        write_report(recorded.results, judged, tables, page, so_far=False, figures=figures)
+        write_text(render_report(recorded.results, judged, tables, origin, figures), page)
         pages.append(page)
     return Made(tuple(pages), tuple(faults), read.not_read)
 
@@ -175,16 +175,16 @@ def _write_logs(
 
 
 def _write_figures_of_logs(read: _Read, lines: Sequence[AveragedLine], folder: Path) -> None:
+    from paper_tables.figures.curves import curves_of_folder
     from paper_tables.figures.registry import figures_of_logs, write_figures
-    from paper_tables.figures.sources import curves_of_folder
 
     write_figures(figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines)), folder)
 
 
 def _write_figures_of_records(recorded: RecordedResults, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
     """Draw the figures of one scale, its curves from the logs of its runs; its records hold no attention."""
+    from paper_tables.figures.curves import curves_of_runs
     from paper_tables.figures.registry import figures_of_scale, write_figures
-    from paper_tables.figures.sources import curves_of_runs
 
     paths = {run_of_log(path): read.root / path for path in read.file_by_path}
     curves = curves_of_runs(recorded.results, paths)

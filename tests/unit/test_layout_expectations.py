@@ -8,7 +8,7 @@ from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, printed_number, read_expectations, read_table
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.tables.expectations import holds, lay_out_expectations
+from paper_tables.tables.conclusions import holds, lay_out_expectations
 from tests.laid_out import results_of
 from tests.records_factory import Site, make_site, write_everything, write_scores
 
