@@ -46,6 +46,9 @@ def test_two_seeds_of_one_configuration_are_one_line(tmp_path: Path) -> None:
     assert names_of(lines_of(tmp_path)) == [("base", (), ["a.log", "b.log"])]
     (row,) = cells_of(tmp_path, "table3")
     assert row["ppl_dev"] == "4.00, 8.00 (n=2)"  # 2 and 3 bits
+    page = (tmp_path / "tables-of-logs" / "report.html").read_text(encoding="utf-8")
+    of_ppl = page.partition("<b>ppl_per_subword of base, en-de, from logs</b>")[2].partition("</div>")[0]
+    assert [name in of_ppl for name in ("a.log", "b.log")] == [True, True]
     assert (row["train_steps"], row["params"]) == ("100,000 (n=2)", "63.1 (n=2)")
     settings = [row[name] for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls")]
     assert settings == ["6", "512", "2048", "8", "64", "64", "0.1", "0.1"]
