@@ -105,7 +105,7 @@ def verdict_frame(cells: Sequence[JudgedCell]) -> pd.DataFrame:
     """
     family = family_of(cells)
     chances = (family.num_judged, family.chance_wrongly_reproduced, family.chance_wrongly_not_reproduced)
-    lines = [(*_verdict_line(cell), *_corrected_values(cell.corrected), *chances) for cell in cells]
+    lines = [(*_verdict_line(cell), *chances) for cell in cells]
     frame = pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
     return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
 
@@ -116,18 +116,15 @@ def _verdict_line(cell: JudgedCell) -> tuple[object, ...]:
     pooled: tuple[object, ...] = (None,) * 6
     if verdict.pooled is not None:
         pooled = msgspec.structs.astuple(verdict.pooled)
+    by_holm: tuple[object, ...] = (None,) * 3
+    if cell.corrected is not None:
+        by_holm = (cell.corrected.p_equivalent, cell.corrected.p_outside, cell.corrected.outcome.value)
     return (
         cell.table, cell.row, cell.column, cell.edition, cell.printed, cell.corpus, cell.system, cell.average, testset,
         cell.metric, verdict.num_seeds, verdict.mean, verdict.difference, *(verdict.interval or (None, None)),
         verdict.outcome.value, verdict.reason, verdict.largest_equivalent_difference, verdict.num_seeds_to_decide,
-        *pooled, verdict.p_difference, verdict.p_equivalent, verdict.p_outside,
+        *pooled, verdict.p_difference, verdict.p_equivalent, verdict.p_outside, *by_holm,
     )  # fmt: skip
-
-
-def _corrected_values(corrected: Corrected | None) -> tuple[object, ...]:
-    if corrected is None:
-        return (None,) * 3
-    return (corrected.p_equivalent, corrected.p_outside, corrected.outcome.value)
 
 
 def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,7 +28,7 @@ from aiayn.spec.system import read_system
 from analysis.doctor.types import PLACE_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
-from paper_tables.reference import WHOLE_SCORE, read_gaps
+from paper_tables.reference import WHOLE_SCORE, HighCost, LowCost, read_gaps
 
 PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
 OTHER_CORPORA = ("iwslt14_de_en",)  # on which differences were measured that the paper's corpora have no cost of
@@ -56,6 +56,7 @@ NOT_PLANTED = ("unknown_words", "untranslated", "lower_case")  # found by a chec
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
 LIKELIHOODS = ("measured", "likely", "possible", "unknown", "unlikely", "raises")
 _FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
+Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,16 +67,22 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     what: Text
     rank: str
-    at_least: str
-    at_most: str
+    at_least: Size
+    at_most: Size
     corpora: Text
     systems: Literal["base", "big", ""]
     direction: Literal["lowers", "raises"]
-    cost_low: Text
-    cost_high: Text
+    cost_low: LowCost
+    cost_high: HighCost
     certainty: Literal["confirmed", "measured", "suspected"]
     evidence: Text
     source: Text
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest cost in BLEU, negative if it raises the score; infinite for `all`."""
+        low, high = float(self.cost_low), math.inf if self.cost_high == WHOLE_SCORE else float(self.cost_high)
+        return (low, high) if self.direction == "lowers" else (-high, -low)
 
     def concerns(self, finding: Finding, corpus: str, system: str) -> bool:
         """Return whether this is a cost of such a finding."""
@@ -105,18 +112,13 @@ def read_costs(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCost]:
     """Return every published cost of a difference of known size.
 
     Raises:
-        TableError: the file is malformed, a bound is no number, or a range is upside down.
+        TableError: the file is malformed, or a range is upside down.
     """
     placed = read_rows(folder / "costs.csv", PublishedCost)
     for place, cost in placed:
-        bounds = [cost.cost_low, "100" if cost.cost_high == WHOLE_SCORE else cost.cost_high]
-        sizes = [text for text in (cost.at_least, cost.at_most) if text]
-        try:
-            numbers = [float(text) for text in (*bounds, *sizes)]
-        except ValueError as error:
-            raise TableError(f"{place}: {error}; sizes and costs are numbers, a cost may end in 'all'") from error
-        if not 0 <= numbers[0] <= numbers[1] or sorted(numbers[2:]) != numbers[2:]:
-            raise TableError(f"{place}: bounds {bounds} for sizes {sizes}; expected the smaller first, none below 0")
+        sizes = [float(text) for text in (cost.at_least, cost.at_most) if text]
+        if cost.bounds[0] > cost.bounds[1] or sorted(sizes) != sizes:
+            raise TableError(f"{place}: costs {cost.bounds} for sizes {sizes}; expected the smaller first")
     return [cost for _, cost in placed]
 
 
@@ -137,22 +139,20 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
         findings = [_of_the_demo(finding, diagnosis) for finding in diagnosis.findings]
         return msgspec.structs.replace(diagnosis, findings=rank(findings))
     costs, table3 = read_costs(), _table3_costs()
-    known_by_place = {
-        place: _known_cost(finding, diagnosis.corpus, diagnosis.system, costs, table3)
-        for place, finding in enumerate(diagnosis.findings)
-    }
-    harmless = [place for place, known in known_by_place.items() if known is not None and _costs_nothing(known)]
-    raised = sum(-known.low for known in known_by_place.values() if known is not None and known.low < 0)
+    pairs = [
+        (finding, _known_cost(finding, diagnosis.corpus, diagnosis.system, costs, table3))
+        for finding in diagnosis.findings
+    ]
+    raised = sum(-known.low for _, known in pairs if known is not None and known.low < 0)
     missing = missing or _missing(diagnosis)
     if missing is not None and missing.is_known and raised:
         words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
         missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
-    kept = [
-        (finding, known_by_place[place]) for place, finding in enumerate(diagnosis.findings) if place not in harmless
-    ]
-    findings = _shared_out(kept, missing)
+    findings = _shared_out([pair for pair in pairs if not _costs_nothing(pair[1])], missing)
     freed = [
-        msgspec.structs.replace(diagnosis.findings[place], costs=(_zero(known_by_place[place]),)) for place in harmless
+        msgspec.structs.replace(finding, costs=(_cost(known, (0.0, 0.0)),))
+        for finding, known in pairs
+        if known is not None and _costs_nothing(known)
     ]
     left = {finding.check for finding in findings}
     outcomes = tuple(
@@ -257,15 +257,10 @@ def _known_cost(
     """Return the published cost of a finding: from the lowest to the highest, with the lowest certainty."""
     kind = published_system(system)
     rows = [
-        _KnownCost(
-            float(row.cost_low), math.inf if row.cost_high == WHOLE_SCORE else float(row.cost_high), row.certainty,
-            f"{row.evidence}; {row.source}",
-        )
-        if row.direction == "lowers"
-        else _KnownCost(-float(row.cost_high), -float(row.cost_low), row.certainty, f"{row.evidence}; {row.source}")
+        _KnownCost(*row.bounds, row.certainty, f"{row.evidence}; {row.source}")
         for row in costs
         if row.concerns(finding, corpus, kind)
-    ]  # fmt: skip
+    ]
     if corpus == "wmt14_en_de" and kind == "base":
         value = finding.evidence[0].found if finding.amount is None else finding.amount
         rows += [table3[finding.what, value]] if (finding.what, value) in table3 else []
@@ -316,14 +311,8 @@ def _table3_costs() -> dict[tuple[str, object], _KnownCost]:
     return costs
 
 
-def _costs_nothing(known: _KnownCost) -> bool:
-    return known.low == known.high == 0 and known.certainty in ("confirmed", "measured")
-
-
-def _zero(known: _KnownCost | None) -> Cost:
-    return Cost(
-        low=0.0, high=0.0, words="", source=known.source if known else "", certainty=known.certainty if known else ""
-    )
+def _costs_nothing(known: _KnownCost | None) -> bool:
+    return known is not None and known.low == known.high == 0 and known.certainty in ("confirmed", "measured")
 
 
 def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
@@ -363,10 +352,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
         elif known is None:
             costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
         elif known.high <= 0:
-            likelihood, costs = (
-                "raises",
-                (Cost(low=known.low, high=known.high, words="", source=known.source, certainty=known.certainty),),
-            )
+            likelihood, costs = "raises", (_cost(known, (known.low, known.high)),)
         elif place in share:
             others = [other for where, other in fitting if where != place and other.high > NOISE]
             is_likely = known.certainty == "confirmed" and not others

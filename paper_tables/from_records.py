@@ -30,8 +30,14 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import TrainingKey, collect_scores, tidy_frame, training_key
-from paper_tables.scale_results import ScaleResults, read_baselines, read_binarized, read_measured
-from paper_tables.translations import Translations, read_translations
+from paper_tables.scale_results import (
+    ScaleResults,
+    Translations,
+    read_baselines,
+    read_binarized,
+    read_measured,
+    read_translations,
+)
 
 REQUEST_NAME = "asked.json"
 PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # does not matter for tables
@@ -71,14 +77,19 @@ def gather_from_records(
     found, folder_by_key = _read_trainings(scale, results_folders)
     request, trainings = _read_request(scale, results_folders, found, config_folder)
     keys = [training.key for training in trainings]
-    faults = [_not_requested(key, scale, folder_by_key[key]) for key in found if key not in keys]
+    faults = []
+    for key, train in found.items():
+        if key not in keys:
+            message = f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed {train.seed}"
+            faults.append(_fault_of(train, folder_by_key[key], scale, message, "name it in the scale's config"))
     experiment = expand(request, config_folder, trainings)
     system_by_name = _as_trained(experiment, found)
     state_by_key = {key: _state(key, found.get(key), system_by_name[key[1]]) for key in keys}
     train_by_key = {key: found[key] for key in keys if key in found and state_by_key[key].status == "finished"}
     for key in keys:
         if state_by_key[key].status == "outdated":
-            faults.append(_otherwise_trained(found[key], scale, folder_by_key[key]))
+            message = f"{found[key].run} was trained under another spec than other runs of {key[1]}"
+            faults.append(_fault_of(found[key], folder_by_key[key], scale, message, "train all runs of a system alike"))
     scores, translations, text_faults = _read_evaluations(scale, experiment.evaluations, train_by_key, folder_by_key)
     binarized: dict[str, BinarizedCorpus] = {}
     for folder in reversed(results_folders):
@@ -233,15 +244,9 @@ def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> R
     return find_run_state(*key, training=system.training, train=train, runs_folder=Path())
 
 
-def _not_requested(key: TrainingKey, scale: str, results_folder: Path) -> RecordFault:
-    message = f"no table of scale {scale} asks for {key[1]} on {key[0]}, seed {key[2]}: left out"
-    return RecordFault(train_record(results_folder, scale, *key), message, "name it in the scale's config")
-
-
-def _otherwise_trained(train: TrainRecord, scale: str, results_folder: Path) -> RecordFault:
-    message = f"{train.run} was trained under another spec than other runs of {train.system}: left out"
+def _fault_of(train: TrainRecord, results_folder: Path, scale: str, message: str, next_step: str) -> RecordFault:
     path = train_record(results_folder, scale, train.corpus, train.system, train.seed)
-    return RecordFault(path, message, "train all runs of a system alike")
+    return RecordFault(path, f"{message}: left out", next_step)
 
 
 def _read_evaluations(

@@ -347,7 +347,8 @@ def best_parts(table: Table) -> set[tuple[int, int, int]]:
     for column_index, column in enumerate(table.columns):
         found: dict[bool, list[tuple[float, tuple[int, int, int]]]] = {True: [], False: []}
         for row_index, row in enumerate(table.rows if column.better else ()):
-            for start, cell in _placed(row):
+            starts = itertools.accumulate((cell.num_columns for cell in row.cells), initial=0)
+            for start, cell in zip(starts, row.cells, strict=False):
                 if start <= column_index < start + cell.num_columns:  # a cost printed under both languages
                     for part_index, part in enumerate(cell.parts):
                         number = _number_of(part.text)
@@ -359,12 +360,6 @@ def best_parts(table: Table) -> set[tuple[int, int, int]]:
                 extreme = pick(number for number, _ in values)
                 best |= {place for number, place in values if number == extreme}
     return best
-
-
-def _placed(row: Row) -> list[tuple[int, Cell]]:
-    """Return the cells of a row, each with the index of its first column."""
-    starts = itertools.accumulate((cell.num_columns for cell in row.cells), initial=0)
-    return list(zip(starts, row.cells, strict=False))
 
 
 _NUMBER = re.compile(r"[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[0-9]+)?")

@@ -1,16 +1,20 @@
 """Gathers the data of one scale's tables: specs, trainings and their states, scores, baselines."""
 
 import functools
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pandas as pd
 
 from aiayn.cost import SentenceLengths
-from aiayn.errors import TableError
+from aiayn.errors import RecordError, TableError
 from aiayn.experiment import Experiment, read_experiment, shown_evaluations
-from aiayn.paths import Evaluation, baselines_record, corpus_record, measure_record
-from aiayn.records import BaselineRecords, BinarizedCorpus, MeasureRecord, TrainRecord, read_record
+from aiayn.packed import find_packed, open_unpacked
+from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, measure_record
+from aiayn.records import BaselineRecords, BinarizedCorpus, Hypotheses, MeasureRecord, TrainRecord, read_record
 from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.runs import RunState, find_run_state
@@ -21,11 +25,20 @@ from analysis.scoring.scores import (
     collect_scores,
     index_numbers,
     number_key,
+    read_of_run,
     read_trainings,
+    training_key,
 )
-from paper_tables.translations import Translations, read_translations
 
 TRAIN_SPLIT = "train"  # of a data-bin
+
+
+@dataclass(frozen=True)
+class Translations:
+    """The translations of a test set, a line a sentence, and the signature of the search that found them."""
+
+    lines: tuple[str, ...]
+    signature: str
 
 
 class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
@@ -95,8 +108,13 @@ def gather_results(
         RecordError: if a record is torn, or of another run than its training (the latter unless `so_far`).
     """
     experiment = read_experiment(scale, config_folder)
-    if not so_far:
-        _require(experiment, results_folder)
+    required = [] if so_far else experiment.records(results_folder)
+    missing = next((path for path in required if not path.exists()), None)
+    if missing is not None:
+        raise TableError(
+            f"{missing}: no such record; the tables of scale {scale.scale} need it; run `snakemake`, or make tables of "
+            "the present records with `aiayn tables --so-far`"
+        )
     keys = [training.key for training in experiment.trainings]
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(keys, results_folder, scale.scale, runs_folder=runs_folder, so_far=so_far)
@@ -109,8 +127,9 @@ def gather_results(
         )
         for key in keys
     }
-    if not so_far:
-        _refuse_outdated(state_by_key)
+    outdated = next((state for state in state_by_key.values() if state.status == "outdated"), None)
+    if outdated and not so_far:
+        raise TableError(f"{outdated.run}: {outdated.reason}, or make tables without it: `aiayn tables --so-far`")
     train_by_key = {key: train for key, train in found.items() if state_by_key[key].status == "finished"}
     place = (train_by_key, results_folder, scale.scale)
     return ScaleResults(
@@ -124,21 +143,6 @@ def gather_results(
         translations=read_translations(shown_evaluations(experiment.evaluations), *place, so_far=so_far),
         measured=read_measured(measure_record(results_folder, scale.scale)),
     )
-
-
-def _require(experiment: Experiment, results_folder: Path) -> None:
-    for path in experiment.records(results_folder):
-        if not path.exists():
-            raise TableError(
-                f"{path}: no such record; the tables of scale {experiment.scale.scale} need it; run `snakemake`, "
-                "or make tables of the present records with `aiayn tables --so-far`"
-            )
-
-
-def _refuse_outdated(state_by_key: dict[TrainingKey, RunState]) -> None:
-    for state in state_by_key.values():
-        if state.status == "outdated":
-            raise TableError(f"{state.run}: {state.reason}, or make tables without it: `aiayn tables --so-far`")
 
 
 def read_baselines(experiment: Experiment, results_folder: Path, *, so_far: bool) -> list[BaselineRecords]:
@@ -158,3 +162,40 @@ def read_binarized(experiment: Experiment, results_folder: Path) -> dict[str, Bi
         name: corpus_record(results_folder, experiment.scale.scale, "binarize", name) for name in experiment.corpora
     }
     return {name: read_record(path, BinarizedCorpus) for name, path in paths.items() if path.exists()}
+
+
+def read_translations(
+    evaluations: Iterable[Evaluation],
+    train_by_key: Mapping[TrainingKey, TrainRecord],
+    results_folder: Path,
+    scale: str,
+    *,
+    so_far: bool,
+) -> dict[Evaluation, Translations]:
+    """Return the translations by evaluation; `so_far` leaves out what is missing or of another run than its training.
+
+    Raises:
+        RecordError: if a record or its text is missing or of another run (unless `so_far`), or torn.
+    """
+    translations = {}
+    for evaluation in evaluations:
+        path = evaluation_record(results_folder, scale, "decode", evaluation)
+        record = read_of_run(path, Hypotheses, train_by_key.get(training_key(evaluation)), so_far=so_far)
+        if record is None:
+            continue
+        translations[evaluation] = Translations(_read_text(path.with_suffix(".txt"), record), record.signature)
+    return translations
+
+
+def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
+    """Return the lines of a record of decode, from the file beside it, plain or packed."""
+    found_path = find_packed(path)
+    content = b""
+    if found_path is not None:
+        with open_unpacked(found_path) as text:
+            content = text.read()
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != record.hypotheses_sha256:
+        found = f"sha256 {sha256}" if found_path is not None else "no such file"
+        raise RecordError(f"{path}: {found}, its record says {record.hypotheses_sha256}; rerun `aiayn decode`")
+    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))

@@ -54,7 +54,7 @@ from aiayn.spec.system import (
 PROVENANCE = Provenance(
     commit="0123456789abcdef",
     is_dirty=False,
-    version_by_package={},
+    version_by_package={"torch": "2.13.0"},
     python="3.11.0",
     host="here",
     command="aiayn",
@@ -104,7 +104,7 @@ class Site:
 
     @property
     def experiment(self) -> Experiment:
-        """All that the scale's lists stand for."""
+        """The scale with its lists expanded."""
         return expand(self.scale, self.config_folder)
 
 
@@ -327,19 +327,25 @@ def write_left(site: Site) -> None:
         write_raw(site, name, corpus)
 
 
-def write_translations(site: Site, evaluation: Evaluation) -> Path:
-    """Write translations and their record, and set the digest that the record of score names; return the text."""
+def write_translations(
+    site: Site, evaluation: Evaluation, text: str = "", *, run: str | None = None, signature: str = "beam:4"
+) -> Path:
+    """Write translations and their record, and set the digest that the record of score names; return the text's path.
+
+    By default they are two lines that name the system, the seed and the test set.
+    """
     place = (site.results_folder, site.scale.scale)
     record_path, scored_path = (evaluation_record(*place, verb, evaluation) for verb in ("decode", "score"))
     text_path = record_path.with_suffix(".txt")
     text_path.parent.mkdir(parents=True, exist_ok=True)
-    text_path.write_text(f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n", encoding="utf-8")
+    text = text or f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
+    text_path.write_text(text, encoding="utf-8", newline="\n")
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = Hypotheses(
-        provenance=PROVENANCE, run=run_of(evaluation.corpus, evaluation.system, evaluation.seed),
+        provenance=PROVENANCE, run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
         average=evaluation.average, testset=evaluation.testset, path=str(text_path.absolute()), pieces_path="x",
-        num_lines=2, hypotheses_sha256=sha256, beam_size=4, length_penalty_alpha=0.6, length_penalty_form="gnmt",
-        stop="fairseq", signature="beam:4", sentences_per_second=9.5,
+        num_lines=text.count("\n"), hypotheses_sha256=sha256, beam_size=4, length_penalty_alpha=0.6,
+        length_penalty_form="gnmt", stop="fairseq", signature=signature, sentences_per_second=9.5,
     )  # fmt: skip
     write_record(hypotheses, record_path)
     scored = read_record(scored_path, ScoreRecords)

@@ -3,11 +3,9 @@
 import msgspec
 
 from aiayn.terminal import titled, wrapped
-from analysis.scoring.significance import ALPHA, PairedComparison, compare_segments
+from analysis.scoring.significance import ALPHA, PairedComparison
 from paper_tables.layout import format_difference, format_interval, format_value
 from paper_tables.tables.verdicts import format_p
-
-__all__ = ["NamedComparison", "PairedComparison", "compare_segments", "render_comparison"]
 
 WORDS_BY_METHOD = {"bootstrap": "paired bootstrap resampling", "randomisation": "approximate randomisation"}
 OF_SENTENCES = (
@@ -36,6 +34,10 @@ def render_comparison(named: NamedComparison) -> str:
     interval = ""
     if comparison.interval is not None:
         interval = f"   95 % interval {format_interval(comparison.interval)}"
+    own_p = []
+    if comparison.sacrebleu_p_value != comparison.p_value:
+        p_value = _equal_or_below(comparison.sacrebleu_p_value)
+        own_p = [f"  sacreBLEU itself prints p {p_value}, which counts one tail or no ties"]
     title = f"{comparison.metric}: {named.testset}, {comparison.num_segments:,} segments"
     lines = [
         *titled(title),
@@ -45,7 +47,7 @@ def render_comparison(named: NamedComparison) -> str:
         "",
         f"  p {_equal_or_below(comparison.p_value)}: {WORDS_BY_METHOD[comparison.method]}, two-sided, "
         f"{comparison.num_resamples:,} resamples, seed {comparison.seed}",
-        *_own_p_lines(comparison),
+        *own_p,
         f"  {comparison.num_differing:,} of {comparison.num_segments:,} segments have different counts",
         "",
         *wrapped(_conclusion(comparison), "  "),
@@ -56,14 +58,6 @@ def render_comparison(named: NamedComparison) -> str:
     searches = {"baseline": named.baseline_search, "system": named.system_search}
     lines += [f"  {side + ' by':<12}{search}" for side, search in searches.items() if search]
     return "\n".join(lines) + "\n"
-
-
-def _own_p_lines(comparison: PairedComparison) -> list[str]:
-    if comparison.sacrebleu_p_value == comparison.p_value:
-        return []
-    return [
-        f"  sacreBLEU itself prints p {_equal_or_below(comparison.sacrebleu_p_value)}, which counts one tail or no ties"
-    ]
 
 
 def _equal_or_below(p_value: float) -> str:

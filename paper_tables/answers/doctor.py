@@ -3,6 +3,7 @@
 The expected values are the spec of the system that a run claims to be, and the averages of the paper's tables.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -30,17 +31,6 @@ from analysis.doctor.fairseq_commands import read_command_file
 from analysis.doctor.types import Claim, Diagnosis, Missing, Scorer
 from paper_tables.costs import PAPER_CORPORA, add_costs, by_cost, missing_bleu
 
-__all__ = [
-    "Claim",
-    "Diagnosis",
-    "Scorer",
-    "diagnose_commands",
-    "diagnose_folder",
-    "diagnose_run",
-    "diagnose_settings",
-    "list_run_names",
-    "make_claim",
-]
 MakeScorer = Callable[[CorpusSpec], Scorer]
 
 
@@ -115,13 +105,10 @@ def diagnose_commands(
             "translation; give a command that trains it"
         )
     trials = trials_of(commands)
-    bleus_by_trial = [
-        [one for one in file.bleus if place == len(trials) - 1 or one.line < trials[place + 1].line]
-        for place in range(len(trials))
-    ]
+    later_lines = [trial.line for trial in trials[1:]]
     diagnoses = []
-    for place, trial in enumerate(trials):
-        bleus = [one for one in bleus_by_trial[place] if place == 0 or one.line >= trial.line]
+    for trial, first, end in zip(trials, [0, *later_lines], [*later_lines, math.inf], strict=True):
+        bleus = [one for one in file.bleus if first <= one.line < end]  # those between it and the next
         settings = settings_of(trial, str(path), bleus)
         settings = msgspec.structs.replace(settings, metric=metric or settings.metric)
         if trial.training is None and all(command.program != "generate" for command in trial.others):

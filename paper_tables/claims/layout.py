@@ -1,16 +1,50 @@
-"""Lays out claims of others about the paper, grouped by verdict: settled, contradicted, not settled, not testable."""
+"""Lays out claims of others about the paper, grouped by verdict, each judged by the number that decides it.
+
+The number is found among what a scale has measured, trained and translated. Nothing is decided by hand: the expectation
+is in published/claims.csv, the rule in `judge_number`. Intervals are of 95 %: over draws for a measurement, over the
+seeds that both systems have for a comparison, pair by pair.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
+import msgspec
+from scipy import stats
+
+from aiayn.errors import TableError
+from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE
+from aiayn.paths import Evaluation
+from aiayn.printed import PublishedCell, printed_number, read_sentences, read_table
+from aiayn.spec.system import ListedSource
+from analysis.scoring.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, sample_mean, t_half_width
+from analysis.scoring.verdict import Outcome
 from paper_tables.cell_verdicts import JudgedCell
-from paper_tables.claims.evidence import judge_claim
-from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
-from paper_tables.layout import Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
+from paper_tables.claims.published import (
+    CONTRADICTED,
+    NOT_SETTLED,
+    NOT_TESTABLE,
+    SETTLED,
+    VERDICTS,
+    DecidedBy,
+    Judgement,
+    PublishedClaim,
+    Verdict,
+    judge_number,
+    parse_expectation,
+    read_claims,
+)
+from paper_tables.layout import PLUS_MINUS, Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of
 
+LANGUAGE_PAIR = "en-de"  # on which systems are compared, as in Table 3
+NUM_DIGITS = 4
+NORMAL_REACH = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # 1.96 standard errors
+VERDICT_BY_FINDING: dict[str, Verdict] = {"holds": SETTLED, "fails": CONTRADICTED}
+VERDICT_BY_OUTCOME = {Outcome.REPRODUCED: SETTLED, Outcome.NOT_REPRODUCED: CONTRADICTED}
+RECORD_METRICS = ("wall_seconds", "num_parameters")  # of a training's record, not of its scores
 NOTES = (
     "A test settles a claim by its presence: its outcome is not read here. It is in this checkout, and continuous "
     "integration runs it with all others; where a test fails, it settles nothing.",
@@ -58,3 +92,155 @@ def _verdict_cell(results: ScaleResults, judgement: Judgement) -> Cell:
     marks = mark_of(results, evaluations[0]) if evaluations else ()
     shows = tuple((evaluation, judgement.metric) for evaluation in evaluations)
     return replace(label(judgement.verdict, *marks), shows=shows)
+
+
+def judge_claim(claim: PublishedClaim, results: ScaleResults, judged: Sequence[JudgedCell]) -> Judgement:
+    """Return the verdict on a claim, with its evidence."""
+    judges: dict[DecidedBy, Callable[[], Judgement]] = {
+        "test": lambda: _judge_test(claim),
+        "measurement": lambda: _judge_measurement(claim, results),
+        "comparison": lambda: _judge_comparison(claim, results),
+        "printed": lambda: _judge_printed(claim),
+        "reproduction": lambda: _judge_reproduction(claim, judged),
+        "sentences": lambda: _judge_sentences(claim, results),
+        "nothing": lambda: Judgement(verdict=NOT_TESTABLE, by=claim.note),
+    }
+    return judges[claim.decided_by]()
+
+
+def command_of(claim: PublishedClaim) -> str:
+    """Return the command that runs the evidence that a claim lacks."""
+    if claim.decided_by == "measurement":
+        return "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
+    if claim.config == "paper":
+        return "snakemake --profile slurm"
+    return f"snakemake --profile profiles/local --configfile workflow/config/{claim.config}.yaml"
+
+
+def _not_run(claim: PublishedClaim, seen: str = "not run here") -> Judgement:
+    return Judgement(verdict=NOT_SETTLED, by=f"{seen}: {command_of(claim)}")
+
+
+def _judged(
+    claim: PublishedClaim, what: str, value: float, half_width: float = 0.0, unit: str = "1", shown: str = ""
+) -> Judgement:
+    """Judge a number; its words have `shown`, else the number: `what: 1.014 +- 0.014, expected 0.97 to 1.03`."""
+    number = shown or f"{value:.{NUM_DIGITS}g}"
+    if half_width and not shown:
+        number += f" {PLUS_MINUS} {half_width:.2g}"
+    verdict = judge_number(value, half_width, parse_expectation(claim.expected))
+    words = number if unit == "1" else f"{number} {unit}"
+    return Judgement(verdict=verdict, by=f"{what}: {words}, expected {claim.expected}{_remark(claim)}")
+
+
+def _remark(claim: PublishedClaim) -> str:
+    return f"; {claim.note}" if claim.note else ""
+
+
+def _judge_test(claim: PublishedClaim) -> Judgement:
+    by = f"test {', '.join(claim.evidence.split())}{_remark(claim)}"
+    return Judgement(verdict=VERDICT_BY_FINDING[claim.finding], by=by)
+
+
+def _judge_measurement(claim: PublishedClaim, results: ScaleResults) -> Judgement:
+    measurements = [] if results.measured is None else results.measured.measurements
+    one = next((one for one in measurements if one.name == claim.evidence), None)
+    if one is None:
+        return _not_run(claim)
+    judgement = _judged(claim, one.name, one.value, NORMAL_REACH * one.standard_error, one.unit)
+    return msgspec.structs.replace(judgement, measurement=one)
+
+
+def _judge_comparison(claim: PublishedClaim, results: ScaleResults) -> Judgement:
+    """Judge the mean difference a - b over the seeds that both have, by its paired t-interval."""
+    system, reference, metric = claim.evidence.split()
+    corpus = results.corpus_of(LANGUAGE_PAIR)
+    found = (results.evaluation_of(corpus, name, COMPARED_AVERAGE, COMPARED_ROLE) for name in (system, reference))
+    evaluations = tuple(evaluation for evaluation in found if evaluation is not None)
+    values = [_values_by_seed(results, evaluation, metric) for evaluation in evaluations]
+    if len(values) < 2 or not values[0].keys() & values[1].keys():
+        return _not_run(claim)
+    differences = paired_differences(*values)
+    where = "of a training" if metric in RECORD_METRICS else f"on {evaluations[0].testset}"
+    what = f"{system} minus {reference}, {metric} {where}, n={len(differences)}"
+    each = ", ".join(f"{difference:.{NUM_DIGITS}g}" for difference in differences)
+    if len(differences) < 2:
+        by = f"{what}: {each}; one seed has no interval{_remark(claim)}"
+        judgement = Judgement(verdict=NOT_SETTLED, by=by)
+    else:
+        shown = each if len(differences) < MIN_SEEDS_OF_INTERVAL else ""
+        judgement = _judged(claim, what, sample_mean(differences), t_half_width(differences), shown=shown)
+    return msgspec.structs.replace(judgement, evaluations=evaluations, metric=metric)
+
+
+def _values_by_seed(results: ScaleResults, evaluation: Evaluation, metric: str) -> Mapping[int, float]:
+    if metric not in RECORD_METRICS:
+        return results.values_of(evaluation, metric)
+    return {
+        seed: float(getattr(train, metric))
+        for (corpus, system, seed), train in results.train_by_key.items()
+        if (corpus, system) == (evaluation.corpus, evaluation.system)
+    }
+
+
+def _printed_cell(reference: str) -> PublishedCell:
+    """Return the printed cell of `table2:big:bleu_en_de`, or of one edition with `@arxiv` after it."""
+    place, _, edition = reference.partition("@")
+    table, row, column = place.removeprefix("table").split(":")
+    wanted = (row, edition or "both")
+    found = [cell for cell in read_table(int(table)) if (cell.row, cell.edition) == wanted]
+    for cell in found:
+        if column in cell.covered_columns:
+            return cell
+    raise TableError(f"claims.csv: {reference} is not printed; name a cell of table{table}.csv, with its edition")
+
+
+def _judge_printed(claim: PublishedClaim) -> Judgement:
+    """Judge a printed number, or the difference or quotient of two; decimals are exact."""
+    first, *rest = claim.evidence.split()
+    cells = [_printed_cell(reference) for reference in (first, *rest[1:])]
+    values = [Decimal(cell.value) for cell in cells]
+    pages = ", ".join(dict.fromkeys(f"Table {cell.table}, page {cell.page}" for cell in cells))
+    if not rest:
+        return _judged(claim, f"printed ({pages})", float(values[0]))
+    sign = rest[0]
+    value = values[0] - values[1] if sign == "-" else values[0] / values[1]
+    what = f"printed {cells[0].value} {'minus' if sign == '-' else 'over'} {cells[1].value} ({pages})"
+    return _judged(claim, what, float(value))
+
+
+def _judge_reproduction(claim: PublishedClaim, judged: Sequence[JudgedCell]) -> Judgement:
+    """Return the verdict on a printed number, which has a rule of its own (table `verdicts`)."""
+    cell = _printed_cell(claim.evidence)
+    column = claim.evidence.partition("@")[0].rpartition(":")[2]
+    wanted = (str(cell.table), cell.row, column, cell.edition)
+    found = next(one for one in judged if (one.table, one.row, one.column, one.edition) == wanted)
+    printed = f"printed {printed_number(cell.value):g}"
+    if found.evaluation is None or found.verdict.outcome is Outcome.NOT_COMPARABLE:
+        return _not_run(claim, f"{printed}, under whose conditions nothing was run here")
+    verdict = VERDICT_BY_OUTCOME.get(found.verdict.outcome, NOT_SETTLED)
+    return Judgement(verdict=verdict, by=f"{printed}: {found.verdict.outcome.value}. {found.verdict.reason}")
+
+
+def _judge_sentences(claim: PublishedClaim, results: ScaleResults) -> Judgement:
+    """Judge the fraction of a listed test set's sentences, trained on or not, that read like their reference."""
+    row, which = claim.evidence.split()
+    run = read_sentences()[row][0]
+    corpus = results.corpora.get(run.corpus)
+    lines_by_seed = {
+        evaluation.seed: translations.lines
+        for evaluation, translations in results.translations.items()
+        if (evaluation.corpus, evaluation.system) == (run.corpus, run.system)
+    }
+    if corpus is None or not isinstance(corpus.source, ListedSource) or not lines_by_seed:
+        return _not_run(claim)
+    pairs_by_split = corpus.source.pairs_by_split
+    trained = {pair[corpus.source_language] for pair in pairs_by_split["train"]}
+    is_right = [
+        line == pair[corpus.target_language]
+        for lines in lines_by_seed.values()
+        for line, pair in zip(lines, pairs_by_split[run.testset], strict=True)
+        if (pair[corpus.source_language] in trained) == (which == "trained")
+    ]
+    what = f"{sum(is_right)} of {len(is_right)} sentences as the reference, n={len(lines_by_seed)}"
+    return _judged(claim, what, sum(is_right) / len(is_right))

@@ -19,14 +19,12 @@ NOT_TO_BE_HAD = "not to be had"
 OWN_REFERENCE_MARK = "*"
 
 
-def lay_out_toy(results: ScaleResults) -> list[Table]:
-    """Return the table of the eight sentences, in the tutorial's order; none if the scale does not name the row.
+def lay_out_toy(results: ScaleResults) -> Table:
+    """Return the table of the eight sentences, in the tutorial's order, of a scale that names its row.
 
     Raises:
         TableError: if the corpus file and sentences.csv do not hold the same test sentences.
     """
-    if TOY_NAME not in results.scale.replications:
-        return []
     published = read_sentences()[TOY_NAME]
     run = published[0]
     evaluations = [
@@ -44,19 +42,22 @@ def lay_out_toy(results: ScaleResults) -> list[Table]:
         _row(results, evaluations, index, one, pair_by_sentence[one.sentence], one.sentence in trained)
         for index, one in enumerate(published)
     )
-    return [
-        Table(
-            name=TOY_NAME,
-            title="Six pairs by heart",
-            caption=f"The eight test sentences of {run.article}, whose Transformer (system {run.system}: the paper's "
-            "base without dropout, smoothing or warm-up) is trained on six English-Spanish pairs, 100 updates of all "
-            "six. Each translation as it left the model.",
-            columns=_columns(evaluations),
-            rows=rows,
-            notes=(*_notes(results, run), *state_notes(results, evaluations)),
-            signatures=_signatures(results, evaluations),
-        )
-    ]
+    signatures = {
+        ("search", f"{one.testset} ({one.corpus})", results.translations[one].signature)
+        for one in evaluations
+        if one in results.translations
+    }
+    return Table(
+        name=TOY_NAME,
+        title="Six pairs by heart",
+        caption=f"The eight test sentences of {run.article}, whose Transformer (system {run.system}: the paper's "
+        "base without dropout, smoothing or warm-up) is trained on six English-Spanish pairs, 100 updates of all "
+        "six. Each translation as it left the model.",
+        columns=_columns(evaluations),
+        rows=rows,
+        notes=(*_notes(results, run), *state_notes(results, evaluations)),
+        signatures=tuple(sorted(signatures)),
+    )
 
 
 def _columns(evaluations: Sequence[Evaluation]) -> tuple[Column, ...]:
@@ -146,12 +147,3 @@ def _notes(results: ScaleResults, run: PublishedSentence) -> tuple[Note, ...]:
                  "start from torch.nn.Transformer's distribution instead of torch.nn.Linear's, and a finished "
                  "hypothesis takes no place in the beam, whose search ends when no other can beat it."),
     )  # fmt: skip
-
-
-def _signatures(results: ScaleResults, evaluations: Sequence[Evaluation]) -> tuple[tuple[str, str, str], ...]:
-    found = {
-        ("search", f"{one.testset} ({one.corpus})", results.translations[one].signature)
-        for one in evaluations
-        if one in results.translations
-    }
-    return tuple(sorted(found))

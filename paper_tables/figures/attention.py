@@ -32,10 +32,11 @@ def read_attention(path: Path) -> pd.DataFrame:
 
     Raises:
         RecordError: if it is no such file.
+        FigureError: if it is of several layers, or a query has a weight below 0 or weights that do not sum to 1.
     """
-    words = dict.fromkeys(("run", "kind", "query", "key"), str)
+    types = dict.fromkeys(("run", "kind", "query", "key"), str) | {"weight": float}
     try:
-        frame = pd.read_csv(path, sep="\t", dtype=words, keep_default_na=False, quoting=3)
+        frame = pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, quoting=3)
     except (ValueError, pd.errors.ParserError) as error:
         raise RecordError(
             f"{path}: not a table of attention weights ({error}); write it again: aiayn attention"
@@ -43,15 +44,9 @@ def read_attention(path: Path) -> pd.DataFrame:
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
         raise RecordError(f"{path}: lacks {', '.join(missing)}; write it again with `aiayn attention`")
-    return frame
-
-
-def check_sums(frame: pd.DataFrame) -> None:
-    """Check that weights are distributions over the keys.
-
-    Raises:
-        FigureError: naming the first query whose weights do not sum to 1, or that has a weight below 0.
-    """
+    shown = frame[["run", "kind", "layer"]].drop_duplicates()
+    if len(shown) > 1:
+        raise FigureError(f"Attention: the table holds {len(shown)} runs, kinds or layers; a figure is of one.")
     sums = frame.groupby(["kind", "layer", "head", "query_index"], sort=False)["weight"].agg(["sum", "min"])
     wrong = sums[~((sums["sum"] - 1).abs() <= SUM_TOLERANCE) | ~(sums["min"] >= 0)]
     if not wrong.empty:
@@ -61,6 +56,7 @@ def check_sums(frame: pd.DataFrame) -> None:
             f"Attention: the weights of query {query} in {kind} layer {layer}, head {head} sum to {total:.4g}, "
             "expected 1 and none below 0; write the table again with `aiayn attention`."
         )
+    return frame
 
 
 def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
@@ -70,35 +66,29 @@ def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
     punctuation at the ends are no matter.
     """
     groups: list[tuple[str, list[int]]] = []
-    has_marks = any(token.startswith("\u2581") for token in tokens)
-    goes_on = False
-    for index, token in enumerate(tokens):
-        is_new = (token.startswith("\u2581") if has_marks else not goes_on) or _is_special(token)
-        text = token.removeprefix("\u2581").removesuffix("@@")
-        goes_on = token.endswith("@@")
-        if is_new or not groups:
-            groups.append((text, [index]))
-        else:
+    for index, (text, is_inside) in enumerate(_pieces(tokens)):
+        if is_inside and groups:
             groups[-1] = (groups[-1][0] + text, [*groups[-1][1], index])
+        else:
+            groups.append((text, [index]))
     bare = word.lower().strip(".,;:!?")
     return next((indices for text, indices in groups if text.lower().strip(".,;:!?") == bare), [])
 
 
-def _is_special(token: str) -> bool:
-    """Return whether a token is fairseq's own: </s>, <unk>."""
-    return token.startswith("<") and token.endswith(">")
+def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each token without marks of subwords, and whether it continues a word; fairseq's own (</s>) never does."""
+    tokens, goes_on = list(tokens), False
+    has_marks = any(token.startswith("\u2581") for token in tokens)
+    for token in tokens:
+        is_special = token.startswith("<") and token.endswith(">")
+        is_inside = not token.startswith("\u2581") if has_marks else goes_on
+        goes_on = token.endswith("@@")
+        yield token.removeprefix("\u2581").removesuffix("@@"), is_inside and not is_special
 
 
 def shown_tokens(tokens: Iterable[str]) -> list[str]:
     """Return tokens for a reader: without marks of subwords, a dot before a token that continues a word."""
-    tokens = list(tokens)
-    has_marks = any(token.startswith("\u2581") for token in tokens)
-    shown, goes_on = [], False
-    for token in tokens:
-        is_inside = (has_marks and not token.startswith("\u2581") and not _is_special(token)) or goes_on
-        goes_on = token.endswith("@@")
-        shown.append(("\u00b7" if is_inside else "") + token.removeprefix("\u2581").removesuffix("@@"))
-    return shown
+    return ["\u00b7" * is_inside + text for text, is_inside in _pieces(tokens)]
 
 
 def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") -> pd.DataFrame:
@@ -131,10 +121,9 @@ def draw_attention(
     Lines are drawn of `word` alone if it is given; with `needs_word` it must occur. Without heads all are drawn.
 
     Raises:
-        FigureError: if there is no such head or word, or the weights sum to something else than 1.
+        FigureError: as `read_attention`, or if there is no such head or word.
     """
     frame = select(read_attention(path), heads=heads)
-    check_sums(frame)
     of_word = frame
     try:
         of_word = select(frame, word=word)
@@ -153,9 +142,8 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
     """Return queries on the left, keys on the right, and a line for each weight: coloured by head, as strong as it is.
 
     Raises:
-        FigureError: if the weights sum to something else than 1, or the sentence is too long to name its tokens.
+        FigureError: if the sentence is too long to name its tokens.
     """
-    frame = _one_layer(frame)
     num_tokens = int(max(frame["query_index"].max(), frame["key_index"].max())) + 1
     if num_tokens > MAX_LABELLED:
         raise FigureError(
@@ -206,12 +194,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Return a matrix a head: queries downwards, keys to the right, darker where the weight is larger.
-
-    Raises:
-        FigureError: if the weights sum to something else than 1.
-    """
-    frame = _one_layer(frame)
+    """Return a matrix a head: queries downwards, keys to the right, darker where the weight is larger."""
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
     longest = max(num_queries, num_keys)
     side_cells = min(MAX_SIDE, math.isqrt(MAX_CELLS // frame["head"].nunique()))
@@ -277,15 +260,6 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _one_layer(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the weights if they are of one sentence and layer, and sum to 1."""
-    shown = frame[["run", "kind", "layer"]].drop_duplicates()
-    if len(shown) > 1:
-        raise FigureError(f"Attention: the table holds {len(shown)} runs, kinds or layers; a figure is of one.")
-    check_sums(frame)
-    return frame
-
-
 def _heading(frame: pd.DataFrame) -> str:
     first = frame.iloc[0]
     names = {
@@ -314,7 +288,6 @@ ATTENTION_LINES = Figure(
     title="Figures 3 to 5: attention between words",
     caption="Queries on the left, keys on the right; a line is a weight, coloured by head, stronger if larger. "
     f"The {MAX_LINES} largest weights are drawn, none below {MIN_DRAWN_WEIGHT}. The weights are the model's own.",
-    columns=COLUMNS,
     draw=draw_lines,
     describe=describe_attention,
 )
@@ -323,7 +296,6 @@ ATTENTION_HEADS = Figure(
     title="Attention, head by head",
     caption="One matrix a head: queries downwards, keys to the right; full colour is a weight of 1, and each row sums "
     "to 1. Of long sentences means over squares of neighbours are drawn, full colour the largest.",
-    columns=COLUMNS,
     draw=draw_heads,
     describe=describe_attention,
 )

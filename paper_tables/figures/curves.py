@@ -1,23 +1,37 @@
-"""Draws curves of trainings: loss, dev perplexity, learning rate and speed, against updates and against hours.
+"""Collects and draws curves of trainings: loss, dev perplexity, learning rate and speed, against updates and hours.
 
 A frame of curves has a line a point: run, series (what shares a colour: a system on a corpus, or a configuration),
 seed, measure, update, hours, value. The measures are those of `analysis.logs.curves`; seeds of a series make a band.
 """
 
+import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import altair as alt
 import pandas as pd
 
-from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, thin_points
+from aiayn.errors import RecordError
+from aiayn.printed import PAPER_SCALE
+from aiayn.runs.attempts import LOG_NAME
+from aiayn.runs.names import split_run_name
+from analysis.logs.averages import AveragedLine
+from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
+from analysis.logs.folder import entries_by_name
+from analysis.logs.reader import read_log
+from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.figures.figure import FAINT, INK, PALETTE, WARNING, WIDTH, Figure, FigureError, round_ticks
+from paper_tables.scale_results import ScaleResults
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
 NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
 MAX_SERIES = len(PALETTE)  # in colours of their own; further ones are thin and grey
 PANEL_HEIGHT = 92
+MAX_LOGS = 500  # of a folder; reading more takes minutes, and a band of more seeds looks no different
+
+logger = logging.getLogger(__name__)
 
 
 class Panel(NamedTuple):
@@ -63,6 +77,97 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(COLUMNS)).astype({"seed": "Int64", "hours": "float64", "value": "float64"})
 
 
+def curves_of_scale(results: ScaleResults) -> list[Curve]:
+    """Return the curves of every run of a scale that has begun, finished or not; a run without a log is left out.
+
+    Raises:
+        RecordError: if a log cannot be read.
+    """
+    runs = {state.run for state in results.state_by_key.values() if state.run}
+    paths = {run: Path(results.scale.runs_folder) / run / LOG_NAME for run in runs}
+    paths |= {train.run: train.log_path for train in results.train_by_key.values() if train.log_path.exists()}
+    return curves_of_runs(results, {run: path for run, path in paths.items() if path.exists()})
+
+
+def curves_of_runs(results: ScaleResults, path_by_run: Mapping[str, Path]) -> list[Curve]:
+    """Return the curves of a scale's runs from their logs; a run without a log is left out.
+
+    Raises:
+        RecordError: if a log cannot be read.
+    """
+    corpora = {corpus for corpus, *_ in results.state_by_key}
+    curves = []
+    for (corpus, system, seed), state in results.state_by_key.items():
+        if state.run not in path_by_run:
+            continue
+        series = system if len(corpora) == 1 else f"{system}, {results.corpora[corpus].language_pair}"
+        curves += [Curve(state.run, series, seed, points) for _, points in _read(path_by_run[state.run], None)]
+    return curves
+
+
+def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) -> list[Curve]:
+    """Return the curves of logs, given as (run, series, seed, path); of several trainings in a file, each is a run.
+
+    Raises:
+        RecordError: if a log cannot be read, or holds no training.
+    """
+    curves = []
+    for run, series, seed, path in named_paths:
+        found = _read(path, None)
+        if not found:
+            raise RecordError(f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`")
+        for index, (log, points) in enumerate(found):
+            suffix = f"@{log.first_line}" if index else ""
+            curves.append(Curve(run + suffix, series + suffix, seed, points))
+    return curves
+
+
+def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]) -> list[Curve]:
+    """Return the curves of the trainings that tables from logs show; of all trainings if they show none.
+
+    A run of ours that they do not show has its system's name, any other training its path.
+
+    At most MAX_LOGS files are read; a message gives both numbers if there are more.
+
+    Raises:
+        RecordError: if a log cannot be read.
+    """
+    series_by_name: dict[str, tuple[str, int | None]] = {}
+    for line in lines:
+        scale = "" if line.row.scale == PAPER_SCALE else f" ({line.row.scale})"
+        series = ", ".join((f"{line.row.system}{scale}", line.language_pair, *line.configuration))
+        for training in line.trainings:
+            seed = training.seed
+            series_by_name[training.path] = (series, seed if isinstance(seed, int) else None)
+    names_by_path: dict[str, dict[int, str]] = {}
+    for path, log_file in file_by_path.items():
+        for name, entry in entries_by_name(path, log_file).items():
+            if isinstance(entry, TrainingLog) and (name in series_by_name or not series_by_name):
+                names_by_path.setdefault(path, {})[entry.first_line] = name
+    if len(names_by_path) > MAX_LOGS:
+        logger.info(f"curves: the first {MAX_LOGS:,} of {len(names_by_path):,} logs are drawn")
+    curves = []
+    for path, names in list(names_by_path.items())[:MAX_LOGS]:
+        for log, points in _read(folder / path, file_by_path[path]):
+            if log.first_line in names:
+                name = names[log.first_line]
+                curves.append(Curve(name, *series_by_name.get(name, _series_of_path(name)), points))
+    return curves
+
+
+def _series_of_path(path: str) -> tuple[str, int | None]:
+    """Return the series and the seed of a log by its path, whose last folder is the run's name if it is ours."""
+    parts = split_run_name(Path(path).parent.name)
+    return (f"{parts.system}, {parts.corpus}", parts.seed) if parts else (path, None)
+
+
+def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[CurvePoint]]]:
+    try:
+        return read_curves(path, log_file or read_log(path)[0])
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror}); make it readable") from error
+
+
 def draw_by_update(frame: pd.DataFrame) -> alt.VConcatChart:
     """Return the four measures, one below the other, against optimiser steps."""
     return _draw(frame, "update", "Update (optimiser steps)")
@@ -98,39 +203,11 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
             labelExpr=f"datum.value ? format(datum.value, '{'~s' if frame[x].max() >= 10_000 else '~g'}') : '0'",
         )  # fmt: skip
         at = alt.X(x, type="quantitative", scale=x_scale, axis=axis)
-        layers = _layers(_of(frame, finite, panel), panel, at, colour, is_first=index == 0)
+        layers = _layers(frame, finite, panel, at, colour, is_first=index == 0)
         title = alt.TitleParams(panel.title, fontSize=11, fontWeight="normal", offset=4, frame="group")
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT, title=title))
     stacked = alt.vconcat(*charts, spacing=10)
     return stacked if len(names) > 1 else stacked.properties(title=names[0])  # one series has no legend
-
-
-class _Data(NamedTuple):
-    """What one panel shows: points, their means over seeds, marks of restarts and of values that are no numbers."""
-
-    points: pd.DataFrame
-    means: pd.DataFrame
-    restarts: pd.DataFrame
-    not_finite: pd.DataFrame
-
-
-def _of(frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel) -> _Data:
-    points = finite[finite["measure"] == panel.measure]
-    if panel.is_log:
-        points = points[points["value"] > 0]
-    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are theirs.
-    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
-        hours=("hours", "mean"), value=("value", "mean"), low=("value", "min"), high=("value", "max"),
-        num_seeds=("run", "nunique"),
-    )  # fmt: skip
-    means = means.sort_values(["series", "update"], kind="stable")
-    others = frame[(frame["measure"] == panel.measure) & ~frame["value"].map(math.isfinite)]
-    return _Data(
-        points=points,
-        means=means,
-        restarts=frame[frame["measure"] == RESTART],
-        not_finite=others.sort_values("update").drop_duplicates("run"),
-    )
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
@@ -143,36 +220,50 @@ def _colour(names: Sequence[str]) -> alt.Color:
     return alt.Color("series:N", scale=scale, legend=legend, sort=list(names))
 
 
-def _layers(data: _Data, panel: Panel, x: alt.X, colour: alt.Color, *, is_first: bool) -> list[alt.Chart]:
+def _layers(
+    frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel, x: alt.X, colour: alt.Color, *, is_first: bool
+) -> list[alt.Chart]:
+    """Return one panel: means over seeds and their bands, marks of restarts and of values that are no numbers."""
+    points = finite[finite["measure"] == panel.measure]
+    if panel.is_log:
+        points = points[points["value"] > 0]
+    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are theirs.
+    means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
+        hours=("hours", "mean"), value=("value", "mean"), low=("value", "min"), high=("value", "max"),
+        num_seeds=("run", "nunique"),
+    )  # fmt: skip
+    means = means.sort_values(["series", "update"], kind="stable")
     axis = alt.Axis(
         title=None, tickCount=4, labelExpr=f"datum.value ? format(datum.value, '{panel.number_format}') : '0'"
     )
     scale = alt.Scale(zero=panel.has_zero)
     if panel.is_log:
-        low, high = float(data.means["low"].min()), float(data.means["high"].max())
+        low, high = float(means["low"].min()), float(means["high"].max())
         scale = alt.Scale(type="log", nice=False, domain=[low / 1.05, high * 1.05])
         axis.values = round_ticks(low / 1.05, high * 1.05)
     y = alt.Y("value:Q", scale=scale, axis=axis)
-    names = list(dict.fromkeys(data.points["series"]))
+    names = list(dict.fromkeys(points["series"]))
     is_grey = f"indexof({names[MAX_SERIES:]!r}, datum.series) >= 0"
     opacity = alt.condition(is_grey, alt.value(0.25), alt.value(1.0))
     tooltip = ["series:N", "update:Q", alt.Tooltip("hours:Q", format=".3g"), alt.Tooltip("value:Q", format=".4g"),
                alt.Tooltip("num_seeds:Q", title="seeds")]  # fmt: skip
-    bands = data.means[data.means["num_seeds"] > 1]
+    bands = means[means["num_seeds"] > 1]
     layers = []
     if not bands.empty:
         band = alt.Chart(bands).mark_area(opacity=0.22, aria=False)
         layers.append(band.encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour))
-    base = alt.Chart(data.means)
-    if data.means.groupby("series").size().max() > 1:
+    base = alt.Chart(means)
+    if means.groupby("series").size().max() > 1:
         layers.append(base.mark_line(clip=True).encode(x, y, colour, opacity=opacity, tooltip=tooltip))
-    single = data.means[data.means.groupby("series")["update"].transform("size") == 1]
+    single = means[means.groupby("series")["update"].transform("size") == 1]
     if not single.empty:  # one update: a point is all there is
         layers.append(alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip))
-    if not data.restarts.empty:
-        layers += _restart_marks(data.restarts, x, is_first=is_first)
-    if not data.not_finite.empty:
-        layers += _not_finite_marks(data, x)
+    restarts = frame[frame["measure"] == RESTART]
+    if not restarts.empty:
+        layers += _restart_marks(restarts, x, is_first=is_first)
+    not_finite = frame[(frame["measure"] == panel.measure) & ~frame["value"].map(math.isfinite)]
+    if not not_finite.empty:
+        layers += _not_finite_marks(not_finite.sort_values("update").drop_duplicates("run"), x)
     return layers
 
 
@@ -189,12 +280,12 @@ def _restart_marks(restarts: pd.DataFrame, x: alt.X, *, is_first: bool) -> list[
     return marks
 
 
-def _not_finite_marks(data: _Data, x: alt.X) -> list[alt.Chart]:
+def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
     """Return marks, in words, where a curve's values stop being numbers."""
-    base = alt.Chart(data.not_finite)
+    base = alt.Chart(not_finite)
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)
-    first = alt.Chart(data.not_finite.head(1))
+    first = alt.Chart(not_finite.head(1))
     text = first.mark_text(align="right", dx=-5, baseline="top", dy=2, color=WARNING, fontWeight=600)
     return [rule, text.encode(x, y=alt.value(0), text=alt.value("not a number from here"))]
 
@@ -226,7 +317,6 @@ CURVES_BY_UPDATE = Figure(
     name="curves_by_update",
     title="Curves by update",
     caption=f"Training against optimiser steps. {_CAPTION}",
-    columns=COLUMNS,
     draw=draw_by_update,
     describe=describe_curves,
 )
@@ -234,7 +324,6 @@ CURVES_BY_HOURS = Figure(
     name="curves_by_hours",
     title="Curves by time",
     caption=f"The same against time of training, pauses between attempts left out. {_CAPTION}",
-    columns=COLUMNS,
     draw=draw_by_hours,
     describe=describe_curves,
 )

@@ -51,7 +51,7 @@ class FigureError(AiaynError):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure: `columns` are those of its frame, `draw` makes the chart, `describe` the alternative text of a frame.
+    """A figure: `draw` makes the chart of a frame, `describe` its alternative text.
 
     `title` names it in a heading, `caption` describes what is drawn and how to read it.
     """
@@ -59,7 +59,6 @@ class Figure:
     name: str
     title: str
     caption: str
-    columns: tuple[str, ...]
     draw: Callable[[pd.DataFrame], alt.TopLevelMixin]
     describe: Callable[[pd.DataFrame], str]
 
@@ -67,11 +66,8 @@ class Figure:
         """Return the chart of a frame, with its alternative text.
 
         Raises:
-            FigureError: if the frame has no line, lacks a column, or holds nothing that can be drawn.
+            FigureError: if the frame has no line, or holds nothing that can be drawn.
         """
-        missing = [name for name in self.columns if name not in frame.columns]
-        if missing:
-            raise FigureError(f"{self.name}: its frame lacks {', '.join(missing)}; expected {', '.join(self.columns)}")
         if frame.empty:
             raise FigureError(f"{self.title}: there is nothing to draw yet.")
         chart = self.draw(frame)
@@ -119,12 +115,8 @@ def round_ticks(low: float, high: float) -> list[float]:
     return ticks[:: math.ceil(len(ticks) / 6)]
 
 
-def render_svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG: one `svg` element of class `figure`, to be a file or a part of a page."""
-    return _svg(specification(chart))
-
-
-def _svg(values: dict[str, Any]) -> str:
+def render_svg(values: dict[str, Any]) -> str:
+    """Return a specification as SVG: one `svg` element of class `figure`, to be a file or a part of a page."""
     svg: str = vl_convert.vegalite_to_svg(values)
     head, _, rest = svg.partition(">")
     description = html.escape(values.get("description", ""))
@@ -133,12 +125,8 @@ def _svg(values: dict[str, Any]) -> str:
     return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 
 
-def render_html(chart: alt.TopLevelMixin) -> str:
+def render_html(values: dict[str, Any]) -> str:
     """Return a page with the chart that a reader can point at; its scripts are in it, and nothing is loaded."""
-    return _page(specification(chart))
-
-
-def _page(values: dict[str, Any]) -> str:
     adapting = _with_ink(values, "currentColor")
     page: str = vl_convert.vegalite_to_html(adapting, bundle=True, renderer="svg")
     return page.replace("</head>", PAGE_STYLE + "</head>", 1)
@@ -160,29 +148,25 @@ def write_figure(
     formats: Sequence[Format] = ("svg",),
     *,
     with_frame: bool = True,
-    chart: alt.TopLevelMixin | None = None,
 ) -> list[Path]:
     """Write `<name>.tsv`, the frame, and the chart in each format; return the paths of the charts.
 
-    Without `with_frame` the frame is not written, as it lies there already. `chart` is the frame's, if it is drawn.
-
-    Nothing is written if it cannot be drawn.
+    Without `with_frame` the frame is not written, as it lies there already. Nothing is written if it cannot be drawn.
 
     Raises:
         FigureError: as `Figure.chart`.
     """
-    chart = figure.chart(frame) if chart is None else chart
-    values = specification(chart)
+    values = specification(figure.chart(frame))
     on_white = values | {"background": "white"}
     bytes_by_format: dict[Format, Callable[[], bytes]] = {
-        "svg": lambda: _svg(values).encode(),
-        "html": lambda: _page(values).encode(),
+        "svg": lambda: render_svg(values).encode(),
+        "html": lambda: render_html(values).encode(),
         "png": lambda: bytes(vl_convert.vegalite_to_png(on_white, scale=PIXELS_PER_UNIT)),
         "pdf": lambda: bytes(vl_convert.vegalite_to_pdf(on_white)),
     }
     rendered = {wanted: bytes_by_format[wanted]() for wanted in formats}
     if with_frame:
-        table = frame[list(figure.columns)].to_csv(sep="\t", index=False, lineterminator="\n")
+        table = frame.to_csv(sep="\t", index=False, lineterminator="\n")
         _write(table.encode(), folder / f"{figure.name}.tsv")
     paths = []
     for wanted, content in rendered.items():

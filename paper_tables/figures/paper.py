@@ -54,12 +54,12 @@ def architecture_frame(training: TrainingSpec, vocabulary_size: int | None = Non
     tops = {}
     for side, left, names in (("encoder", 44, ("self", "ffn")), ("decoder", 226, ("masked", "cross", "ffn"))):
         right = left + BLOCK_WIDTH
-        drawing.text("Inputs" if side == "encoder" else "Outputs (shifted right)", "", left, right, 10)
+        drawing.text("Inputs" if side == "encoder" else "Outputs (shifted right)", left, right, 10)
         drawing.line(left, right, 17, 28)
         word = "Input embedding" if side == "encoder" else "Output embedding"
         drawing.box("embedding", word, f"d_model = {training.d_model}{shared}", left, right, 28, 58)
         drawing.line(left, right, 58, 66, arrow=False)
-        drawing.text(f"+ {POSITION_NAME[training.positions]}, dropout {training.p_drop:g}", "", left, right, 73)
+        drawing.text(f"+ {POSITION_NAME[training.positions]}, dropout {training.p_drop:g}", left, right, 73)
         drawing.line(left, right, 80, BLOCKS_BOTTOM)
         height = BLOCKS_BOTTOM
         for name in names:
@@ -78,7 +78,7 @@ def architecture_frame(training: TrainingSpec, vocabulary_size: int | None = Non
         frame_top = height - 7
         drawing.box("frame", "", "", left - 13, right + 9, BLOCKS_BOTTOM - 10, frame_top)
         beside = (left - 42, left - 15) if side == "encoder" else (right + 11, right + 38)
-        drawing.text(f"{training.num_layers} \u00d7", "", *beside, (BLOCKS_BOTTOM + frame_top) / 2)
+        drawing.text(f"{training.num_layers} \u00d7", *beside, (BLOCKS_BOTTOM + frame_top) / 2)
         if is_pre:
             drawing.box("norm", norm, "", left, right, height, height + 18)
             drawing.line(left, right, height + 18, height + 28)
@@ -90,7 +90,7 @@ def architecture_frame(training: TrainingSpec, vocabulary_size: int | None = Non
     drawing.line(left, right, height + 30, height + 38)
     drawing.box("output", "Softmax", "", left, right, height + 38, height + 56)
     drawing.line(left, right, height + 56, height + 64)
-    drawing.text("Output probabilities", "", left, right, height + 71)
+    drawing.text("Output probabilities", left, right, height + 71)
     _join_sides(drawing, tops, is_pre=is_pre)
     return drawing.frame()
 
@@ -114,8 +114,8 @@ def attention_architecture_frame(training: TrainingSpec) -> pd.DataFrame:
     _require_transformer(training, "Figure 2")
     drawing = _Drawing()
     left, right = 10, 150
-    drawing.text(f"Q, K: n \u00d7 {training.d_k}", "", left, left + 110, 8)
-    drawing.text(f"V: n \u00d7 {training.d_v}", "", right - 6, right + 50, 8)
+    drawing.text(f"Q, K: n \u00d7 {training.d_k}", left, left + 110, 8)
+    drawing.text(f"V: n \u00d7 {training.d_v}", right - 6, right + 50, 8)
     steps = [("attention", "Mask (decoder)", "\u2212\u221e for later tokens"), ("output", "Softmax", "over the keys")]
     if training.attention == "additive":
         steps = [("norm", "v \u00b7 tanh(q + k)", f"v: {training.d_k} numbers a head"), *steps]
@@ -133,7 +133,7 @@ def attention_architecture_frame(training: TrainingSpec) -> pd.DataFrame:
     drawing.line(right + 4, right + 40, 16, height, arrow=False)
     drawing.path([(right + 22, height - 1), (right + 22, height + 15), (right, height + 15)])
     drawing.box("embedding", "MatMul", "weights \u00d7 V", left, right, height, height + 30)
-    drawing.text("Attention, equation (1)", "", left, right, height + 42)
+    drawing.text("Attention, equation (1)", left, right, height + 42)
     _multi_head(drawing, training, 218, 398)
     return drawing.frame()
 
@@ -142,7 +142,7 @@ def _multi_head(drawing: "_Drawing", training: TrainingSpec, left: float, right:
     third = (right - left) / 3
     for index, (name, width) in enumerate((("Q", training.d_k), ("K", training.d_k), ("V", training.d_v))):
         start, end = left + index * third, left + (index + 1) * third - 16
-        drawing.text(name, "", start, end, 8)
+        drawing.text(name, start, end, 8)
         drawing.line(start, end, 15, 24)
         drawing.box("norm", "Linear", f"{training.d_model} \u2192 {width}", start, end, 24, 54)
         drawing.cards(start, end, 24, 54)
@@ -155,7 +155,7 @@ def _multi_head(drawing: "_Drawing", training: TrainingSpec, left: float, right:
     drawing.box("embedding", "Concat", f"{training.num_heads} \u00d7 {training.d_v} = {joined}", left, end, 132, 162)
     drawing.line(left, end, 162, 172)
     drawing.box("output", "Linear", f"{joined} \u2192 {training.d_model}", left, end, 172, 202)
-    drawing.text("Multi-head attention, section 3.2.2", "", left, end, 214)
+    drawing.text("Multi-head attention, section 3.2.2", left, end, 214)
 
 
 def _require_transformer(training: TrainingSpec, figure: str) -> None:
@@ -173,9 +173,9 @@ class _Drawing:
         """Add a box with a name and, below it, its numbers."""
         self._rows.append(("box", text, detail, left, right, bottom, top, FILL_BY_PART[part]))
 
-    def text(self, text: str, detail: str, left: float, right: float, height: float) -> None:
+    def text(self, text: str, left: float, right: float, height: float) -> None:
         """Add words in the middle of a span."""
-        self._rows.append(("text", text, detail, left, right, height, height, ""))
+        self._rows.append(("text", text, "", left, right, height, height, ""))
 
     def line(self, left: float, right: float, bottom: float, top: float, *, arrow: bool = True) -> None:
         """Add a line upwards in the middle of a span."""
@@ -361,10 +361,6 @@ def draw_schedules(frame: pd.DataFrame) -> alt.VConcatChart:
         title = alt.TitleParams(str(panel), frame="group", fontSize=11)
         height = 170 if len(names) > 1 else 110
         charts.append(alt.layer(lines, dots).properties(width=WIDTH - 20, height=height, title=title))
-    return _stacked(charts)
-
-
-def _stacked(charts: list[alt.LayerChart | alt.FacetChart]) -> alt.VConcatChart:
     stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=14).resolve_scale(
         x="independent", y="independent", color="independent"
     )
@@ -381,7 +377,6 @@ ARCHITECTURE = Figure(
     name="architecture",
     title="Figure 1: the model that was trained",
     caption="The Transformer of section 3.1 with the numbers of the run's own spec.",
-    columns=BOX_COLUMNS,
     draw=draw_boxes,
     describe=describe_boxes,
 )
@@ -389,7 +384,6 @@ ATTENTION_ARCHITECTURE = Figure(
     name="attention_architecture",
     title="Figure 2: its attention",
     caption="One head (left) and all heads of a layer (right), with the numbers of the run's own spec.",
-    columns=BOX_COLUMNS,
     draw=draw_boxes,
     describe=describe_boxes,
 )
@@ -397,7 +391,6 @@ POSITIONS = Figure(
     name="positions",
     title="Positional encodings",
     caption="Section 3.5's sinusoids at positions 0, 1, 5, 10 and 15: even dimensions are sines, odd ones cosines.",
-    columns=POSITION_COLUMNS,
     draw=draw_positions,
     describe=describe_positions,
 )
@@ -405,7 +398,6 @@ SCHEDULES = Figure(
     name="schedules",
     title="Learning-rate schedules",
     caption="Equation (3) by d_model and warm-up; a dot marks each peak, at the end of warm-up.",
-    columns=SCHEDULE_COLUMNS,
     draw=draw_schedules,
     describe=describe_schedules,
 )

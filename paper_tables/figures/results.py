@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import altair as alt
-import msgspec
 import pandas as pd
 
 from aiayn.cost import full_batch_flops
-from aiayn.paths import Evaluation
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PAPER_SCALE,
@@ -44,9 +42,9 @@ from paper_tables.figures.figure import (
     round_ticks,
 )
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.run_costs import estimate_of, model_flops_of
 from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.table3 import BLEU_METRIC, SETTINGS, dev_evaluation, group_of
+from paper_tables.tables.costs import estimate_of, model_flops_of
+from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, dev_evaluation, group_of
 
 ROW_HEIGHT = 17
 LABEL_WIDTH = 128  # of the names left of a plot
@@ -78,7 +76,7 @@ def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     for row, join in joins.items():
         if row == "base":
             continue
-        head = (_group_of(row), row, _label_of(row, printed))
+        head = ("" if row == "big" else group_of(row), row, _label_of(row, printed))
         difference = printed_number(find_printed(join, printed).value) - base_printed
         lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
         evaluation = dev_evaluation(results, row)
@@ -103,19 +101,16 @@ def spread_of_differences(
     return summary.num_seeds, summary.mean, low, high, INTERVAL
 
 
-def _group_of(row: str) -> str:
-    """Return the letter of Table 3's group, `(A)`; big has none."""
-    return "" if row == "big" else group_of(row)
-
-
 def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
     """Return the label of a row: the settings printed in it, as the paper leaves blank what is as in base."""
     if row == "big":
         return "big"
     settings = [
-        cell.value if cell.span and cell.column in SETTINGS and " " in cell.value else f"{cell.column} {cell.value}"
+        cell.value
+        if cell.span and cell.column in SYMBOL_BY_COLUMN and " " in cell.value
+        else f"{cell.column} {cell.value}"
         for cell in printed
-        if cell.row == row and cell.column in SETTINGS
+        if cell.row == row and cell.column in SYMBOL_BY_COLUMN
     ]
     kept = [text for text in settings if len(settings) <= 2 or not text.startswith(("d_k", "d_v"))]
     text = ", ".join(kept) or row
@@ -417,30 +412,26 @@ def definition_frame(results: ScaleResults) -> pd.DataFrame:
             join for join in read_cells() if (join.table, join.language_pair) == (2, pair) and is_bleu(join.metric)
         ]
         for join in reversed(joins):
-            found = _scores_of_one_output(results, join)
-            if found:
-                evaluation, value_by_metric = found
-                output = f"{NAME_BY_PAIR[pair]}, {join.system} seed {evaluation.seed}, {evaluation.testset}"
-                lines += [(output, metric, value, metric == join.metric) for metric, value in value_by_metric.items()]
+            evaluation = results.evaluation_for(join)
+            found = {
+                metric: by_seed
+                for metric in results.scores["metric"].unique()
+                if evaluation and is_bleu(metric) and (by_seed := results.values_of(evaluation, metric))
+            }
+            if evaluation and found:
+                seed = min(seed for by_seed in found.values() for seed in by_seed)
+                output = f"{NAME_BY_PAIR[pair]}, {join.system} seed {seed}, {evaluation.testset}"
+                lines += [
+                    (output, metric, by_seed[seed], metric == join.metric)
+                    for metric, by_seed in found.items()
+                    if seed in by_seed
+                ]
                 break
     if not lines:
         raise FigureError("BLEU by definition: no output of Table 2's systems is scored yet.")
     return pd.DataFrame(lines, columns=list(DEFINITION_COLUMNS)).sort_values(
         ["output", "value"], ascending=[True, False], kind="stable"
     )
-
-
-def _scores_of_one_output(results: ScaleResults, join: CellJoin) -> tuple[Evaluation, dict[str, float]] | None:
-    evaluation = results.evaluation_for(join)
-    if evaluation is None:
-        return None
-    values = {metric: results.values_of(evaluation, metric) for metric in results.scores["metric"].unique()}
-    seeds = {seed for metric, by_seed in values.items() if is_bleu(metric) for seed in by_seed}
-    if not seeds:
-        return None
-    seed = min(seeds)
-    found = {metric: by_seed[seed] for metric, by_seed in values.items() if is_bleu(metric) and seed in by_seed}
-    return msgspec.structs.replace(evaluation, seed=seed), found
 
 
 def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
@@ -490,7 +481,12 @@ def plan_frame(results: ScaleResults) -> pd.DataFrame:
     Raises:
         FigureError: if no training is finished, or one system alone is, on a machine without a known rate.
     """
-    found = [one for key in _systems_trained(results) if (one := _operations_of(results, *key)) is not None]
+    found = []  # label, operations of one training with every batch full, finished trainings
+    for corpus, system in dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key):
+        size = results.vocabulary_sizes_of(corpus).get(results.corpora[corpus].target_language)
+        if size is not None:
+            flops = full_batch_flops(results.system_by_name[system].training, size)
+            found.append((f"{corpus} {system}", flops, list(results.trainings_of(corpus, system).values())))
     lines: list[tuple[object, ...]] = []
     for label, flops, trains in found:
         hours = math.fsum(train.wall_seconds for train in trains) / len(trains) / 3600
@@ -524,20 +520,6 @@ def _planned_rate(results: ScaleResults, train: TrainRecord) -> tuple[float | No
     share = find_utilisation(results.hardware.utilisations, training.precision, training.d_model).fraction.value
     num_gpus = train.hardware.num_gpus
     return rate.value * num_gpus * share, f"{share:.0%} of {num_gpus} {train.hardware.gpu}, {training.precision}"
-
-
-def _systems_trained(results: ScaleResults) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key))
-
-
-def _operations_of(results: ScaleResults, corpus: str, system: str) -> tuple[str, float, list[TrainRecord]] | None:
-    """Return a system's label, the operations of one training with every batch full, and its finished trainings."""
-    size = results.vocabulary_sizes_of(corpus).get(results.corpora[corpus].target_language)
-    if size is None:
-        return None
-    trains = [train for key, train in results.train_by_key.items() if key[:2] == (corpus, system)]
-    training = results.system_by_name[system].training
-    return f"{corpus} {system}", full_batch_flops(training, size), trains
 
 
 def draw_plan(frame: pd.DataFrame) -> alt.TopLevelMixin:
@@ -582,7 +564,6 @@ FOREST_BLEU = Figure(
     name="forest_bleu",
     title="Table 3 as differences to base, BLEU",
     caption=f"In {BLEU_METRIC}, on the development set. {_FOREST_CAPTION}",
-    columns=FOREST_COLUMNS,
     draw=draw_forest,
     describe=describe_forest,
 )
@@ -590,7 +571,6 @@ FOREST_PERPLEXITY = Figure(
     name="forest_perplexity",
     title="Table 3 as differences to base, perplexity",
     caption=f"In {PERPLEXITY_METRIC}, on the development set; to the left is better. {_FOREST_CAPTION}",
-    columns=FOREST_COLUMNS,
     draw=draw_forest,
     describe=describe_forest,
 )
@@ -600,7 +580,6 @@ BLEU_COST = Figure(
     caption="Table 2 in one look: up and to the left is better. Diamonds are printed; Transformers are bold. Ours are "
     "dots, with the range of their seeds; of another scale, or without a GPU, they are in panels of their own and "
     "their cost is counted by formula, not estimated from time.",
-    columns=COST_COLUMNS,
     draw=draw_cost,
     describe=describe_cost,
 )
@@ -609,7 +588,6 @@ VERDICT_STRIP = Figure(
     title="Verdicts",
     caption=f"Ours minus printed with the 95 % interval. The grey band is the margin of {MARGIN_BLEU} BLEU around the "
     "printed value: an equivalent mean lies within it, a value that is not reproduced has its whole interval outside.",
-    columns=VERDICT_COLUMNS,
     draw=draw_strip,
     describe=describe_strip,
 )
@@ -618,7 +596,6 @@ BLEU_DEFINITIONS = Figure(
     title="BLEU by definition",
     caption="The same translations under every definition. The filled dot is the definition that the paper's number is "
     "printed in; numbers of different dots are different quantities.",
-    columns=DEFINITION_COLUMNS,
     draw=draw_definitions,
     describe=describe_definitions,
 )
@@ -628,7 +605,6 @@ PLAN_ACTUAL = Figure(
     caption="Time of a training as planned before its first one, every batch full: on a known GPU at the "
     "utilisation that hardware.yaml has, on CPU cores at the speed that the other systems reached; against the "
     "mean time that it took.",
-    columns=PLAN_COLUMNS,
     draw=draw_plan,
     describe=describe_plan,
 )

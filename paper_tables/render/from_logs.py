@@ -5,9 +5,7 @@ ours whose records are there fill the tables of their scale, by the layouts of t
 3 from logs, under the printed rows.
 """
 
-import csv
 import html
-import io
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
@@ -22,7 +21,7 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
 from analysis.findings import Finding
 from analysis.logs.averages import AveragedLine, average_trainings
-from analysis.logs.cache import default_cache_folder, read_folder
+from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import LeftOut, list_folder
 from analysis.logs.logged import LoggedFolder
@@ -34,20 +33,18 @@ from paper_tables.cell_verdicts import JudgedCell, judge_cells
 from paper_tables.from_records import RecordedResults, RecordFault, gather_from_records
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import Popovers
-from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page
+from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page, render_report
 from paper_tables.render.tables import (
     FIGURES_FOLDER,
     REPORT_NAME,
     draw_figures,
     make_recorded_tables,
-    write_report,
+    write_frame,
     write_table,
     write_text,
 )
 from paper_tables.tables.log_list import file_problems, lay_out_logs
 from paper_tables.tables.logs import lay_out_logged_table2, lay_out_logged_table3
-
-__all__ = ["default_cache_folder", "make_tables_from_logs", "read_rows"]  # the first is for the verb
 
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",
@@ -94,7 +91,9 @@ def make_tables_from_logs(
         scale: gather_from_records(scale, results_folders, config_folder)
         for scale, results_folders in read.results_folders_by_scale.items()
     }
-    pages = [_write_logs(folders, read, recorded_by_scale, output_folder, config_folder)]
+    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
+    pages = [_write_logs(folders, read, recorded_by_scale, faults, output_folder, config_folder)]
     for scale, recorded in recorded_by_scale.items():
         page = output_folder / scale / REPORT_NAME
         tables = make_recorded_tables(recorded, output_folder / scale)
@@ -102,9 +101,8 @@ def make_tables_from_logs(
         figures_folder = output_folder / scale / FIGURES_FOLDER
         draw = partial(_write_figures_of_records, recorded, judged, read, figures_folder)
         figures = draw_figures(draw, figures_folder)
-        write_report(recorded.results, judged, tables, page, so_far=False, figures=figures)
+        write_text(render_report(recorded.results, judged, tables, origin, figures), page)
         pages.append(page)
-    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
     return Made(tuple(pages), tuple(faults), read.not_read)
 
 
@@ -138,6 +136,7 @@ def _write_logs(
     folders: Sequence[Path],
     read: _Read,
     recorded_by_scale: Mapping[str, RecordedResults],
+    faults: Sequence[RecordFault],
     output_folder: Path,
     config_folder: Path,
 ) -> Path:
@@ -166,31 +165,30 @@ def _write_logs(
     tables = [compact(table) for table in tables]
     for table in tables:
         write_table(table, output_folder / "tables")
-    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
-    write_text(_training_lines(lines), output_folder / "trainings.tsv")
-    write_text(_finding_lines(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
+    write_frame(_training_frame(lines), output_folder / "trainings.tsv")
+    write_frame(_finding_frame(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
     figures_folder = output_folder / FIGURES_FOLDER
     figures = draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
-    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, read.not_read)
+    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, faults, read.not_read)
     write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
 
 
 def _write_figures_of_logs(read: _Read, lines: Sequence[AveragedLine], folder: Path) -> None:
-    from paper_tables.figures.registry import write_figures_of_logs
-    from paper_tables.figures.sources import curves_of_folder
+    from paper_tables.figures.curves import curves_of_folder
+    from paper_tables.figures.registry import figures_of_logs, write_figures
 
-    write_figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines), folder)
+    write_figures(figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines)), folder)
 
 
 def _write_figures_of_records(recorded: RecordedResults, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
     """Draw the figures of one scale, its curves from the logs of its runs; its records hold no attention."""
-    from paper_tables.figures.registry import Material, find_figures, write_figures
-    from paper_tables.figures.sources import curves_of_runs
+    from paper_tables.figures.curves import curves_of_runs
+    from paper_tables.figures.registry import figures_of_scale, write_figures
 
     paths = {run_of_log(path): read.root / path for path in read.file_by_path}
     curves = curves_of_runs(recorded.results, paths)
-    write_figures(find_figures(Material(recorded.results, judged, curves, None)), folder)
+    write_figures(figures_of_scale(recorded.results, judged, curves, None), folder)
 
 
 def run_of_log(path: str) -> str:
@@ -252,7 +250,7 @@ def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
     return [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)] if has_ours else [PAPER_SCALE]
 
 
-def _training_lines(lines: Sequence[AveragedLine]) -> str:
+def _training_frame(lines: Sequence[AveragedLine]) -> pd.DataFrame:
     """Return trainings.tsv: a line a number, and the number of the average that it went into."""
     rows: list[Sequence[object]] = []
     for number, line in enumerate(lines, start=1):
@@ -262,15 +260,15 @@ def _training_lines(lines: Sequence[AveragedLine]) -> str:
             values = list(training.value_by_metric.items())
             values += [(f"{one.metric} ({one.role})", one.value) for one in training.evaluations]
             rows += [(training.path, number, *shared, *made, metric, value) for metric, value in values]
-    return _tab_separated(TRAINING_COLUMNS, rows)
+    return pd.DataFrame(rows, columns=list(TRAINING_COLUMNS), dtype=object)
 
 
-def _finding_lines(
+def _finding_frame(
     judged: LoggedFolder,
     findings_by_path: Mapping[str, list[Finding]],
     faults: Iterable[RecordFault],
     left_out: Iterable[LeftOut],
-) -> str:
+) -> pd.DataFrame:
     """Return findings.tsv: a line for each rule that a log breaks, each file not read, each record that is left out."""
     found: list[tuple[str, Finding]] = []
     for training in judged.trainings:
@@ -285,15 +283,7 @@ def _finding_lines(
             rows.append((path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step))
     rows += [(one.path, "left-out", "note", "", f"{one.what}: {one.why}", "") for one in left_out]
     rows += [(fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step) for fault in faults]
-    return _tab_separated(FINDING_COLUMNS, rows)
-
-
-def _tab_separated(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return stream.getvalue()
+    return pd.DataFrame(rows, columns=list(FINDING_COLUMNS), dtype=object)
 
 
 def _render_page(
@@ -303,11 +293,11 @@ def _render_page(
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
     recorded_by_scale: Mapping[str, RecordedResults],
+    faults: Sequence[RecordFault],
     not_read: Sequence[str],
 ) -> str:
     """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
     num_averaged = sum(len(line.trainings) for line in lines)
-    faults = [fault.text for recorded in recorded_by_scale.values() for fault in recorded.faults]
     pages = [
         f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.results.train_by_key):,} runs with records</a>'
         for scale, recorded in recorded_by_scale.items()
@@ -327,7 +317,7 @@ def _render_page(
     )  # fmt: skip
     title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
     lead = "Every number below is from a log; the table of logs lists what each is, what it fills, what not and why."
-    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in faults)
+    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in (fault.text for fault in faults))
     glance = '<dl class="glance">\n' + "".join(card(*one) for one in cards) + "</dl>\n"
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     return render_page(title, f'<p class="lead">{lead}</p>\n{banners}', glance, tables, figures, origin, Popovers())

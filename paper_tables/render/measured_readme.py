@@ -12,6 +12,7 @@ from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
 from paper_tables.from_records import REQUEST_NAME, RecordedResults
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.render.render import render_markdown
+from paper_tables.tables.ours import commit_words
 
 README_NAME = "README.md"
 SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
@@ -66,7 +67,8 @@ def _runs(recorded: RecordedResults) -> str:
     rows = [
         (
             train.corpus, train.system, str(train.seed), f"{train.updates:,}", f"{train.wall_seconds / HOURS:.2f}",
-            str(train.num_attempts), train.provenance.created[:10], _hardware(train), _commit(train),
+            str(train.num_attempts), train.provenance.created[:10], _hardware(train),
+            f"`{commit_words(train.provenance)}`",
         )
         for train in trains
     ]  # fmt: skip
@@ -81,11 +83,6 @@ def _hardware(train: TrainRecord) -> str:
         return f"{hardware.num_gpus} x {hardware.gpu}"
     threads = hardware.num_ranks * hardware.threads_per_rank
     return f"{hardware.cpu or 'CPU'}, {threads} thread{'s' if threads > 1 else ''}"
-
-
-def _commit(train: TrainRecord) -> str:
-    made = train.provenance
-    return f"`{made.commit[:12]}{'+dirty' if made.is_dirty else ''}`"
 
 
 def _not_there(recorded: RecordedResults) -> str:

@@ -161,7 +161,7 @@ class _Packer:
         record = read_record(path, record_type)
         if run and getattr(record, "run", "") != run:
             return False
-        values = self._neutral(msgspec.json.decode(path.read_bytes(), type=dict[str, Any]))
+        values = msgspec.json.decode(self._neutral(path.read_text(encoding="utf-8")), type=dict[str, Any])
         values["provenance"]["host"] = ""
         target = self.folder / inside
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ class _Packer:
         target.mkdir(parents=True)
         for event in read_events(source):
             append_event(target, self._neutral_event(event))
-        text = self._neutral_text((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
+        text = self._neutral((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
         (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
@@ -201,15 +201,8 @@ class _Packer:
             packed_path.write_bytes(packed_bytes(text_path.read_bytes()))
             self.num_translations += 1
 
-    def _neutral(self, value: Any) -> Any:
-        """Return a record's values without the folders of this machine, in any text."""
-        if isinstance(value, str):
-            return self._neutral_text(value)
-        if isinstance(value, dict):
-            return {self._neutral(key): self._neutral(one) for key, one in value.items()}
-        return [self._neutral(one) for one in value] if isinstance(value, list | tuple) else value
-
-    def _neutral_text(self, text: str) -> str:
+    def _neutral(self, text: str) -> str:
+        """Return text, of a record or a log, without the folders of this machine."""
         for pattern, replacement in self._replacements:
             text = pattern.sub(replacement, text)
         return text
@@ -218,7 +211,7 @@ class _Packer:
         """Return an event without host, and without the last lines of a log that is packed whole."""
         if isinstance(event, Started):
             return msgspec.structs.replace(event, host="", job="")
-        return msgspec.structs.replace(event, reason=self._neutral_text(event.reason), log_tail=[])
+        return msgspec.structs.replace(event, reason=self._neutral(event.reason), log_tail=[])
 
 
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:

@@ -21,7 +21,7 @@ from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, f
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.conclusions import conclude, pair_conclusions
+from paper_tables.tables.conclusions import pair_conclusions
 from paper_tables.tables.ours import provenance_of
 
 MIN_SORTABLE = 8  # rows; fewer are seen at once
@@ -261,8 +261,7 @@ def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     if not outcomes:
         is_paper = results.scale.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    calls = [conclude(results, pair) for pair in pair_conclusions(results)]
-    counted = Counter(call.call.value for call in calls if call is not None)
+    counted = Counter(pair.found.call.value for pair in pair_conclusions(results) if pair.found is not None)
     if counted:
         words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
         items.append(f'<a href="#conclusions">Of {sum(counted.values())} conclusions</a>: {html.escape(words)}')

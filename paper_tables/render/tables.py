@@ -1,7 +1,7 @@
 """Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn tables`)."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -20,9 +20,8 @@ from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
 from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
-from paper_tables.tables.conclusions import lay_out_conclusions
+from paper_tables.tables.conclusions import lay_out_conclusions, lay_out_expectations
 from paper_tables.tables.costs import lay_out_costs
-from paper_tables.tables.expectations import lay_out_expectations
 from paper_tables.tables.further import (
     lay_out_baselines,
     lay_out_runs,
@@ -62,15 +61,15 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
     figures = draw_figures(lambda: _write_figures(results, judged, attention_folder, figures_folder), figures_folder)
-    write_report(results, judged, tables, folder / REPORT_NAME, so_far=so_far, figures=figures)
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
+    write_text(render_report(results, judged, tables, origin, figures), folder / REPORT_NAME)
     return folder / REPORT_NAME
 
 
 def make_recorded_tables(recorded: RecordedResults, folder: Path) -> list[Table]:
     """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
 
-    It has no time and no commit of rendering: the same records give the same bytes. `write_report` makes the page that
-    has them.
+    It has no time and no commit of rendering: the same records give the same bytes.
     """
     results = recorded.results
     judged = judge_cells(results)
@@ -93,20 +92,6 @@ def write_frames(results: ScaleResults, judged: list[JudgedCell], folder: Path) 
     write_frame(verdict_frame(judged), folder / "verdicts.tsv")
 
 
-def write_report(
-    results: ScaleResults,
-    judged: list[JudgedCell],
-    tables: Sequence[Table],
-    path: Path,
-    *,
-    so_far: bool,
-    figures: Sequence[DrawnFigure] | None,
-) -> None:
-    """Write the page of these tables and figures, with its time and commit."""
-    origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(results, judged, tables, origin, figures), path)
-
-
 def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | None:
     """Draw figures if the extra is installed, and return them; else log in one line how to install it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,14 +103,27 @@ def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | 
 
 
 def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
-    from paper_tables.figures.registry import Material, find_figures, write_figures
-    from paper_tables.figures.sources import curves_of_scale
+    from paper_tables.figures.curves import curves_of_scale
+    from paper_tables.figures.registry import figures_of_scale, write_figures
 
-    write_figures(find_figures(Material(results, judged, curves_of_scale(results), attention_folder)), folder)
+    write_figures(figures_of_scale(results, judged, curves_of_scale(results), attention_folder), folder)
 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
-    """Return all tables in the order of the report: ours first, what is only printed last."""
+    """Return all tables in the order of the report: ours first, what is only printed last.
+
+    Claims, and the tutorial's sentences, are there if the scale has them.
+    """
+    sentences: list[Table] = []
+    claims: list[Table] = []
+    if shown_evaluations(results.evaluations):
+        from paper_tables.claims.toy_en_es import lay_out_toy
+
+        sentences = [lay_out_toy(results)]
+    if results.scale.has_claims:
+        from paper_tables.claims.layout import lay_out_claims
+
+        claims = [lay_out_claims(results, judged)]
     tables = [
         lay_out_table2(results, judged),
         lay_out_table3(results, judged),
@@ -137,33 +135,15 @@ def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Tabl
         lay_out_expectations(results),
         lay_out_baselines(results),
         lay_out_replications(results, judged),
-        *_repeated_sentences(results),
+        *sentences,
         lay_out_verdicts(results, judged),
-        *_claims(results, judged),
+        *claims,
         lay_out_runs(results),
         lay_out_table1(results.measured.layers if results.measured else None),
         lay_out_table4(),
         lay_out_reference(results),
     ]
     return [compact(table) for table in tables]
-
-
-def _repeated_sentences(results: ScaleResults) -> list[Table]:
-    """Return the table of the tutorial's sentences, if the scale repeats it."""
-    if not shown_evaluations(results.evaluations):
-        return []
-    from paper_tables.claims.toy_en_es import lay_out_toy
-
-    return lay_out_toy(results)
-
-
-def _claims(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
-    """Return the table of claims, if the scale has it."""
-    if not results.scale.has_claims:
-        return []
-    from paper_tables.claims.layout import lay_out_claims
-
-    return [lay_out_claims(results, judged)]
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Lays out conclusions of the paper's text that two printed cells support: printed, ours, and whether they hold.
+"""Lays out what the paper concludes from two printed cells, and whether ours show it; and expectations.
 
-The rule is in `analysis.scoring.conclusion`, and in the notes of the table; both were fixed before any run.
+The rule of conclusions is in `analysis.scoring.conclusion`, and in the notes of the table. An expectation is a
+direction of Table 3, looked at seed by seed. All were fixed before any run.
 """
 
 from collections.abc import Iterable
@@ -13,10 +14,13 @@ from aiayn.printed import (
     CellJoin,
     PublishedCell,
     PublishedConclusion,
+    PublishedExpectation,
+    evaluations_of,
     find_join,
     find_printed,
     read_cells,
     read_conclusions,
+    read_expectations,
     read_table,
 )
 from analysis.scoring.conclusion import Call, Conclusion, draw_conclusion
@@ -31,6 +35,7 @@ from paper_tables.layout import (
     blank_cell,
     columns_of,
     format_difference,
+    format_value,
     label_field,
     our_field,
     printed_field,
@@ -40,6 +45,8 @@ from paper_tables.layout import (
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
 
+LANGUAGE_PAIR = "en-de"  # Table 3's
+RELATION_SIGN = {"above": ">", "below": "<"}
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
 NOT_RUN = "One of the two systems is not run at this scale"
 RULE_NOTES = (
@@ -56,13 +63,17 @@ RULE_NOTES = (
 
 
 class Pair(NamedTuple):
-    """A conclusion, its two printed cells and joins, and our two evaluations, None if one is not run at this scale."""
+    """A conclusion, what its two cells print, our two evaluations, None if one is not run at this scale, and the call.
+
+    `found` is None if one of the two rows has no value here.
+    """
 
     conclusion: PublishedConclusion
     metric: str
     printed_difference: Decimal
     row: Evaluation | None
     reference: Evaluation | None
+    found: Conclusion | None
 
     @property
     def name(self) -> str:
@@ -79,25 +90,19 @@ class Pair(NamedTuple):
         return Aside(f"{self.conclusion.row} minus {self.conclusion.reference} ({self.metric})", NOT_RUN)
 
 
-_Found = tuple[Pair, Conclusion | None]
-
-
 def lay_out_conclusions(results: ScaleResults) -> Table:
     """Return one row a conclusion and metric, in the order of conclusions.csv."""
     pairs = pair_conclusions(results)
-    found_by_pair = [(pair, conclude(results, pair)) for pair in pairs]
-    fields: tuple[Field[_Found], ...] = (
-        label_field(
-            "sentence", "section: sentence", lambda of: f"{of[0].conclusion.section}: {of[0].conclusion.sentence}"
-        ),
-        label_field("statement", "of the rows", lambda of: of[0].conclusion.statement),
-        label_field("rows", "difference", lambda of: of[0].name),
-        label_field("metric", "metric", lambda of: of[0].metric),
-        printed_field("printed", "printed", lambda of: f"{of[0].printed_difference:+}"),
-        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of[0].conclusion.relation]),
-        our_field("ours", "ours", lambda of: _difference_cell(results, *of)),
-        our_field("reach", "reach", lambda of: _reach_cell(of[1])),
-        our_field("call", "call", lambda of: _call_cell(of[1])),
+    fields: tuple[Field[Pair], ...] = (
+        label_field("sentence", "section: sentence", lambda of: f"{of.conclusion.section}: {of.conclusion.sentence}"),
+        label_field("statement", "of the rows", lambda of: of.conclusion.statement),
+        label_field("rows", "difference", lambda of: of.name),
+        label_field("metric", "metric", lambda of: of.metric),
+        printed_field("printed", "printed", lambda of: f"{of.printed_difference:+}"),
+        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of.conclusion.relation]),
+        our_field("ours", "ours", lambda of: _difference_cell(results, of)),
+        our_field("reach", "reach", lambda of: _reach_cell(of.found)),
+        our_field("call", "call", lambda of: _call_cell(of.found)),
     )
     table = Table(
         name="conclusions",
@@ -106,43 +111,36 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         "difference, ours, and the call by one rule. A call is of our corpus and sizes; at a smaller scale than the "
         "paper's a row keeps its ratio to base, not the sizes that the words name.",
         columns=columns_of(fields),
-        rows=rows_of(fields, found_by_pair, aside=lambda of: of[0].aside),
-        notes=(*_sd_notes(found_by_pair), *(Note("", text) for text in RULE_NOTES)),
+        rows=rows_of(fields, pairs, aside=lambda of: of.aside),
+        notes=(*_sd_notes(pairs), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(results, table, has_states=False)
 
 
 def pair_conclusions(results: ScaleResults) -> list[Pair]:
-    """Return every conclusion with what was printed, and with our evaluations of its two rows."""
+    """Return every conclusion with what was printed, with our evaluations of its two rows, and the call on it."""
     joins, cells_by_table = read_cells(), {number: read_table(number) for number in (2, 3)}
     pairs = []
     for conclusion in read_conclusions():
         row, reference = (find_join(conclusion, name, joins) for name in (conclusion.row, conclusion.reference))
         difference = _printed(row, cells_by_table) - _printed(reference, cells_by_table)
-        evaluations = (results.evaluation_for(row), results.evaluation_for(reference))
-        pairs.append(Pair(conclusion, row.metric, difference, *evaluations))
+        evaluations = [one for join in (row, reference) if (one := results.evaluation_for(join)) is not None]
+        values = [list(results.values_of(one, row.metric).values()) for one in evaluations]
+        found = None
+        if len(evaluations) == 2 and all(values):
+            pooled = pool_of(results, evaluations, row.metric)
+            found = draw_conclusion(conclusion.relation, values[0], values[1], pooled)
+        both = (results.evaluation_for(row), results.evaluation_for(reference))
+        pairs.append(Pair(conclusion, row.metric, difference, *both, found))
     return pairs
-
-
-def conclude(results: ScaleResults, pair: Pair) -> Conclusion | None:
-    """Return the call on a conclusion; None if one of the two rows has no value here."""
-    if pair.row is None or pair.reference is None:
-        return None
-    values, reference_values = (
-        list(results.values_of(evaluation, pair.metric).values()) for evaluation in (pair.row, pair.reference)
-    )
-    if not values or not reference_values:
-        return None
-    pooled = pool_of(results, [pair.row, pair.reference], pair.metric)
-    return draw_conclusion(pair.conclusion.relation, values, reference_values, pooled)
 
 
 def _printed(join: CellJoin, cells_by_table: dict[int, list[PublishedCell]]) -> Decimal:
     return Decimal(find_printed(join, cells_by_table[join.table]).value)
 
 
-def _difference_cell(results: ScaleResults, pair: Pair, found: Conclusion | None) -> Cell:
-    marks = mark_of(results, pair.row)
+def _difference_cell(results: ScaleResults, pair: Pair) -> Cell:
+    found, marks = pair.found, mark_of(results, pair.row)
     shows = tuple((evaluation, pair.metric) for evaluation in (pair.row, pair.reference) if evaluation is not None)
     if found is None or pair.row is None or pair.reference is None:
         return replace(text_cell("not measured" if len(shows) == 2 else "not run", "state", *marks), shows=shows)
@@ -161,14 +159,92 @@ def _call_cell(found: Conclusion | None) -> Cell:
     return text_cell(found.call.value, "ours" if found.call in (Call.HOLDS, Call.REVERSED) else "state")
 
 
-def _sd_notes(found_by_pair: Iterable[_Found]) -> list[Note]:
+def _sd_notes(pairs: Iterable[Pair]) -> list[Note]:
     """Return the pooled sd of each metric and test set that a call used."""
     texts: dict[str, None] = {}
-    for pair, conclusion in found_by_pair:
-        pooled = None if conclusion is None else conclusion.pooled
+    for pair in pairs:
+        pooled = None if pair.found is None else pair.found.pooled
         if pooled is not None and pair.row is not None:
             texts[
                 f"sd of {pair.metric} on {pair.row.testset}: {pooled.sd:.3f}, {pooled.degrees_of_freedom} degrees of "
                 f"freedom, pooled over {pooled.num_systems} system(s)."
             ] = None
     return [Note("", text) for text in texts]
+
+
+class Expected(NamedTuple):
+    """An expectation, the dev evaluations of its two systems, and their values by common seed."""
+
+    expectation: PublishedExpectation
+    ours: Evaluation
+    reference: Evaluation
+    pairs: dict[int, tuple[float, float]]
+
+
+def lay_out_expectations(results: ScaleResults) -> Table:
+    """Return one row an expectation; only seeds that both systems were trained with are compared."""
+    expected = [
+        Expected(one, ours, reference, _common_values(results, one.metric, ours, reference))
+        for one in read_expectations()
+        if (ours := _dev_evaluation(results, one.system)) is not None
+        and (reference := _dev_evaluation(results, one.reference)) is not None
+    ]
+    fields: tuple[Field[Expected], ...] = (
+        label_field("statement", "fixed beforehand", lambda one: one.expectation.statement),
+        label_field("source", "printed", lambda one: one.expectation.source),
+        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(results, one)),
+        our_field("outcome", "outcome", lambda one: _held_cell(results, one)),
+    )
+    note = Note("", "No system that an expectation is about is run at this scale.")
+    table = Table(
+        name="expectations",
+        title="Expectations",
+        caption="Directions of Table 3, fixed before anything was run, on the dev set and seed by seed, "
+        "ours on the left of the sign and base's on the right. A seed that "
+        "disagrees is printed, not tuned away.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, expected, "ours"),
+        notes=() if expected else (note,),
+    )
+    return complete(results, table, has_precisions=False, has_states=False)
+
+
+def holds(expectation: PublishedExpectation, ours: float, reference: float) -> bool:
+    """Return whether a seed's pair of values lies as expected; equal values do not."""
+    return ours > reference if expectation.relation == "above" else ours < reference
+
+
+def _dev_evaluation(results: ScaleResults, system: str) -> Evaluation | None:
+    average = next(average for average, role in evaluations_of(LANGUAGE_PAIR, system) if role == "dev")
+    return results.evaluation_of(results.corpus_of(LANGUAGE_PAIR), system, average, "dev")
+
+
+def _common_values(
+    results: ScaleResults, metric: str, ours: Evaluation, reference: Evaluation
+) -> dict[int, tuple[float, float]]:
+    values, others = (results.values_of(one, metric) for one in (ours, reference))
+    return {seed: (value, others[seed]) for seed, value in values.items() if seed in others}
+
+
+def _seeds_cell(results: ScaleResults, one: Expected) -> Cell:
+    metric, sign = one.expectation.metric, RELATION_SIGN[one.expectation.relation]
+    texts = [
+        f"seed {seed}: {format_value(pair[0], metric)} {'' if holds(one.expectation, *pair) else 'not '}{sign} "
+        f"{format_value(pair[1], metric)}"
+        for seed, pair in one.pairs.items()
+    ]
+    return replace(
+        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(results, one.ours)),
+        provenance=difference_provenance(results, one.ours, one.reference, metric, one.pairs),
+        shows=((one.ours, metric), (one.reference, metric)),
+    )
+
+
+def _held_cell(results: ScaleResults, one: Expected) -> Cell:
+    held = [holds(one.expectation, *pair) for pair in one.pairs.values()]
+    marks = mark_of(results, one.ours)
+    if not held:
+        return text_cell("open", "state", *marks)
+    if all(held):
+        return text_cell("held" if len(held) == 1 else f"held in all {len(held)} seeds", "ours", *marks)
+    return text_cell(f"held in {sum(held)} of {len(held)} seeds", "state", *marks)

@@ -1,10 +1,16 @@
-"""Lays out what each training cost: what was counted and metered, beside the estimate that the paper made (Table 2)."""
+"""Lays out what each training cost: what was counted and metered, beside the estimate that the paper made (Table 2).
+
+The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training sentences, so
+records of any version have them. What cannot be known is None, and a dash with its reason.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from aiayn.cost import model_flops, training_flops
 from aiayn.printed import find_printed, read_cells, read_table
 from aiayn.records import TrainRecord, read_trained
+from aiayn.spec.hardware import GpuSpec
 from analysis.scoring.seeds import summarise_seeds
 from paper_tables.layout import (
     DASH,
@@ -21,19 +27,11 @@ from paper_tables.layout import (
     label,
     text_cell,
 )
-from paper_tables.run_costs import (
-    SECONDS_PER_HOUR,
-    dollars_of,
-    estimate_of,
-    gpu_of,
-    kilowatt_hours_of,
-    model_flops_of,
-    source_tokens_of,
-    utilisation_of,
-)
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, mark_of, source_of
 
+JOULES_PER_KILOWATT_HOUR = 3.6e6
+SECONDS_PER_HOUR = 3600.0
 LEAST_METERED_FRACTION = 0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt
 NO_GPU_MARK, UNKNOWN_GPU_MARK, NO_PRICE_MARK, NO_METER_MARK, PART_MARK, NO_TEXT_MARK = "a", "b", "c", "d", "e", "f"
 TEXT_BY_MARK = {
@@ -136,7 +134,7 @@ def _row(
         cell(lambda train: model_flops_of(results, train), flops, NO_TEXT_MARK),
         cell(lambda train: estimate_of(results, train), flops, no_rate),
         _printed_cell(results, corpus, system),
-        cell(lambda train: _percent(utilisation_of(results, train)), lambda value: f"{value:.1f}", no_flops),
+        cell(lambda train: utilisation_percent_of(results, train), lambda value: f"{value:.1f}", no_flops),
         cell(lambda train: train.wall_seconds / SECONDS_PER_HOUR, hours, no_rate),
         cell(lambda train: train.gpu_seconds / SECONDS_PER_HOUR or None, hours, no_rate),
         _energy_cell(trains, marks, notes_by_mark),
@@ -146,10 +144,6 @@ def _row(
 
 def _count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _percent(fraction: float | None) -> float | None:
-    return None if fraction is None else 100 * fraction
 
 
 def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
@@ -204,3 +198,56 @@ def _prices(results: ScaleResults, trained: Sequence[tuple[tuple[str, str], Sequ
         money = f"; ${price.value:.2f} an hour ({price.kind}: {price.source})" if price else ""
         texts.append(f"{product}: {', '.join(rates)}{money}.")
     return texts
+
+
+def gpu_of(results: ScaleResults, train: TrainRecord) -> GpuSpec | None:
+    """Return hardware.yaml's entry of the GPU; None without one, or if it is not known there."""
+    return results.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
+
+
+def source_tokens_of(results: ScaleResults, train: TrainRecord) -> float | None:
+    """Return the source tokens that go with the target tokens of the record, at the mean lengths of the corpus."""
+    lengths = results.lengths_of(train.corpus)
+    return None if lengths is None else train.tokens * lengths.source / lengths.target
+
+
+def model_flops_of(results: ScaleResults, train: TrainRecord) -> float | None:
+    """Return the operations that the model needed for all tokens, forward and backward (`aiayn.cost.model_flops`)."""
+    lengths, training = results.lengths_of(train.corpus), read_trained(train)
+    source_tokens = source_tokens_of(results, train)
+    if lengths is None or training is None or source_tokens is None:
+        return None
+    size = results.vocabulary_sizes_of(train.corpus)[results.corpora[train.corpus].target_language]
+    return model_flops(training, size, source_tokens=source_tokens, target_tokens=train.tokens, lengths=lengths)
+
+
+def estimate_of(results: ScaleResults, train: TrainRecord) -> float | None:
+    """Return Table 2's estimate: GPU-seconds of all attempts x the sustained single-precision rate (footnote 5)."""
+    gpu = gpu_of(results, train)
+    return None if gpu is None else training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value)
+
+
+def utilisation_percent_of(results: ScaleResults, train: TrainRecord) -> float | None:
+    """Return the model's operations in percent of what its GPUs could have done in all attempts.
+
+    They could have done the sustained rate of Table 2's estimate in fp32, and their tensor cores' peak in tf32 or bf16.
+    """
+    gpu, training, flops = gpu_of(results, train), read_trained(train), model_flops_of(results, train)
+    if gpu is None or training is None or flops is None or train.gpu_seconds <= 0:
+        return None
+    rate = gpu.rate_by_precision.get(training.precision)
+    return None if rate is None else 100 * (flops / (train.gpu_seconds * rate.value))
+
+
+def kilowatt_hours_of(train: TrainRecord) -> float | None:
+    """Return the energy by the GPUs' own counters, as far as they were metered."""
+    joules = train.energy.joules if train.energy else None
+    return None if joules is None else joules / JOULES_PER_KILOWATT_HOUR
+
+
+def dollars_of(results: ScaleResults, train: TrainRecord) -> float | None:
+    """Return GPU-hours of all attempts x hardware.yaml's price."""
+    gpu = gpu_of(results, train)
+    if gpu is None or gpu.dollars_per_hour is None:
+        return None
+    return train.gpu_seconds / SECONDS_PER_HOUR * gpu.dollars_per_hour.value

@@ -77,7 +77,8 @@ def lay_out_baselines(results: ScaleResults) -> Table:
     if rows:
         trained = label(f"{BASELINE_SYSTEM} (trained)")
         leads = label(f"{BASELINE_SYSTEM} above the best of these")
-        rows.append(Row((trained, *(_base_cell(results, *one) for one in shown)), "ours"))
+        of_base = [metric_cell(results, _base_evaluation(results, pair), metric) for pair, metric in shown]
+        rows.append(Row((trained, *of_base), "ours"))
         rows.append(Row((leads, *(_lead_cell(results, *one, record_by_pair.get(one[0])) for one in shown)), "ours"))
     signatures = {
         (score.metric, f"{record.testset} ({record.corpus})", score.signature)
@@ -123,11 +124,6 @@ def _baseline_cell(results: ScaleResults, name: str, pair: str, metric: str, rec
     )
 
 
-def _base_cell(results: ScaleResults, pair: str, metric: str) -> Cell:
-    evaluation = _base_evaluation(results, pair)
-    return text_cell("not run", "state") if evaluation is None else metric_cell(results, evaluation, metric)
-
-
 def _lead_cell(results: ScaleResults, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
     """Return the lowest lead over seeds of base above the best baseline: same test set and definition on both sides."""
     evaluation = _base_evaluation(results, pair)
@@ -149,6 +145,11 @@ class _Run(NamedTuple):
     train: TrainRecord | None
 
     @property
+    def updates(self) -> str:
+        """Its updates so far, and those in all."""
+        return f"{format_value(self.state.update, 'steps')} of {format_value(self.state.updates, 'steps')}"
+
+    @property
     def wall_seconds(self) -> str:
         """Its seconds, or nothing."""
         return "" if self.train is None else format_value(self.train.wall_seconds, "wall_seconds")
@@ -164,7 +165,7 @@ def lay_out_runs(results: ScaleResults) -> Table:
             "state",
             lambda run: text_cell(run.state.status, "ours" if run.state.status == "finished" else "state"),
         ),
-        our_field("updates", "updates", lambda run: text_cell(_updates(run.state), "ours")),
+        our_field("updates", "updates", lambda run: text_cell(run.updates, "ours")),
         our_field("wall_seconds", "wall seconds", lambda run: text_cell(run.wall_seconds, "ours")),
         label_field(
             "hardware", "hardware", lambda run: "" if run.train is None else hardware_words(run.train.hardware)
@@ -182,7 +183,3 @@ def lay_out_runs(results: ScaleResults) -> Table:
         columns=columns_of(fields),
         rows=tuple(replace(row, anchor=anchor_of(run.state.run) if run.state.run else "") for run, row in rows),
     )
-
-
-def _updates(state: RunState) -> str:
-    return f"{format_value(state.update, 'steps')} of {format_value(state.updates, 'steps')}"

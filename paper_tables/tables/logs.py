@@ -4,7 +4,7 @@ Under each printed row is a line for each configuration that was trained, named 
 its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from aiayn.cost import training_flops
@@ -12,7 +12,6 @@ from aiayn.printed import COLUMNS_BY_TABLE, PAPER_SCALE, PERPLEXITY_METRIC, read
 from aiayn.spec.hardware import HardwareSpec
 from analysis.logs.averages import AveragedLine
 from analysis.logs.logged import LoggedTraining
-from analysis.logs.symbols import Symbol
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
@@ -34,13 +33,9 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.tables.table2 import group_of as table2_group
+from paper_tables.tables.table3 import SYMBOL_BY_COLUMN
 from paper_tables.tables.table3 import group_of as table3_group
 
-# Table 3's column for a symbol of a log.
-SYMBOL_BY_COLUMN = {
-    "N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v",
-    "P_drop": "p_drop", "eps_ls": "eps_ls",
-}  # fmt: skip
 DEFINITION = "definition"
 NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 DEFINITION_NOTES = (
@@ -103,10 +98,11 @@ def _columns_of_table2() -> tuple[Column, ...]:
 def _table2_row(line: AveragedLine, columns: Sequence[Column], hardware: HardwareSpec) -> Row:
     pair = line.language_pair.replace("-", "_")
     bleu, definition = _bleu_cells(line, "test")
+    cost_by_path = {one.path: cost for one in line.trainings if (cost := _cost(one, hardware)) is not None}
     ours = {
         f"bleu_{pair}_logs": bleu,
         f"bleu_{pair}_{DEFINITION}": definition,
-        f"flops_{pair}_logs": _cost_cell(line, hardware),
+        f"flops_{pair}_logs": _number_cell(line, "training cost", "training_flops", cost_by_path),
     }
     is_empty = all(cell.kind != "ours" for cell in ours.values())
     name = _label_cell(line)
@@ -150,15 +146,13 @@ def _provenance(line: AveragedLine, of: str, value_by_path: Sequence[tuple[str, 
     return CellProvenance(f"{of} of {line.row.system}, {line.language_pair}, from logs", tuple(sources))
 
 
-def _cost_cell(line: AveragedLine, hardware: HardwareSpec) -> Cell:
-    cost_by_path = {one.path: cost for one in line.trainings if (cost := _cost(one, hardware)) is not None}
-    if not cost_by_path:
+def _number_cell(line: AveragedLine, of: str, metric: str, value_by_path: Mapping[str, float]) -> Cell:
+    """Return the cell of a number over the logs that have it; a dash if none has."""
+    if not value_by_path:
         return text_cell(DASH, "state", *_marks(line))
-    cell = text_cell(
-        format_seeds(list(cost_by_path.values()), "training_flops", len(line.trainings)), "ours", *_marks(line)
-    )
-    values = [(path, format_value(cost, "training_flops")) for path, cost in cost_by_path.items()]
-    return replace(cell, provenance=_provenance(line, "training cost", values))
+    text = format_seeds(list(value_by_path.values()), metric, len(line.trainings))
+    values = [(path, format_value(value, metric)) for path, value in value_by_path.items()]
+    return replace(text_cell(text, "ours", *_marks(line)), provenance=_provenance(line, of, values))
 
 
 def _cost(training: LoggedTraining, hardware: HardwareSpec) -> float | None:
@@ -216,7 +210,9 @@ def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
     bleu, definition = _bleu_cells(line, "dev")
     cells = {
         "label": _label_cell(line),
-        **{column: text_cell(_shown(symbols.get(name)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()},
+        **{
+            column: text_cell(str(symbols.get(name, DASH)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()
+        },
         "train_steps": _metric_cell(line, "steps"),
         "ppl_dev": _metric_cell(line, PERPLEXITY_METRIC),
         "bleu_dev": bleu,
@@ -226,18 +222,6 @@ def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
     return Row(row_by_column(columns, cells), "ours")
 
 
-def _shown(symbol: Symbol | None) -> str:
-    return DASH if symbol is None else str(symbol)
-
-
 def _metric_cell(line: AveragedLine, metric: str) -> Cell:
-    values = line.values(metric)
-    if not values:
-        return text_cell(DASH, "state", *_marks(line))
-    cell = text_cell(format_seeds(values, metric, len(line.trainings)), "ours", *_marks(line))
-    found = [
-        (one.path, format_value(one.value_by_metric[metric], metric))
-        for one in line.trainings
-        if metric in one.value_by_metric
-    ]
-    return replace(cell, provenance=_provenance(line, metric, found))
+    trainings = [one for one in line.trainings if metric in one.value_by_metric]
+    return _number_cell(line, metric, metric, {one.path: one.value_by_metric[metric] for one in trainings})

@@ -203,8 +203,10 @@ def seeds_cell(
     return replace(cell, provenance=provenance_of(results, evaluation, metric, value_by_seed), shows=shows)
 
 
-def metric_cell(results: ScaleResults, evaluation: Evaluation, metric: str) -> Cell:
+def metric_cell(results: ScaleResults, evaluation: Evaluation | None, metric: str) -> Cell:
     """Return our cell of a metric; a dash where the evaluations are scored, but not in this definition."""
+    if evaluation is None:
+        return text_cell("not run", "state")
     values = results.values_of(evaluation, metric)
     if not values and results.is_scored(evaluation) and metric != "ppl_per_subword":
         return replace(text_cell(DASH, "state", *mark_of(results, evaluation)), shows=((evaluation, metric),))

@@ -22,8 +22,8 @@ from paper_tables.layout import (
     row_by_column,
     text_cell,
 )
-from paper_tables.run_costs import estimate_of, model_flops_of
 from paper_tables.scale_results import ScaleResults
+from paper_tables.tables.costs import estimate_of, model_flops_of
 from paper_tables.tables.ours import complete, mark_of, metric_cell, provenance_of, training_cell
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}

@@ -4,7 +4,6 @@ from typing import Literal
 
 from aiayn.paths import Evaluation
 from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_table
-from aiayn.spec.system import TrainingSpec
 from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import (
     SACRE_METRIC,
@@ -24,7 +23,10 @@ from paper_tables.tables.ours import complete, mark_of, metric_cell, training_ce
 from paper_tables.tables.table2 import difference_cell
 
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
-SETTINGS = tuple(column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting")
+SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a spec
+    "N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v",
+    "P_drop": "p_drop", "eps_ls": "eps_ls",
+}  # fmt: skip
 
 
 def lay_out_table3(results: ScaleResults, judged: list[JudgedCell]) -> Table:
@@ -83,27 +85,14 @@ def dev_evaluation(results: ScaleResults, row: str) -> Evaluation | None:
     return None if join is None else results.evaluation_for(join)
 
 
-def setting_by_column(training: TrainingSpec) -> dict[str, str]:
-    """Return the hyper-parameters of a spec under Table 3's column names."""
-    values = (
-        training.num_layers,
-        training.d_model,
-        training.d_ff,
-        training.num_heads,
-        training.d_k,
-        training.d_v,
-        training.p_drop,
-        training.eps_ls,
-    )
-    return {name: str(value) for name, value in zip(SETTINGS, values, strict=True)}
-
-
 def _our_cells(results: ScaleResults, evaluation: Evaluation, judged: list[JudgedCell]) -> dict[str, Cell]:
-    settings = setting_by_column(results.system_by_name[evaluation.system].training)
+    training = results.system_by_name[evaluation.system].training
     marks = mark_of(results, evaluation)
     return {
         "label": label(f"ours: {evaluation.system}", *marks),
-        **{name: text_cell(text, "ours", *marks) for name, text in settings.items()},
+        **{
+            column: text_cell(str(getattr(training, name)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()
+        },
         "train_steps": training_cell(results, evaluation, lambda train: train.updates, "steps"),
         "ppl_dev": metric_cell(results, evaluation, PERPLEXITY_METRIC),
         "bleu_dev": metric_cell(results, evaluation, BLEU_METRIC),

@@ -111,7 +111,7 @@ def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
         printed_field("printed", "printed", lambda cell: cell.printed),
-        our_field("ours", "ours", lambda cell: _ours(results, cell)),
+        our_field("ours", "ours", lambda cell: metric_cell(results, cell.evaluation, cell.metric)),
         our_field("difference", "difference", lambda cell: _difference(results, cell)),
         our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
@@ -126,12 +126,6 @@ def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
             lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(needed(cell), "ours"),
         ),
     )
-
-
-def _ours(results: ScaleResults, cell: JudgedCell) -> Cell:
-    if cell.evaluation is None:
-        return text_cell("not run", "state")
-    return metric_cell(results, cell.evaluation, cell.metric)
 
 
 def _difference(results: ScaleResults, cell: JudgedCell) -> Cell:

@@ -30,7 +30,7 @@ VIOLATIONS = [
     ("torch is theirs and the model's; verbs may set threads", "analysis/scoring/score.py", "import torch"),
     ("ctranslate2 and safetensors are the export's", "workflow/aiayn/decode/decode.py", "import safetensors"),
     ("claims are optional: the tables ask for them, and nothing else", "paper_tables/render/page.py",
-     "import paper_tables.claims.evidence"),
+     "import paper_tables.claims.layout"),
     ("altair and vl_convert are the figures'", "paper_tables/render/render.py", "import altair"),
     ("submitit is the launcher's", "workflow/aiayn/machine.py", "import submitit"),
     ("snakemake stays in its rules", "workflow/aiayn/stages.py", "import snakemake"),

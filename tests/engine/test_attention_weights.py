@@ -121,7 +121,6 @@ def test_the_verb_writes_weights_and_figures(results: Path, capsys: pytest.Captu
         assert paths[0].parent == results / "demo" / "attention" / "uninterrupted"
         frame = figure.read_attention(paths[0])
         assert tuple(frame.columns) == COLUMNS == figure.COLUMNS
-        figure.check_sums(frame)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from aiayn.printed import PUBLISHED_FOLDER, read_conclusions
 from analysis.scoring.conclusion import Call, Relation, draw_conclusion
 from analysis.scoring.verdict import PooledSd, pool_sd
 from paper_tables.layout import Table
-from paper_tables.render.render import plain_text
-from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.conclusions import lay_out_conclusions, pair_conclusions
+from tests import laid_out
+from tests.laid_out import results_of
 from tests.records_factory import Site, make_site, write_everything, write_scores
 
 
@@ -69,15 +69,9 @@ def test_seeds_without_any_spread_call_every_difference_and_no_equal_values() ->
     assert draw_conclusion("above", [25.0], [25.0, 25.0], pool(0.0, 1)).call is Call.TOO_CLOSE
 
 
-def results_of(site: Site) -> ScaleResults:
-    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-
-
 def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     """Return the rows by (difference, metric)."""
-    names = [column.name for column in table.columns]
-    rows = [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
-    return {(row["rows"], row["metric"]): row for row in rows}
+    return {(row["rows"], row["metric"]): row for row in laid_out.rows_of(table)}
 
 
 def score_dev(site: Site, system: str, bleu_by_seed: dict[int, float]) -> None:
@@ -97,7 +91,7 @@ def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path
     assert (printed["big_en_fr_neurips"], printed["big_en_fr_arxiv"]) == (pytest.approx(2.9), pytest.approx(3.7))
 
 
-def test_every_row_of_table_3_that_the_text_speaks_of_has_a_line() -> None:
+def test_every_row_of_table_3_that_the_text_mentions_has_a_line() -> None:
     rows = {conclusion.row for conclusion in read_conclusions()}
     assert rows == {
         "table3_a_h1", "table3_a_h32", "table3_b_dk16", "table3_b_dk32", "table3_c_n2", "table3_c_n4", "table3_c_n8",
@@ -117,7 +111,7 @@ def test_the_table_shows_printed_ours_reach_and_call(tmp_path: Path) -> None:
     assert (row["reach"], row["call"]) == ("0.99", "holds here")
 
 
-def test_a_number_of_a_smaller_scale_never_poses_as_the_papers(tmp_path: Path) -> None:
+def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
     site = make_site(tmp_path, "multi30k")
     write_everything(site)
     table = lay_out_conclusions(results_of(site))

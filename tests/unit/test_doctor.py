@@ -14,7 +14,7 @@ from aiayn.records import BinarizedCorpus, write_record
 from aiayn.terminal import WIDTH
 from analysis.findings import Cost
 from analysis.scoring.score import score_hypotheses
-from paper_tables.answers.layout_doctor import words_of_cost
+from paper_tables.answers.doctor_text import words_of_cost
 from paper_tables.costs import published_system
 from tests.doctor.fixtures import assemble
 from tests.records_factory import PROVENANCE

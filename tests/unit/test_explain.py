@@ -52,10 +52,6 @@ def check_command(command: str) -> None:
     build_parser(verb).parse_args(flags)
 
 
-def check_width(text: str) -> None:
-    assert [line for line in text.split("\n") if len(line) > WIDTH] == []
-
-
 # Printed minus 1.87 (gluon-nlp) and minus 0.6 (HAT), rounded outwards.
 @pytest.mark.parametrize(
     ("system", "printed", "low", "high"), [("big", "28.4", 26.5, 27.8), ("base", "27.3", 25.4, 26.7)]
@@ -64,7 +60,7 @@ def test_english_german_reads_0_6_to_1_9_lower_in_sacrebleu(system: str, printed
     assert ranges(ask(26.0, system)) == [(printed, low, high)]
 
 
-def test_english_french_reads_1_8_to_2_9_lower_and_each_edition_apart() -> None:
+def test_english_french_reads_1_8_to_2_9_lower_for_each_edition() -> None:
     answer = ask(38.5, "big", language_pair="en-fr")
     assert ranges(answer) == [("41.0", 38.1, 39.2), ("41.8", 38.9, 40.0)]
     assert [(one.edition, one.position, one.distance) for one in answer.readings] == [
@@ -152,7 +148,7 @@ def test_table_3_is_read_on_newstest2013() -> None:
     assert "None is published" in render_explanation(answer)
 
 
-def test_the_filtered_set_is_told_from_the_full_one() -> None:
+def test_the_filtered_set_has_a_caveat() -> None:
     assert any("2,737" in caveat for caveat in ask(27.0, "big", testset="newstest2014_filtered").caveats)
     assert not any("2,737" in caveat for caveat in ask(27.0, "big").caveats)
 
@@ -195,41 +191,25 @@ def test_the_noise_of_a_seed_is_that_of_its_cause() -> None:
 
 ANSWERS = [
     (bleu, system, pair, metric)
-    for bleu in (1.25, 10.0, 20.0, 26.9, 29.2, 38.5)
+    for bleu in (1.25, 20.0, 26.9, 38.5)
     for system, pair in (("base", "en-de"), ("big", "en-de"), ("big", "en-fr"))
     for metric in SCORE_METRICS
     if pair == "en-de" or "compound_split" not in metric
 ]
 
 
-def test_every_command_exists() -> None:
-    commands = {
-        command
-        for bleu, system, pair, metric in ANSWERS
-        for command in commands_of(ask(bleu, system, language_pair=pair, metric=metric))
-    }
+def test_every_command_exists_and_no_line_is_wider_than_a_terminal() -> None:
+    commands = set()
+    for bleu, system, pair, metric in ANSWERS:
+        answer = ask(bleu, system, language_pair=pair, metric=metric)
+        commands |= set(commands_of(answer))
+        text = render_explanation(answer)
+        assert text.isascii()
+        assert [line for line in text.split("\n") if len(line) > WIDTH] == []
     assert {command.split()[1] for command in commands} == {"score", "fetch", "average", "decode", "tables"}
+    assert {command for command in commands if "{" in command} == set()
     for command in commands:
         check_command(command)
-    assert {command for command in commands if "{" in command} == set()
-
-
-@pytest.mark.parametrize("command", ["aiayn doctors RUN", "aiayn score --hypothesis-file x", "fairseq-score --sys x"])
-def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
-    with pytest.raises((AssertionError, SystemExit)):
-        check_command(command)
-
-
-def test_no_line_is_wider_than_100_columns_and_no_placeholder_is_left() -> None:
-    for bleu, system, pair, metric in ANSWERS:
-        text = render_explanation(ask(bleu, system, language_pair=pair, metric=metric))
-        check_width(text)
-        assert text.isascii()
-
-
-def test_a_wide_line_is_noticed() -> None:
-    with pytest.raises(AssertionError):
-        check_width("x" * (WIDTH + 1))
 
 
 def test_a_command_over_several_lines_is_still_one_command() -> None:
@@ -285,12 +265,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(changes: dict[str, obje
 
 
 def test_the_verb_prints_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(
-            ["explain", "--bleu", "26.9", "--metric", "bleu_sacre_13a", "--testset", "newstest2014", "--system", "big"]
-        )
-        == 0
-    )
+    assert main(["explain", "--bleu", "26.9", "--metric", "bleu_sacre_13a", "--system", "big"]) == 0
     assert capsys.readouterr().out == render_explanation(ask(26.9, "big"))
 
 
@@ -361,12 +336,7 @@ def test_stopping_early_is_a_range_and_no_reason_for_base() -> None:
             assert "6" not in ranks(ask(bleu, "base", metric=metric))
 
 
-def test_a_wrong_name_ends_the_verb_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "--bleu", "26.9", "--system", "bas"]) == 2
-    assert "did you mean base?" in capsys.readouterr().err
-
-
-def test_an_answer_waits_for_no_pandas_or_torch() -> None:
+def test_an_answer_does_not_load_pandas_or_torch() -> None:
     code = (
         "import sys\nfrom aiayn.__main__ import main\nmain('explain --bleu 26.9 --system big'.split())\n"
         "print('loaded:', *sorted({'pandas', 'scipy', 'torch', 'fairseq', 'sacrebleu'} & set(sys.modules)))"

@@ -13,11 +13,13 @@ import pandas as pd
 import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
+from aiayn.errors import AiaynError
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import attention, curves, paper, results
-from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, write_figure
-from paper_tables.figures.registry import FIGURES, INDEX_NAME, FoundFigure, Material, find_figures, write_figures
-from paper_tables.scale_results import ScaleResults, gather_results
+from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
+from paper_tables.figures.registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
+from paper_tables.scale_results import ScaleResults
+from tests import laid_out
 from tests.records_factory import (
     BASE_TRAINING,
     CPU,
@@ -34,10 +36,17 @@ LABEL = re.compile(r'<(?:path|text|line)[^>]*? aria-label="([^"]*)"')
 MINUS = "\u2212"
 
 
-def drawn(figure: Figure, frame: pd.DataFrame) -> list[str]:
-    """Return the label of each mark of a figure, in plain ASCII minus signs."""
-    svg = render_svg(figure.chart(frame))
+def svg_of(figure: Figure, frame: pd.DataFrame) -> str:
+    return render_svg(specification(figure.chart(frame)))
+
+
+def labels_of(svg: str) -> list[str]:
+    """Return the label of each mark of a drawing, in plain ASCII minus signs."""
     return [html.unescape(label).replace(MINUS, "-") for label in LABEL.findall(svg)]
+
+
+def drawn(figure: Figure, frame: pd.DataFrame) -> list[str]:
+    return labels_of(svg_of(figure, frame))
 
 
 def curve_frame() -> pd.DataFrame:
@@ -108,7 +117,7 @@ def attention_frame(num_tokens: int = 4, num_heads: int = 2) -> pd.DataFrame:
 
 def full_cells(frame: pd.DataFrame) -> list[tuple[float, float]]:
     """Return where, in pixels, the matrix of head 1 has cells of full colour."""
-    svg = render_svg(attention.ATTENTION_HEADS.chart(frame[frame["head"] == 1]))
+    svg = svg_of(attention.ATTENTION_HEADS, frame[frame["head"] == 1])
     colour = attention.HEAD_COLOURS[0]
     cells = re.findall(rf'<path d="M([\d.]+),([\d.]+)h[^"]*" fill="{colour}" opacity="1"', svg)
     return sorted((float(x), float(y)) for x, y in cells)
@@ -175,8 +184,11 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
         lambda frame: frame.assign(weight=0.25),
     ),
 }  # fmt: skip
-FIGURE_BY_NAME = {figure.name: figure for figure, _ in FIGURES} | {
-    figure.name: figure for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS)
+FIGURE_BY_NAME = {
+    one.name: one
+    for module in (results, curves, paper, attention)
+    for one in vars(module).values()
+    if isinstance(one, Figure)
 }
 
 
@@ -186,32 +198,17 @@ def test_every_figure_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_figure_draws_what_its_frame_says(name: str) -> None:
-    make, expected, _ = CASES[name]
-    assert [label for label in drawn(FIGURE_BY_NAME[name], make()) if expected in label] != []
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_planted_wrong_frame_is_seen(name: str) -> None:
+def test_a_figure_draws_what_its_frame_says_and_a_wrong_frame_shows(name: str) -> None:
     make, expected, plant = CASES[name]
-    assert [label for label in drawn(FIGURE_BY_NAME[name], plant(make())) if expected in label] == []
+    figure, frame = FIGURE_BY_NAME[name], make()
+    svg = svg_of(figure, frame)
+    assert [label for label in labels_of(svg) if expected in label] != []
+    assert [label for label in drawn(figure, plant(frame)) if expected in label] == []
+    check_adapts(figure, frame, svg)
 
 
-def test_a_copying_head_shows_its_diagonal_and_another_head_does_not() -> None:
-    cells = full_cells(attention_frame())
-    assert len(cells) == 4
-    assert all(x == pytest.approx(y) for x, y in cells)
-    shifted = attention_frame().assign(
-        weight=lambda frame: (frame["key_index"] == (frame["query_index"] + 1) % 4) * 1.0
-    )
-    assert not all(x == pytest.approx(y) for x, y in full_cells(shifted))
-
-
-@pytest.mark.parametrize("name", [*CASES, "attention_heads"])
-def test_a_figure_adapts_to_dark_and_light_and_is_described(name: str) -> None:
-    figure = FIGURE_BY_NAME[name]
-    frame = CASES[name][0]() if name in CASES else attention_frame()
-    svg = render_svg(figure.chart(frame))
+def check_adapts(figure: Figure, frame: pd.DataFrame, svg: str) -> None:
+    """Fail unless a drawing adapts to dark and light, is as narrow as a phone, and is described."""
     assert 'role="img"' in svg[:3000]
     assert html.escape(figure.describe(frame))[:60] in svg
     assert INK not in svg.replace("svg.figure{color:#1d2733}", "")
@@ -221,8 +218,20 @@ def test_a_figure_adapts_to_dark_and_light_and_is_described(name: str) -> None:
     assert figure.title
 
 
+def test_a_copying_head_shows_its_diagonal_and_another_head_does_not() -> None:
+    frame = attention_frame()
+    check_adapts(attention.ATTENTION_HEADS, frame, svg_of(attention.ATTENTION_HEADS, frame))
+    cells = full_cells(frame)
+    assert len(cells) == 4
+    assert all(x == pytest.approx(y) for x, y in cells)
+    shifted = attention_frame().assign(
+        weight=lambda frame: (frame["key_index"] == (frame["query_index"] + 1) % 4) * 1.0
+    )
+    assert not all(x == pytest.approx(y) for x, y in full_cells(shifted))
+
+
 def test_a_page_loads_nothing() -> None:
-    page = render_html(results.VERDICT_STRIP.chart(strip_frame()))
+    page = render_html(specification(results.VERDICT_STRIP.chart(strip_frame())))
     outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"https?://|<link|@import", outside)
     assert not re.search(r"<script[^>]*\bsrc=|\bimport [^;]{0,80} from [\"']https?:", page)
@@ -237,14 +246,9 @@ def test_the_frame_is_written_beside_the_picture_and_can_be_drawn_again(tmp_path
     assert drawn(results.FOREST_BLEU, again.fillna({"spread": ""}))[0] == drawn(results.FOREST_BLEU, forest_frame())[0]
 
 
-@pytest.mark.parametrize("name", [*CASES, "attention_heads"])
-def test_an_empty_frame_and_one_without_a_column_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    figure = FIGURE_BY_NAME[name]
-    frame = CASES[name][0]() if name in CASES else attention_frame()
+def test_an_empty_frame_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(FigureError, match="nothing to draw"):
-        write_figure(figure, frame.iloc[:0], tmp_path)
-    with pytest.raises(FigureError, match=figure.columns[0]):
-        write_figure(figure, frame.drop(columns=figure.columns[0]), tmp_path)
+        write_figure(results.FOREST_BLEU, forest_frame().iloc[:0], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -267,16 +271,16 @@ def test_one_update_is_a_point() -> None:
 def test_a_loss_that_is_no_number_is_marked_and_one_that_never_was_is_a_sentence() -> None:
     frame = curve_frame()
     broken = frame.assign(value=frame["value"].where(frame["update"] < 30))
-    assert "not a number from here" in render_svg(curves.CURVES_BY_UPDATE.chart(broken))
-    assert "not a number from here" not in render_svg(curves.CURVES_BY_UPDATE.chart(frame))
+    assert "not a number from here" in svg_of(curves.CURVES_BY_UPDATE, broken)
+    assert "not a number from here" not in svg_of(curves.CURVES_BY_UPDATE, frame)
     with pytest.raises(FigureError, match="diverged"):
         curves.CURVES_BY_UPDATE.chart(frame[frame["measure"] == "loss_bits"].assign(value=float("nan")))
 
 
 def test_restarts_are_marked() -> None:
-    assert ">restart<" in render_svg(curves.CURVES_BY_UPDATE.chart(curve_frame()))
+    assert ">restart<" in svg_of(curves.CURVES_BY_UPDATE, curve_frame())
     without = curve_frame()
-    assert ">restart<" not in render_svg(curves.CURVES_BY_UPDATE.chart(without[without["measure"] != "restart"]))
+    assert ">restart<" not in svg_of(curves.CURVES_BY_UPDATE, without[without["measure"] != "restart"])
 
 
 def test_hours_that_do_not_advance_are_a_sentence() -> None:
@@ -292,16 +296,18 @@ def test_thirty_series_are_drawn() -> None:
 
 def test_a_sentence_of_300_tokens_is_drawn_as_matrices_and_refused_as_lines() -> None:
     frame = attention_frame(300, num_heads=1)
-    svg = render_svg(attention.ATTENTION_HEADS.chart(frame))
+    svg = svg_of(attention.ATTENTION_HEADS, frame)
     assert 60 <= len(re.findall(f'fill="{attention.HEAD_COLOURS[0]}"', svg)) <= 3600
     with pytest.raises(FigureError, match="300 tokens"):
         attention.ATTENTION_LINES.chart(frame)
 
 
-@pytest.mark.parametrize("value", [0.9, -0.1, float("nan")])
-def test_weights_that_are_no_distribution_are_refused(value: float) -> None:
-    with pytest.raises(FigureError, match="head 2"):
-        attention.ATTENTION_HEADS.chart(changed(attention_frame(), "weight", value))
+@pytest.mark.parametrize(("value", "message"), [(0.9, "head 2"), (-0.1, "head 2"), (float("nan"), "weights.tsv: not")])
+def test_weights_that_are_no_distribution_are_refused(value: float, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights.tsv"
+    changed(attention_frame(), "weight", value).to_csv(path, sep="\t", index=False)
+    with pytest.raises(AiaynError, match=message):
+        attention.read_attention(path)
 
 
 def test_attention_that_is_flat_is_no_empty_picture() -> None:
@@ -314,11 +320,10 @@ def test_an_order_of_normalisation_that_is_not_drawn_is_named() -> None:
         paper.architecture_frame(msgspec.structs.replace(TRAINING_BY_SYSTEM["base"], norm_order="both"))
 
 
-@pytest.mark.parametrize("system", ["lstm"])
-def test_a_system_without_attention_has_no_such_figure(system: str) -> None:
+def test_a_system_without_attention_has_no_such_figure() -> None:
     for make in (paper.architecture_frame, paper.attention_architecture_frame):
         with pytest.raises(FigureError, match="lstm has no multi-head attention"):
-            make(TRAINING_BY_SYSTEM[system])
+            make(TRAINING_BY_SYSTEM["lstm"])
 
 
 @pytest.mark.parametrize(
@@ -361,18 +366,18 @@ def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, *
     site = make_site(folder, scale, **changes)
     if is_complete:
         write_everything(site, base_bleu=27.2, hardware=EIGHT_P100 if scale == "paper" else CPU)
-    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    return laid_out.results_of(site)
 
 
 def test_a_forest_takes_each_seed_with_itself(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1, 2, 3], ablation_seeds=[1, 2, 3])
     write_everything(site)
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     for evaluation in scale_results.evaluations:
         if evaluation.role == "dev" and evaluation.system in ("base", "table3_c_n2"):
             loss = {"base": 0.0, "table3_c_n2": 2.0 + evaluation.seed / 10}[evaluation.system]
             write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + 5 * evaluation.seed - loss})
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     frame = results.forest_frame(scale_results, "bleu_tok_compound_split")
     ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
     assert ours["difference"] == pytest.approx(-2.2)
@@ -394,12 +399,12 @@ def test_a_demo_costs_by_formula_in_a_panel_of_its_own(tmp_path: Path) -> None:
     assert set(ours["flops_of"]) == {results.BY_FORMULA}
     assert not set(ours["panel"]) & set(frame[frame["source"] == "printed"]["panel"])
     base = ours[ours["label"] == "base (ours)"].iloc[0]
-    lengths = SentenceLengths(source=11.0, target=10.0)  # of the data-bin that `write_binarized` tells of
+    lengths = SentenceLengths(source=11.0, target=10.0)  # of the data-bin of `write_binarized`
     flops = model_flops(BASE_TRAINING, 504, source_tokens=1.1e6, target_tokens=1e6, lengths=lengths)
     assert base["flops"] == pytest.approx(flops)
 
 
-def test_the_papers_scale_on_gpus_stands_among_the_printed(tmp_path: Path) -> None:
+def test_the_papers_scale_on_gpus_is_in_the_panel_of_the_printed(tmp_path: Path) -> None:
     frame = results.cost_frame(results_of(tmp_path, "paper"))
     ours = frame[frame["source"] == "ours"]
     assert set(ours["flops_of"]) == {results.BY_FOOTNOTE}
@@ -417,11 +422,11 @@ def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
 def test_a_plan_is_of_the_other_systems_speed(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     before = results.plan_frame(scale_results).set_index("label")
     write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0)
     write_training(site, "demo_en_de", "base", 2, wall_seconds=1200.0)
-    scale_results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    scale_results = laid_out.results_of(site)
     after = results.plan_frame(scale_results).set_index("label")
     assert after.loc["demo_en_de base", "actual_hours"] == pytest.approx(1200 / 3600)
     assert after.loc["demo_en_de base", "planned_hours"] == before.loc["demo_en_de base", "planned_hours"]
@@ -435,28 +440,37 @@ def test_definitions_are_of_one_output(tmp_path: Path) -> None:
     assert values["bleu_tok_compound_split"] - values["bleu_sacre_13a"] == pytest.approx(1.0)  # as the records have it
 
 
-@pytest.mark.parametrize("is_complete", [True, False])
-def test_a_scale_has_every_figure_or_a_sentence(tmp_path: Path, is_complete: bool) -> None:
-    scale_results = results_of(tmp_path, is_complete=is_complete)
-    material = Material(scale_results, judge_cells(scale_results), [], tmp_path / "attention")
-    found = find_figures(material)
-    assert {one.figure.name for one in found} >= {figure.name for figure, _ in FIGURES}
-    for one in found:
-        assert (one.chart is None) == bool(one.reason), one.figure.name
-    drawn_names = {one.figure.name for one in found if one.chart is not None}
-    assert {"architecture", "positions", "schedules", "forest_bleu"} <= drawn_names
+def test_a_scale_has_every_figure_or_a_sentence(tmp_path: Path) -> None:
+    scale_results = results_of(tmp_path)
     folder = tmp_path / "figures"
-    write_figures(found, folder)
-    assert {path.stem for path in folder.glob("*.svg")} == drawn_names
+    write_figures(figures_of_scale(scale_results, judge_cells(scale_results), [], tmp_path / "attention"), folder)
     index = pd.read_csv(folder / INDEX_NAME, sep="\t", keep_default_na=False)
-    assert list(index["name"]) == [one.figure.name for one in found]
+    assert set(index["name"]) == set(FIGURE_BY_NAME) - {"attention_heads"}
+    drawn_names = set(index[index["reason"] == ""]["name"])
+    assert drawn_names == set(index[index["alternative_text"] != ""]["name"])
+    assert {"architecture", "positions", "schedules", "forest_bleu", "plan_actual"} <= drawn_names
+    assert {path.stem for path in folder.glob("*.svg")} == drawn_names
+    assert index.iloc[-1]["reason"] == NO_ATTENTION
 
 
-def test_a_figure_that_is_no_longer_there_leaves_nothing_behind(tmp_path: Path) -> None:
-    figure, frame = results.FOREST_BLEU, forest_frame()
-    write_figures([FoundFigure(figure=figure, frame=frame, chart=figure.chart(frame))], tmp_path)
+def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:
+    scale_results = results_of(tmp_path, is_complete=False)
+    drawn_names, reasons = set(), []
+    for figure, make in figures_of_scale(scale_results, judge_cells(scale_results), [], None):
+        try:
+            figure.chart(make())
+            drawn_names.add(figure.name)
+        except FigureError as error:
+            reasons.append(str(error))
+    assert all(reason.endswith(".") for reason in reasons)
+    of_no_run = {"architecture", "attention_architecture", "positions", "schedules"}
+    assert drawn_names == of_no_run | {"bleu_cost", "forest_bleu", "forest_perplexity"}
+
+
+def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:
+    write_figures([(results.FOREST_BLEU, forest_frame)], tmp_path)
     assert (tmp_path / "forest_bleu.svg").exists()
-    write_figures([FoundFigure(figure=figure, reason="gone")], tmp_path)
+    write_figures([(results.FOREST_BLEU, lambda: forest_frame().iloc[:0])], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [INDEX_NAME]
 
 
@@ -465,6 +479,9 @@ def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:
     folder = tmp_path / "attention" / "some-run"
     folder.mkdir(parents=True)
     attention_frame().to_csv(folder / "encoder_layer5.tsv", sep="\t", index=False)
-    found = find_figures(Material(scale_results, judge_cells(scale_results), [], tmp_path / "attention"))
-    names = [one.figure.name for one in found if one.figure.name.startswith("attention_") and one.chart is not None]
-    assert names[-2:] == ["attention_lines_some-run_encoder_layer5", "attention_heads_some-run_encoder_layer5"]
+    figures = list(figures_of_scale(scale_results, [], [], tmp_path / "attention"))[-2:]
+    write_figures(figures, tmp_path / "figures")
+    assert {path.stem for path in (tmp_path / "figures").glob("*.svg")} == {
+        "attention_lines_some-run_encoder_layer5",
+        "attention_heads_some-run_encoder_layer5",
+    }

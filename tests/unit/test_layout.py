@@ -2,87 +2,44 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.printed import METRIC_BY_PAIR, read_cells
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import (
-    Cell,
-    Row,
-    Table,
     format_difference,
     format_seeds,
     format_significant,
     format_value,
 )
-from paper_tables.render.render import plain_text
-from paper_tables.scale_results import ScaleResults, gather_results
-from paper_tables.tables.costs import lay_out_costs
-from paper_tables.tables.further import lay_out_baselines, lay_out_runs, lay_out_table4
-from paper_tables.tables.table1 import lay_out_table1
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table2 import lay_out_table2
-from paper_tables.tables.table3 import BLEU_METRIC, lay_out_table3
-from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
+from paper_tables.tables.table3 import BLEU_METRIC
+from paper_tables.tables.verdicts import lay_out_replications
+from tests.laid_out import DAGGER, results_of, row_of
 from tests.records_factory import (
     EIGHT_P100,
-    Site,
     make_site,
-    timed_layers,
     write_attempt,
     write_everything,
     write_scores,
     write_training,
 )
 
-DAGGER = "[\u2020]"
 
-
-def gather(site: Site, *, so_far: bool = False) -> ScaleResults:
-    return gather_results(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
-
-
-def tables_of(results: ScaleResults) -> list[Table]:
-    judged = judge_cells(results)
-    return [
-        lay_out_table2(results, judged),
-        lay_out_table3(results, judged),
-        lay_out_baselines(results),
-        lay_out_replications(results, judged),
-        lay_out_verdicts(results, judged),
-        lay_out_runs(results),
-        lay_out_table1(timed_layers()),
-        lay_out_costs(results),
-        lay_out_table4(),
-    ]
-
-
-def cell_by_column(table: Table, row: Row) -> dict[str, Cell]:
-    """Return the cells of a row by column name; one that spans stands at its first."""
-    names, cells, index = [column.name for column in table.columns], {}, 0
-    for cell in row.cells:
-        cells[names[index]] = cell
-        index += cell.num_columns
-    return cells
-
-
-def row_named(table: Table, beginning: str) -> dict[str, str]:
-    """Return the texts of the row whose label begins so."""
-    row = next(row for row in table.rows if plain_text(row.cells[0]).startswith(beginning))
-    return {name: plain_text(cell) for name, cell in cell_by_column(table, row).items()}
-
-
-@pytest.fixture
-def demo(tmp_path: Path) -> ScaleResults:
-    site = make_site(tmp_path, seeds=[1, 2, 3])
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
+    site = make_site(tmp_path_factory.mktemp("demo"), seeds=[1, 2, 3])
     write_everything(site)
-    return gather(site)
+    return results_of(site, so_far=False)
 
 
-@pytest.fixture
-def paper(tmp_path: Path) -> ScaleResults:
-    site = make_site(tmp_path, "paper", seeds=[1, 2, 3])
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
+    site = make_site(tmp_path_factory.mktemp("paper"), "paper", seeds=[1, 2, 3])
     write_everything(site, base_bleu=27.1, hardware=EIGHT_P100)
-    return gather(site)
+    return results_of(site, so_far=False)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +80,7 @@ def test_two_seeds_are_shown_each() -> None:
     assert format_seeds([25.5, 24.68], "bleu_sacre_13a", 3) == "25.50, 24.68 (n=2 of 3)"
 
 
-def test_a_count_that_is_the_same_with_both_seeds_stands_once() -> None:
+def test_a_count_that_is_the_same_with_both_seeds_is_shown_once() -> None:
     assert format_seeds([500, 500], "steps", 2) == "500 (n=2)"
     assert format_seeds([500, 480], "steps", 2) == "500, 480 (n=2)"
 
@@ -140,98 +97,46 @@ def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
     assert metrics == {(2, pair, metric) for pair, metric in METRIC_BY_PAIR.items()} | {(3, "en-de", BLEU_METRIC)}
 
 
-def test_every_row_of_every_table_covers_all_columns(demo: ScaleResults) -> None:
-    for table in tables_of(demo):
-        for row in table.rows:
-            assert sum(cell.num_columns for cell in row.cells) == len(table.columns), table.name
-
-
-def test_every_cell_of_ours_in_the_demo_is_marked(demo: ScaleResults) -> None:
-    judged = judge_cells(demo)
-    for table in (lay_out_table2(demo, judged), lay_out_table3(demo, judged), lay_out_baselines(demo)):
-        ours = [cell for row in table.rows for cell in row.cells if cell.kind in ("ours", "state")]
-        assert ours
-        assert all("\u2020" in cell.marks for cell in ours if cell.parts[0].text != "not run"), table.name
-        assert any(note.mark == "\u2020" and "no reproduction" in note.text for note in table.notes)
-
-
 def test_the_demo_takes_no_difference_to_a_printed_number(demo: ScaleResults) -> None:
-    row = row_named(lay_out_table2(demo, judge_cells(demo)), "Transformer (base")
+    row = row_of(lay_out_table2(demo, judge_cells(demo)), "Transformer (base")
     assert row["bleu_en_de"] == "27.3"
     assert row["bleu_en_de_ours"] == f"70.20 \u00b1 0.25 (n=3) {DAGGER}"  # 70.1, 70.2, 70.3: sd 0.1, 4.303 / 3^0.5
     assert row["bleu_en_de_difference"] == DAGGER
     assert row["bleu_en_de_ours_sacre"] == f"69.20 \u00b1 0.25 (n=3) {DAGGER}"
 
 
-def test_without_a_gpu_the_cost_is_a_dash_and_wall_seconds_stand_in_a_note(demo: ScaleResults) -> None:
+def test_without_a_gpu_the_cost_is_a_dash_and_a_note_has_the_wall_seconds(demo: ScaleResults) -> None:
     table = lay_out_table2(demo, judge_cells(demo))
-    assert row_named(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [c]"
+    assert row_of(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [c]"
     note = next(note.text for note in table.notes if note.mark == "c")
     assert "demo_en_de base 120 s (n=3)" in note
 
 
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
-    import msgspec
-
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
-    results = gather(site)
+    results = results_of(site)
     table = lay_out_table2(results, judge_cells(results))
-    assert row_named(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
+    assert row_of(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
 
 
 def test_at_the_papers_scale_and_corpus_the_difference_is_taken_and_nothing_is_marked(paper: ScaleResults) -> None:
-    row = row_named(lay_out_table2(paper, judge_cells(paper)), "Transformer (base")
+    row = row_of(lay_out_table2(paper, judge_cells(paper)), "Transformer (base")
     assert row["bleu_en_de_ours"] == "27.30 \u00b1 0.25 (n=3)"
     assert row["bleu_en_de_difference"] == "+0.00"
 
 
-def test_both_editions_of_the_french_number_are_judged_apart(paper: ScaleResults) -> None:
-    row = row_named(lay_out_table2(paper, judge_cells(paper)), "Transformer (big)")
+def test_each_edition_of_the_french_number_has_its_own_verdict(paper: ScaleResults) -> None:
+    row = row_of(lay_out_table2(paper, judge_cells(paper)), "Transformer (big)")
     assert row["bleu_en_fr"] == "41.0 [a] / 41.8 [b]"
     assert row["bleu_en_fr_difference"] == "-13.70 [a] / -14.50 [b]"
-
-
-def test_the_cost_is_gpu_seconds_times_the_sustained_rate(paper: ScaleResults) -> None:  # 120 s x 8 x 9.5e12
-    assert row_named(lay_out_table2(paper, judge_cells(paper)), "Transformer (base")["flops_en_de_ours"].startswith(
-        "9.1e15"
-    )
-
-
-def test_the_printed_cost_spans_both_languages(demo: ScaleResults) -> None:
-    table = lay_out_table2(demo, judge_cells(demo))
-    row = next(row for row in table.rows if plain_text(row.cells[0]) == "Transformer (big)")
-    assert cell_by_column(table, row)["flops_en_de"].num_columns == 2
-
-
-def test_table_3_shows_the_settings_really_used(demo: ScaleResults) -> None:
-    table = lay_out_table3(demo, judge_cells(demo))
-    assert row_named(table, "base")["d_model"] == "512"
-    ours = row_named(table, "ours: table3_c_n2")
-    assert (ours["N"], ours["d_model"], ours["P_drop"]) == (f"1 {DAGGER}", f"64 {DAGGER}", f"0.1 {DAGGER}")
-    assert ours["ppl_dev"] == f"1.50 (n=1) {DAGGER}"
-    assert ours["params"] == f"0.412 (n=1) {DAGGER}"
-    assert any("504 (de) and 504 (en)" in note.text for note in table.notes)
-
-
-def test_a_row_of_table_3_that_is_not_run_has_no_line_of_ours(demo: ScaleResults) -> None:
-    labels = [plain_text(row.cells[0]) for row in lay_out_table3(demo, judge_cells(demo)).rows]
-    ours = [label for label in labels if label.startswith("ours")]
-    assert ours == [f"ours: base {DAGGER}", f"ours: table3_c_n2 {DAGGER}", f"ours: big {DAGGER}"]
-
-
-def test_baselines_stand_beside_base_and_the_lead_is_of_the_lowest_seed(demo: ScaleResults) -> None:
-    table = lay_out_baselines(demo)
-    assert row_named(table, "nearest")["bleu_sacre_13a_en_de"] == f"8.25 {DAGGER}"
-    lead = row_named(table, "base above")["bleu_sacre_13a_en_de"]  # 69.1 - 8.25
-    assert lead == f"+60.85 (lowest seed) {DAGGER}"
 
 
 def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -> None:
     site = make_site(tmp_path, "multi30k", replications=["revisit_tiny"], seeds=[1, 2, 3], has_baselines=False)
     write_everything(site, base_bleu=40.9)  # 41.0, 41.1, 41.2 beside 41.02
-    results = gather(site)
-    row = row_named(lay_out_replications(results, judge_cells(results)), "revisit_tiny")
+    results = results_of(site)
+    row = row_of(lay_out_replications(results, judge_cells(results)), "revisit_tiny")
     assert row["printed"] == "41.02"
     assert row["ours"] == "41.10 \u00b1 0.25 (n=3) [\u2021]"
     assert row["difference"].startswith("+0.08 (")
@@ -246,9 +151,9 @@ def test_missing_running_and_failed_runs_are_named_as_such(tmp_path: Path) -> No
             write_scores(site, evaluation, {"bleu_tok_compound_split": 71.25})
     write_attempt(site, "demo_en_de", "base", 2, update=300, outcome="failed")
     write_attempt(site, "demo_en_de", "base", 3, update=700)
-    results = gather(site, so_far=True)
+    results = results_of(site)
     table = lay_out_table2(results, judge_cells(results))
-    row = row_named(table, "Transformer (base")
+    row = row_of(table, "Transformer (base")
     assert row["bleu_en_de_ours"] == f"71.25 (n=1 of 3: 1 failed, 1 running) {DAGGER}"
     assert row["bleu_en_fr_ours"] == f"missing {DAGGER}"
     texts = [note.text for note in table.notes]
@@ -261,10 +166,6 @@ def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
     write_training(site, "demo_en_de", "base", 1)
     for evaluation in site.experiment.evaluations:
         write_scores(site, evaluation, {"bleu_sacre_13a": 71.25})
-    results = gather(site, so_far=True)
-    row = row_named(lay_out_table2(results, judge_cells(results)), "Transformer (base")
+    results = results_of(site)
+    row = row_of(lay_out_table2(results, judge_cells(results)), "Transformer (base")
     assert (row["bleu_en_de_ours"], row["bleu_en_de_ours_sacre"]) == (f"\u2013 {DAGGER}", f"71.25 (n=1) {DAGGER}")
-
-
-def test_table_4_is_printed_only_and_says_so() -> None:
-    assert [note.text.split(".")[0] for note in lay_out_table4().notes] == ["Ours: not run"]

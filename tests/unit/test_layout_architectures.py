@@ -8,13 +8,11 @@ import pytest
 from aiayn.paths import train_record
 from aiayn.records import write_record
 from paper_tables.layout import Table
-from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_results
 from paper_tables.tables.compared import lay_out_architectures
+from tests import laid_out
+from tests.laid_out import DAGGER, DASH, results_of
 from tests.records_factory import CPU, Site, make_site, write_everything, write_training
 
-DAGGER = "[\u2020]"
-DASH = "\u2013"
 # Perplexity on dev by update, of 3,000 updates in all; the worse best one is lstm's 3.5.
 PPL_BY_SYSTEM = {"base": {600: 5.0, 1500: 3.25, 3000: 2.0}, "lstm": {600: 9.0, 1500: 4.0, 3000: 3.5}}
 SECONDS_BY_SYSTEM = {"base": 100.0, "lstm": 300.0}
@@ -50,16 +48,13 @@ def site(tmp_path: Path) -> Site:
 
 def table_of(site: Site) -> Table:
     """Return the table of whatever is there."""
-    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_architectures(results)
+    return lay_out_architectures(results_of(site))
 
 
 def row_of(table: Table, system: str) -> dict[str, str]:
     """Return the texts of a system's row by column, without the mark of the scale."""
-    row = next(row for row in table.rows if plain_text(row.cells[0]).split(" ")[0] == system)
-    names = [column.name for column in table.columns]
-    texts = (plain_text(cell).removesuffix(DAGGER).rstrip() for cell in row.cells)
-    return dict(zip(names, texts, strict=True))
+    row = laid_out.row_of(table, f"{system} ")
+    return {name: text.removesuffix(DAGGER).rstrip() for name, text in row.items()}
 
 
 def test_each_row_says_size_tokens_seconds_and_machine(site: Site) -> None:
@@ -95,7 +90,7 @@ def test_without_any_log_they_are_a_dash_and_a_note_says_why(site: Site) -> None
     assert any(note.text.startswith("Seconds to reach need finished trainings") for note in table.notes)
 
 
-def test_unlike_machines_are_said_not_to_compare(site: Site) -> None:
+def test_a_note_says_that_seconds_of_different_machines_do_not_compare(site: Site) -> None:
     assert not any("do not compare" in note.text for note in table_of(site).notes)
     write_logged_training(site, "lstm", 2, cpu="another CPU")
     table = table_of(site)
@@ -108,20 +103,3 @@ def test_an_untrained_architecture_is_named_as_missing(site: Site) -> None:
         train_record(site.results_folder, "demo", "demo_en_de", "lstm", seed).unlink()
     row = row_of(table_of(site), "lstm")
     assert (row["seconds"], row["hardware"], row["bleu_dev"]) == ("missing", DASH, "missing")
-
-
-def test_what_the_scale_does_not_name_is_named(site: Site) -> None:
-    notes = [note.text for note in table_of(site).notes]
-    assert "Not run at scale demo, as `architectures` of its config does not name them: fconv." in notes
-
-
-def test_every_cell_is_marked(site: Site) -> None:
-    cells = [cell for row in table_of(site).rows for cell in row.cells if cell.kind != "blank"]
-    assert cells
-    assert all("\u2020" in cell.marks for cell in cells)
-
-
-def test_without_architectures_there_is_no_row(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    write_everything(site)
-    assert table_of(site).rows == ()

@@ -11,22 +11,15 @@ from aiayn.paths import Evaluation
 from aiayn.printed import read_sentences
 from aiayn.spec.system import CorpusSpec, ListedSource
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.claims.evidence import command_of, judge_claim
-from paper_tables.claims.layout import lay_out_claims
+from paper_tables.claims.layout import judge_claim, lay_out_claims
 from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
 from paper_tables.layout import Table
-from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
-from paper_tables.scale_results import ScaleResults, gather_results
-from paper_tables.translations import Translations
+from paper_tables.scale_results import ScaleResults, Translations
+from tests import laid_out
+from tests.laid_out import DAGGER, PLUS_MINUS, results_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
 
-DAGGER = "[\u2020]"
-PLUS_MINUS = "\u00b1"
 NOT_RUN = "not run here: snakemake --profile profiles/local --configfile workflow/config/variants.yaml"
-
-
-def results_of(site: Site) -> ScaleResults:
-    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
 
 
 def table_of(site: Site) -> Table:
@@ -36,9 +29,7 @@ def table_of(site: Site) -> Table:
 
 def rows_of(table: Table) -> dict[str, dict[str, str]]:
     """Return the texts of each row by column, by the claim's name."""
-    names = [column.name for column in table.columns]
-    rows = [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
-    return {row["id"]: row for row in rows}
+    return {row["id"]: row for row in laid_out.rows_of(table)}
 
 
 def claim_of(**fields: str) -> PublishedClaim:
@@ -56,15 +47,14 @@ def judged(site: Site, **fields: str) -> Judgement:
 def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
     """Write a system's scores on dev."""
     wanted = (system, seed, "last1")
-    evaluation = next(e for e in results_of(site).evaluations if (e.system, e.seed, e.average) == wanted)
+    evaluation = next(e for e in site.experiment.evaluations if (e.system, e.seed, e.average) == wanted)
     write_scores(site, evaluation, {"bleu_tok_compound_split": bleu, "bleu_sacre_13a": bleu, "ppl_per_subword": ppl})
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
+def make_claims_site(folder: Path) -> Site:
     """Base 70 and 72 BLEU; pre-norm 71 and 74, perplexity 0.25 below base's in both seeds."""
     made = make_site(
-        tmp_path, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, variants=["pre_norm"],
+        folder, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, variants=["pre_norm"],
         architectures=["lstm"], variant_seeds=[1, 2],
     )  # fmt: skip
     write_everything(made)
@@ -72,6 +62,12 @@ def site(tmp_path: Path) -> Site:
         score(made, "base", seed, base, 1.5)
         score(made, "pre_norm", seed, variant, 1.25)
     return made
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A site whose scores no test changes; its measurements each test writes that needs some."""
+    return make_claims_site(tmp_path_factory.mktemp("claims"))
 
 
 def test_every_claim_has_one_row_and_the_counts_add_up(site: Site) -> None:
@@ -125,7 +121,8 @@ def test_a_difference_of_three_seeds_is_shown_as_a_mean_with_its_interval(tmp_pa
     assert row["by"].endswith(f"n=3: 2 {PLUS_MINUS} 2.5, expected > 0")
 
 
-def test_a_claim_whose_opposite_is_seen_is_contradicted(site: Site) -> None:
+def test_a_claim_whose_opposite_is_seen_is_contradicted(tmp_path: Path) -> None:
+    site = make_claims_site(tmp_path)
     for seed in (1, 2):
         score(site, "pre_norm", seed, 70.0, 2.0)
     assert rows_of(table_of(site))["V-46d"]["verdict"] == f"contradicted {DAGGER}"
@@ -146,7 +143,7 @@ def test_one_seed_settles_nothing(site: Site) -> None:
     assert row["by"].endswith("n=1: -0.25; one seed has no interval")
 
 
-def test_the_signatures_of_what_was_compared_stand_below(site: Site) -> None:
+def test_the_signatures_of_what_was_compared_are_below_the_table(site: Site) -> None:
     write_measured(site, dot_product_variance_over_d_k_4=(1.0, 0.005))
     signatures = table_of(site).signatures
     assert ("ppl_per_subword", "demo_dev (demo_en_de)", "eos:yes|ls:no") in signatures
@@ -170,13 +167,6 @@ def test_a_measurement_is_judged_by_its_interval(
     row = rows_of(table_of(site))["V-05a"]
     assert row["verdict"] == verdict
     assert row["by"] == f"dot_product_variance_over_d_k_4: {number}, expected 0.97 to 1.03"
-
-
-def test_a_test_settles_by_its_name_and_the_table_says_what_that_means(site: Site) -> None:
-    table = table_of(site)
-    row = rows_of(table)["V-04"]
-    assert (row["verdict"], row["by"].split("::")[0]) == ("settled", "test tests/engine/test_attention.py")
-    assert any("its outcome is not read here" in note.text for note in table.notes)
 
 
 @pytest.mark.parametrize(("finding", "verdict"), [("holds", "settled"), ("fails", "contradicted")])
@@ -230,26 +220,8 @@ def toy_findings(results: ScaleResults, lines: tuple[str, ...]) -> ScaleResults:
 @pytest.mark.parametrize(
     ("which", "verdict", "number"), [("trained", "settled", "2 of 2"), ("unseen", "contradicted", "0 of 1")]
 )
-def test_translations_are_counted_apart_trained_and_unseen(site: Site, which: str, verdict: str, number: str) -> None:
+def test_trained_and_unseen_sentences_are_counted_separately(site: Site, which: str, verdict: str, number: str) -> None:
     claim = claim_of(decided_by="sentences", evidence=f"toy_en_es {which}", expected="= 1", config="claims")
     judgement = judge_claim(claim, toy_findings(results_of(site), ("uno", "dos", "dos")), [])
     assert judgement.verdict == verdict
     assert judgement.by.startswith(f"{number} sentences as the reference, n=1: ")
-
-
-def test_a_sentence_learned_wrong_is_noticed(site: Site) -> None:
-    claim = claim_of(decided_by="sentences", evidence="toy_en_es trained", expected="= 1", config="claims")
-    assert judge_claim(claim, toy_findings(results_of(site), ("uno", "tres", "tres")), []).verdict == "contradicted"
-
-
-def test_each_kind_of_run_has_its_command() -> None:
-    commands = {claim.decided_by: command_of(claim) for claim in read_claims()}
-    assert commands["measurement"].startswith("aiayn measure")
-    assert commands["reproduction"] == "snakemake --profile slurm"
-    assert commands["comparison"].startswith("snakemake --profile profiles/local --configfile workflow/config/")
-
-
-def test_the_table_renders_in_every_format(site: Site) -> None:
-    table = table_of(site)
-    for render in RENDERER_BY_SUFFIX.values():
-        assert "V-46d" in render(table)

@@ -12,10 +12,10 @@ from aiayn.paths import corpus_record, train_record
 from aiayn.records import Energy, Hardware, write_record
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Table, compact
-from paper_tables.render.render import plain_text
-from paper_tables.scale_results import ScaleResults, gather_results
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.table2 import lay_out_table2
+from tests import laid_out
+from tests.laid_out import DASH, notes_of, results_of, rows_of
 from tests.records_factory import (
     BASE_TRAINING,
     CPU,
@@ -26,7 +26,6 @@ from tests.records_factory import (
     write_training,
 )
 
-DASH = "\u2013"
 # write_binarized: 100 sentences of 1,100 source and 1,000 target tokens, 504 symbols; write_training: 1,000,000 tokens.
 FLOPS = model_flops(
     BASE_TRAINING, 504, source_tokens=1.1e6, target_tokens=1.0e6, lengths=SentenceLengths(source=11.0, target=10.0)
@@ -45,17 +44,9 @@ def site_of(folder: Path, hardware: Hardware, seeds: list[int] | None = None, **
     return site
 
 
-def gather(site: Site) -> ScaleResults:
-    return gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-
-
 def row_of(table: Table) -> dict[str, str]:
-    (row,) = table.rows
-    return dict(zip((column.name for column in table.columns), map(plain_text, row.cells), strict=True))
-
-
-def notes_of(table: Table) -> str:
-    return "\n".join(f"[{note.mark}] {note.text}" for note in table.notes)
+    (row,) = rows_of(table)
+    return row
 
 
 def test_operations_by_hand() -> None:
@@ -71,7 +62,7 @@ def test_operations_by_hand() -> None:
 
 def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 GPU-seconds
     energy = Energy(joules=180_000.0, gpu_seconds=796.0)
-    table = lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000)))
+    table = lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000)))
     row = row_of(table)
     assert row["target_tokens"] == "1,000,000,000"
     assert row["source_tokens"] == "1,100,000,000"
@@ -91,7 +82,7 @@ def test_tensor_cores_are_held_against_their_own_peak(tmp_path: Path) -> None:
     json_text = msgspec.json.encode(training, order="deterministic").decode()
     site = site_of(tmp_path, hardware, training_json=json_text, tokens=10**11)
     site = with_scale(site, precision="bf16")
-    row = row_of(lay_out_costs(gather(site)))
+    row = row_of(lay_out_costs(results_of(site)))
     assert float(row["utilisation_percent"]) == pytest.approx(100 * 1e5 * FLOPS / (800 * 3.12e14), abs=0.05)
 
 
@@ -100,8 +91,8 @@ def with_scale(site: Site, **changes: Any) -> Site:
     return Site(msgspec.structs.replace(site.scale, **changes), site.config_folder, site.results_folder)
 
 
-def test_without_a_gpu_model_flops_stand_and_the_rest_is_a_dash_with_its_reason(tmp_path: Path) -> None:
-    table = lay_out_costs(gather(site_of(tmp_path, CPU)))
+def test_without_a_gpu_there_are_model_flops_and_the_rest_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+    table = lay_out_costs(results_of(site_of(tmp_path, CPU)))
     row = row_of(table)
     assert float(row["model_flops"]) == pytest.approx(FLOPS, rel=0.05)
     for name in ("estimated_flops", "utilisation_percent", "gpu_hours", "kilowatt_hours", "dollars"):
@@ -121,21 +112,21 @@ def test_without_a_gpu_model_flops_stand_and_the_rest_is_a_dash_with_its_reason(
     ],
 )
 def test_energy_that_was_not_metered_is_a_dash_and_why(tmp_path: Path, energy: Energy | None, words: str) -> None:
-    table = lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, energy=energy)))
+    table = lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, energy=energy)))
     assert row_of(table)["kilowatt_hours"] == f"{DASH} [d]"
     assert f"[d] Not metered: {words}." in notes_of(table)
 
 
 def test_energy_of_a_part_of_the_gpu_seconds_says_of_how_much(tmp_path: Path) -> None:
     energy = Energy(joules=90_000.0, gpu_seconds=400.0, reason="NVML: Unknown Error")
-    table = lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, energy=energy)))
+    table = lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, energy=energy)))
     assert row_of(table)["kilowatt_hours"] == "0.0250 [e]"
     assert "[e] Of 50% of the GPU-seconds" in notes_of(table)
 
 
 def test_a_gpu_that_is_not_known_leaves_what_needs_its_rate_a_dash(tmp_path: Path) -> None:
     hardware = msgspec.structs.replace(EIGHT_P100, gpu="Voodoo 2")
-    table = lay_out_costs(gather(site_of(tmp_path, hardware)))
+    table = lay_out_costs(results_of(site_of(tmp_path, hardware)))
     row = row_of(table)
     assert row["estimated_flops"] == row["utilisation_percent"] == row["dollars"] == f"{DASH} [b]"
     assert row["gpu_hours"] == "0.22"
@@ -144,7 +135,7 @@ def test_a_gpu_that_is_not_known_leaves_what_needs_its_rate_a_dash(tmp_path: Pat
 def test_without_a_record_of_the_data_bin_there_are_no_model_flops(tmp_path: Path) -> None:
     site = site_of(tmp_path, EIGHT_P100)
     corpus_record(site.results_folder, "paper", "binarize", "wmt14_en_de").unlink()
-    row = row_of(lay_out_costs(gather(site)))
+    row = row_of(lay_out_costs(results_of(site)))
     assert row["model_flops"] == row["source_tokens"] == row["utilisation_percent"] == f"{DASH} [f]"
     assert row["estimated_flops"] == "7.6e15"
 
@@ -155,35 +146,30 @@ def test_three_seeds_are_a_mean_with_its_interval_and_two_are_shown_each(tmp_pat
         path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", seed)
         values = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps(values | {"tokens": tokens}), encoding="utf-8")
-    assert row_of(lay_out_costs(gather(site)))["target_tokens"] == "1,000,000 \u00b1 248,414"  # 4.303 sd / sqrt(3)
+    assert row_of(lay_out_costs(results_of(site)))["target_tokens"] == "1,000,000 \u00b1 248,414"  # 4.303 sd / sqrt(3)
     train_record(site.results_folder, "paper", "wmt14_en_de", "base", 3).unlink()
-    row = row_of(lay_out_costs(gather(site)))
+    row = row_of(lay_out_costs(results_of(site)))
     assert row["target_tokens"] == "900,000, 1,000,000"
     assert row["seeds"] == "2 of 3"
 
 
 def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
     site = make_site(tmp_path)
-    table = lay_out_costs(gather(site))
+    table = lay_out_costs(results_of(site))
     assert table.rows == ()
     assert [note.text.split(":")[0] for note in table.notes] == ["Not finished"]
     assert table.signatures == ()
 
 
 def test_a_training_of_no_seconds_has_no_utilisation(tmp_path: Path) -> None:
-    row = row_of(lay_out_costs(gather(site_of(tmp_path, EIGHT_P100, gpu_seconds=0.0, wall_seconds=0.0))))
+    row = row_of(lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, gpu_seconds=0.0, wall_seconds=0.0))))
     assert row["utilisation_percent"].startswith(DASH)
 
 
 def test_table_2_has_model_flops_beside_the_estimate(tmp_path: Path) -> None:
-    results = gather(site_of(tmp_path, EIGHT_P100))
+    results = results_of(site_of(tmp_path, EIGHT_P100))
     table = lay_out_table2(results, judge_cells(results))
-    names, width = [column.name for column in table.columns], 0
-    texts: dict[str, str] = {}
-    (base,) = [row for row in table.rows if plain_text(row.cells[0]).startswith("Transformer (base")]
-    for cell in base.cells:
-        texts[names[width]] = plain_text(cell)
-        width += cell.num_columns
+    texts = laid_out.row_of(table, "Transformer (base")
     assert texts["flops_en_de_ours"].startswith("7.6e15")
     assert float(texts["model_flops_en_de_ours"].split(" ")[0]) == pytest.approx(FLOPS, rel=0.05)
 
@@ -195,4 +181,4 @@ def test_a_record_of_an_earlier_version_is_shown(tmp_path: Path) -> None:
     values = json.loads(path.read_text(encoding="utf-8"))
     del values["energy"]
     path.write_text(json.dumps(values), encoding="utf-8")
-    assert row_of(lay_out_costs(gather(site)))["estimated_flops"] == "7.6e15"
+    assert row_of(lay_out_costs(results_of(site)))["estimated_flops"] == "7.6e15"

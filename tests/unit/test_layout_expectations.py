@@ -1,4 +1,4 @@
-"""Directions fixed beforehand: told seed by seed, and a seed that disagrees is printed."""
+"""Directions fixed beforehand: counted seed by seed, and a seed that disagrees is printed."""
 
 from pathlib import Path
 
@@ -8,21 +8,19 @@ from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, printed_number, read_expectations, read_table
 from paper_tables.layout import Table
 from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_results
-from paper_tables.tables.expectations import holds, lay_out_expectations
+from paper_tables.tables.conclusions import holds, lay_out_expectations
+from tests.laid_out import results_of
 from tests.records_factory import Site, make_site, write_everything, write_scores
 
 
 def ppl_of(site: Site, system: str, seed: int, value: float) -> None:
-    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    for evaluation in results.evaluations:
+    for evaluation in site.experiment.evaluations:
         if (evaluation.system, evaluation.seed, evaluation.role) == (system, seed, "dev"):
             write_scores(site, evaluation, {"bleu_tok_compound_split": 50.0, "ppl_per_subword": value})
 
 
 def expectations(site: Site) -> Table:
-    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_expectations(results)
+    return lay_out_expectations(results_of(site))
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def test_every_expectation_is_what_table_3_prints() -> None:
 
 def test_a_seed_that_disagrees_is_printed(site: Site) -> None:
     ppl_of(site, "table3_c_n2", 1, 1.75)
-    ppl_of(site, "table3_c_n2", 2, 1.25)  # base stands at 1.50
+    ppl_of(site, "table3_c_n2", 2, 1.25)  # base has 1.50
     row = expectations(site).rows[0]
     assert plain_text(row.cells[2]) == "seed 1: 1.75 > 1.50; seed 2: 1.25 not > 1.50 [\u2020]"
     assert plain_text(row.cells[3]) == "held in 1 of 2 seeds [\u2020]"

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
-from paper_tables.render.render import plain_text
 from paper_tables.tables.parameters import (
     BIG,
     TARGET_SPACE_ROWS,
@@ -15,6 +14,7 @@ from paper_tables.tables.parameters import (
     counted_rows,
     lay_out_parameters,
 )
+from tests.laid_out import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +24,7 @@ def row_by_name() -> dict[str, CountedRow]:
 
 @pytest.fixture(scope="module")
 def line_by_system() -> dict[str, dict[str, str]]:
-    table = lay_out_parameters()
-    names = [column.name for column in table.columns]
-    lines = [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
-    return {line["system"]: line for line in lines}
+    return {line["system"]: line for line in rows_of(lay_out_parameters())}
 
 
 def test_every_row_of_table_3_has_one_line(row_by_name: dict[str, CountedRow]) -> None:
@@ -48,7 +45,7 @@ def test_every_row_of_table_3_has_one_line(row_by_name: dict[str, CountedRow]) -
         ("table3_e_learned", "65 [a]", "64.13", "66.16"),  # 2 x 1,024 x 512 more than base
     ],
 )
-def test_a_line_says(
+def test_a_row_has_its_printed_count_and_ours(
     line_by_system: dict[str, dict[str, str]], system: str, printed: str, at_37000: str, at_40960: str
 ) -> None:
     line = line_by_system[system]
@@ -82,14 +79,7 @@ def test_no_vocabulary_fits_both_base_and_big(row_by_name: dict[str, CountedRow]
     assert low > high
 
 
-def test_the_notes_say_so() -> None:
-    text = " ".join(note.text for note in lay_out_parameters().notes)
-    assert "The 10 printed counts but big's meet at V = 40,932 to 41,160" in text
-    assert "big's 213 needs V = 35,296 to 36,272" in text
-    assert "With it base has 65.13 and big 218.33 at V = 40,960" in text
-
-
-def test_a_spec_of_another_size_is_noticed(tmp_path: Path) -> None:
+def test_a_spec_of_another_size_has_no_common_vocabulary(tmp_path: Path) -> None:
     shutil.copytree(CONFIG_FOLDER / "systems" / "paper", tmp_path / "systems" / "paper")
     path = tmp_path / "systems" / "paper" / "table3_c_n2.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("num_layers: 2", "num_layers: 3"), encoding="utf-8")

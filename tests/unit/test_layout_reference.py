@@ -6,21 +6,13 @@ import pytest
 
 from paper_tables.layout import Table
 from paper_tables.reference import read_reference_replications
-from paper_tables.render.render import plain_text
-from paper_tables.scale_results import gather_results
 from paper_tables.tables.reference import lay_out_reference
+from tests.laid_out import results_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 
 
 def table_of(site: Site) -> Table:
-    return lay_out_reference(
-        gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    )
-
-
-def rows_of(table: Table) -> list[dict[str, str]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
+    return lay_out_reference(results_of(site))
 
 
 @pytest.fixture
@@ -39,7 +31,7 @@ def test_every_replication_has_one_row_as_printed(tmp_path: Path) -> None:
     assert all(row["source"] and row["definition"] for row in rows)
 
 
-def test_like_stands_by_like_and_the_highest_first(tmp_path: Path) -> None:
+def test_comparable_rows_are_together_the_highest_value_first(tmp_path: Path) -> None:
     rows = rows_of(table_of(make_site(tmp_path)))
     groups = [(row["language_pair"], row["system"], row["testset"], row["metric"]) for row in rows]
     starts = [group for before, group in zip([None, *groups], groups, strict=False) if group != before]
@@ -49,7 +41,7 @@ def test_like_stands_by_like_and_the_highest_first(tmp_path: Path) -> None:
     assert sacre == ["27.52", "27.4", "27.3", "27.06", "27.05", "26.4", "26.2", "24.38"]
 
 
-def test_at_another_scale_nothing_of_ours_stands_beside(tmp_path: Path) -> None:
+def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
     table = table_of(site)
@@ -60,7 +52,7 @@ def test_at_another_scale_nothing_of_ours_stands_beside(tmp_path: Path) -> None:
     assert table.signatures == ()
 
 
-def test_at_the_papers_scale_ours_stands_beside_the_same_definition_only(paper_site: Site) -> None:
+def test_at_the_papers_scale_ours_is_shown_in_the_same_definition_only(paper_site: Site) -> None:
     table = table_of(paper_site)
     beside = {
         (row["language_pair"], row["system"], row["testset"], row["metric"]): row["ours"]

@@ -4,18 +4,13 @@ import msgspec
 import pytest
 
 from aiayn.records import TimedLayers
-from paper_tables.layout import Table, compact
-from paper_tables.render.render import plain_text
+from paper_tables.layout import compact
 from paper_tables.tables.table1 import lay_out_table1
+from tests.laid_out import rows_of
 from tests.records_factory import timed_layers
 
 
-def rows_of(table: Table) -> list[dict[str, str]]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
-
-
-def test_exponents_stand_beside_the_printed_complexity() -> None:
+def test_exponents_are_shown_beside_the_printed_complexity() -> None:
     attention, recurrent, convolution, restricted = rows_of(lay_out_table1(timed_layers()))
     assert attention["complexity_per_layer"] == "O(n^2 * d)"
     assert (attention["flops_exponent_of_n"], attention["flops_exponent_of_d"]) == ("2.00", "1.00")

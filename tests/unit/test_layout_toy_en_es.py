@@ -1,6 +1,5 @@
 """The tutorial's eight sentences: ours beside its author's, seed by seed, and nothing claimed that was not seen."""
 
-import hashlib
 import shutil
 from pathlib import Path
 
@@ -13,18 +12,18 @@ from aiayn.experiment import (
 )
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.printed import PUBLISHED_FOLDER, evaluations_of, read_sentences
-from aiayn.records import Hypotheses, write_record
 from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
 from analysis.scoring.scores import read_trainings
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.toy_en_es import lay_out_toy
 from paper_tables.layout import Table
-from paper_tables.render.render import RENDERER_BY_SUFFIX, plain_text
-from paper_tables.scale_results import gather_results
+from paper_tables.render.render import RENDERER_BY_SUFFIX
+from paper_tables.render.tables import lay_out_tables
+from paper_tables.scale_results import Translations, read_translations
 from paper_tables.tables.table2 import lay_out_table2
-from paper_tables.translations import Translations, read_translations
 from tests import records_factory
-from tests.records_factory import PROVENANCE, Site, make_site, run_of, write_binarized, write_scores, write_training
+from tests.laid_out import results_of, rows_of
+from tests.records_factory import Site, make_site, write_binarized, write_scores, write_training, write_translations
 
 BY_HEART = ("hola mundo", "el gato es negro", "buenos dias", "como te llamas", "este es un libro", "te amo")
 LINES_BY_SEED = {1: (*BY_HEART, "te amo", "este es un gato"), 2: ("hola", *BY_HEART[1:], "te amo", "este es un libro")}
@@ -45,29 +44,17 @@ def evaluations(site: Site) -> list[Evaluation]:
     return site.experiment.evaluations
 
 
-def write_translations(site: Site, evaluation: Evaluation, lines: tuple[str, ...], run: str | None = None) -> Path:
-    """Write what decode would, and return the record's path."""
-    path = evaluation_record(site.results_folder, "demo", "decode", evaluation)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{line}\n" for line in lines).encode()
-    path.with_suffix(".txt").write_bytes(text)
-    record = Hypotheses(
-        provenance=PROVENANCE, run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
-        average=evaluation.average, testset=evaluation.testset, path=Path("elsewhere.txt"),
-        pieces_path=Path("pieces.txt"),
-        num_lines=len(lines), hypotheses_sha256=hashlib.sha256(text).hexdigest(), beam_size=3,
-        length_penalty_alpha=0.0, length_penalty_form="len", stop="tensor2tensor",
-        signature="beam:3|stop:tensor2tensor", sentences_per_second=1.0,
-    )  # fmt: skip
-    write_record(record, path)
-    return path
+def write_lines(site: Site, evaluation: Evaluation, lines: tuple[str, ...], run: str | None = None) -> None:
+    """Write translations and their record."""
+    signature = "beam:3|stop:tensor2tensor"
+    write_translations(site, evaluation, "".join(f"{line}\n" for line in lines), run=run, signature=signature)
 
 
 def write_seed(site: Site, evaluation: Evaluation) -> None:
     """Write everything of one seed."""
     write_training(site, evaluation.corpus, evaluation.system, evaluation.seed)
     write_scores(site, evaluation, {"bleu_as_given": 50.0})
-    write_translations(site, evaluation, LINES_BY_SEED[evaluation.seed])
+    write_lines(site, evaluation, LINES_BY_SEED[evaluation.seed])
 
 
 def write_all(site: Site) -> None:
@@ -79,10 +66,7 @@ def write_all(site: Site) -> None:
 
 def toy(site: Site) -> Table:
     """Return the table of what is there."""
-    (table,) = lay_out_toy(
-        gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    )
-    return table
+    return lay_out_toy(results_of(site))
 
 
 def read_all(site: Site) -> dict[Evaluation, Translations]:
@@ -94,12 +78,10 @@ def read_all(site: Site) -> dict[Evaluation, Translations]:
 
 def by_sentence(table: Table) -> dict[str, dict[str, str]]:
     """Return the text of each cell by column by sentence."""
-    names = [column.name for column in table.columns]
-    rows = [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
-    return {row["sentence"]: row for row in rows}
+    return {row["sentence"]: row for row in rows_of(table)}
 
 
-def test_each_seed_stands_beside_what_the_author_got(site: Site) -> None:
+def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
     write_all(site)
     rows = by_sentence(toy(site))
     assert rows["hello world"] == {
@@ -139,7 +121,7 @@ def test_what_the_author_reported_counts_before_his_program(site: Site, monkeypa
     assert row["seed2"] == "hola [\u2020]"  # it is this seed now that reads the same
 
 
-def test_a_seed_that_is_not_there_says_so_and_is_not_counted(site: Site) -> None:
+def test_a_missing_seed_is_named_and_not_counted(site: Site) -> None:
     assert {row["seed1"] for row in by_sentence(toy(site)).values()} == {"missing [\u2020]"}
     assert {row["same_as_authors"] for row in by_sentence(toy(site)).values()} == {"\u2013 [\u2020]"}
     write_seed(site, evaluations(site)[0])
@@ -149,30 +131,21 @@ def test_a_seed_that_is_not_there_says_so_and_is_not_counted(site: Site) -> None
     )  # fmt: skip
 
 
-def test_nothing_translated_is_told_from_nothing_there(site: Site) -> None:
+def test_an_empty_translation_differs_from_a_missing_one(site: Site) -> None:
     write_all(site)
-    write_translations(site, evaluations(site)[0], ("", *LINES_BY_SEED[1][1:]))
+    write_lines(site, evaluations(site)[0], ("", *LINES_BY_SEED[1][1:]))
     assert by_sentence(toy(site))["hello world"]["seed1"] == "(nothing) [\u2020]"
 
 
-def test_every_format_holds_every_sentence(site: Site) -> None:
-    write_all(site)
-    table = toy(site)
-    for suffix, render in RENDERER_BY_SUFFIX.items():
-        text = render(table)
-        assert all(sentence in text for sentence in by_sentence(table)), suffix
-
-
 def test_a_scale_that_does_not_name_it_has_no_such_table(tmp_path: Path) -> None:
-    plain = make_site(tmp_path)
-    results = gather_results(plain.scale, plain.results_folder, so_far=True, config_folder=plain.config_folder)
-    assert lay_out_toy(results) == []
+    results = results_of(make_site(tmp_path))
+    assert "toy_en_es" not in [table.name for table in lay_out_tables(results, judge_cells(results))]
     assert results.translations == {}
 
 
 def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
     write_all(site)
-    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    results = results_of(site)
     judged = judge_cells(results)
     assert [cell for cell in judged if cell.evaluation is not None] == []
     assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(results, judged))
@@ -190,14 +163,9 @@ def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Sit
     ]  # fmt: skip
 
 
-def test_translations_are_read_as_they_were_written(site: Site) -> None:
-    write_all(site)
-    assert {evaluation.seed: found.lines for evaluation, found in read_all(site).items()} == LINES_BY_SEED
-
-
 def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site) -> None:
     write_all(site)
-    write_translations(site, evaluations(site)[0], LINES_BY_SEED[1], run="another-run")
+    write_lines(site, evaluations(site)[0], LINES_BY_SEED[1], run="another-run")
     with pytest.raises(RecordError, match=r"toy_eight\.json: .*another-run"):
         read_all(site)
     assert by_sentence(toy(site))["hello world"]["seed1"] == "not scored [\u2020]"

@@ -1,4 +1,4 @@
-"""The table of verdicts: every printed BLEU has a row, and what all rows are worth together stands below."""
+"""The table of verdicts: every printed BLEU has a row, and notes below it are on all rows together."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,27 +11,27 @@ import pytest
 from aiayn.printed import read_cells, read_replications
 from analysis.scoring.verdict import judge
 from paper_tables.cell_verdicts import VERDICT_COLUMNS, JudgedCell, corrected, judge_cells, verdict_frame
-from paper_tables.layout import Table
-from paper_tables.render.render import plain_text
-from paper_tables.scale_results import ScaleResults, gather_results
+from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.verdicts import format_p, lay_out_verdicts
+from tests.laid_out import notes_of, results_of, row_of
 from tests.records_factory import make_site, write_everything
 
 
-def results_of(folder: Path, scale: str, base_bleu: float = 27.1, num_seeds: int = 3) -> ScaleResults:
-    site = make_site(folder, scale, seeds=list(range(1, num_seeds + 1)), ablation_seeds=[1])
+def make_results(folder: Path, scale: str, base_bleu: float = 27.1) -> ScaleResults:
+    site = make_site(folder, scale, seeds=[1, 2, 3], ablation_seeds=[1])
     write_everything(site, base_bleu=base_bleu)
-    return gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    return results_of(site, so_far=False)
 
 
-def row_named(table: Table, beginning: str) -> dict[str, str]:
-    row = next(row for row in table.rows if plain_text(row.cells[0]).startswith(beginning))
-    names = [column.name for column in table.columns]
-    return {name: plain_text(cell) for name, cell in zip(names, row.cells, strict=True)}
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
+    return make_results(tmp_path_factory.mktemp("demo"), "demo")
 
 
-def notes_of(table: Table) -> str:
-    return "\n".join(note.text for note in table.notes)
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
+    """Means of 27.3, sd 0.1: base is 0.0 from its printed number."""
+    return make_results(tmp_path_factory.mktemp("paper"), "paper")
 
 
 def frame_line(frame: pd.DataFrame, table: str, row: str) -> dict[str, Any]:
@@ -39,25 +39,22 @@ def frame_line(frame: pd.DataFrame, table: str, row: str) -> dict[str, Any]:
     return {str(name): value for name, value in values.items()}
 
 
-def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "demo")
-    table = lay_out_verdicts(results, judge_cells(results))
+def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(demo: ScaleResults) -> None:
+    table = lay_out_verdicts(demo, judge_cells(demo))
     num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(read_replications())
     assert len(table.rows) == num_printed
-    absent = row_named(table, "Table 3: table3_a_h1")
+    absent = row_of(table, "Table 3: table3_a_h1")
     assert (absent["ours"], absent["difference"], absent["verdict"]) == ("not run", "", "NOT COMPARABLE")
     assert absent["reason"] == "This system is not run at scale demo."
 
 
-def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "demo")
-    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(results, judge_cells(results)))
+def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(demo: ScaleResults) -> None:
+    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(demo, judge_cells(demo)))
 
 
-def test_the_family_is_stated_with_its_number_its_chances_and_what_correction_changes(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "paper")  # means 27.3, sd 0.1: base 0.0 from its printed number
-    judged = judge_cells(results)
-    notes = notes_of(lay_out_verdicts(results, judged))
+def test_the_family_is_stated_with_its_number_its_chances_and_what_correction_changes(paper: ScaleResults) -> None:
+    judged = judge_cells(paper)
+    notes = notes_of(lay_out_verdicts(paper, judged))
     num_judged = sum(cell.verdict.p_equivalent is not None for cell in judged)
     assert num_judged == 7  # Table 2: base and big, both languages, one in two editions; Table 3: base and big
     assert "applied to 7 cell(s), each at 0.05" in notes
@@ -66,16 +63,15 @@ def test_the_family_is_stated_with_its_number_its_chances_and_what_correction_ch
     assert "it would change: none." in notes
 
 
-def test_a_verdict_shows_its_p_values_and_those_by_holm(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "paper")
-    row = row_named(lay_out_verdicts(results, judge_cells(results)), "Table 2: base, bleu_en_de")
+def test_a_verdict_shows_its_p_values_and_those_by_holm(paper: ScaleResults) -> None:
+    row = row_of(lay_out_verdicts(paper, judge_cells(paper)), "Table 2: base, bleu_en_de")
     assert row["verdict"] == "REPRODUCED"
     assert row["p_equivalent"] == "<0.001 (<0.001)"
     assert row["p_outside"] == "1.000 (1.000)"
 
 
-def test_the_file_has_the_p_values_of_each_verdict_and_the_family_in_every_line(tmp_path: Path) -> None:
-    frame = verdict_frame(judge_cells(results_of(tmp_path, "paper")))
+def test_the_file_has_the_p_values_of_each_verdict_and_the_family_in_every_line(paper: ScaleResults) -> None:
+    frame = verdict_frame(judge_cells(paper))
     assert tuple(frame.columns) == VERDICT_COLUMNS
     line = frame_line(frame, "2", "base")
     assert line["outcome"] == line["outcome_holm"] == "REPRODUCED"
@@ -92,14 +88,14 @@ def cell_with(judged: list[JudgedCell], values: list[float]) -> list[JudgedCell]
 
 
 def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "paper", base_bleu=60)  # all others are far away
+    results = make_results(tmp_path, "paper", base_bleu=60)  # all others are far away
     judged = cell_with(judge_cells(results), [27.03, 27.3, 27.57])  # p = 0.0425 alone, of 7
     notes = notes_of(lay_out_verdicts(results, judged))
     assert "it would change: Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED)." in notes
 
 
-def test_systems_of_unlike_spread_are_warned_of(tmp_path: Path) -> None:
-    results = results_of(tmp_path, "paper")
+def test_a_note_warns_of_systems_with_different_spreads(paper: ScaleResults) -> None:
+    results = paper
     calm = notes_of(lay_out_verdicts(results, judge_cells(results)))
     assert "do not share one spread" not in calm
     scores = results.scores.copy()

@@ -1,4 +1,4 @@
-"""From a folder of logs to tables: what is averaged, what stands apart, what is filled, and the verb."""
+"""From a folder of logs to tables: what is averaged, what has its own line, what is filled, and the verb."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,17 +36,20 @@ def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
     return [row for row in tables_of(folder)[name] if next(iter(row.values())).startswith("logs: ")]
 
 
-def test_two_seeds_of_one_configuration_stand_in_one_line(tmp_path: Path) -> None:
+def test_two_seeds_of_one_configuration_are_one_line(tmp_path: Path) -> None:
     write(tmp_path, {"a.log": ONE.text(), "b.log": TWO.text()})
     assert names_of(lines_of(tmp_path)) == [("base", (), ["a.log", "b.log"])]
     (row,) = cells_of(tmp_path, "table3")
     assert row["ppl_dev"] == "4.00, 8.00 (n=2)"  # 2 and 3 bits
+    page = (tmp_path / "tables-of-logs" / "report.html").read_text(encoding="utf-8")
+    of_ppl = page.partition("<b>ppl_per_subword of base, en-de, from logs</b>")[2].partition("</div>")[0]
+    assert [name in of_ppl for name in ("a.log", "b.log")] == [True, True]
     assert (row["train_steps"], row["params"]) == ("100,000 (n=2)", "63.1 (n=2)")
     settings = [row[name] for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls")]
     assert settings == ["6", "512", "2048", "8", "64", "64", "0.1", "0.1"]
 
 
-def test_another_configuration_stands_apart_and_is_named(tmp_path: Path) -> None:
+def test_another_configuration_has_its_own_line_and_name(tmp_path: Path) -> None:
     write(tmp_path, {"a.log": ONE.text(), "b.log": TWO.changed(adam_eps=1e-08).text()})
     assert names_of(lines_of(tmp_path)) == [("base", (), ["a.log"]), ("base", ("adam_epsilon 1e-08",), ["b.log"])]
     assert [row["label"] for row in cells_of(tmp_path, "table3")] == ["logs: base", "logs: base; adam_epsilon 1e-08"]
@@ -62,7 +65,7 @@ def test_a_copy_of_a_log_counts_once(tmp_path: Path) -> None:
     assert names_of(lines_of(tmp_path)) == [("base", (), ["a.log", "c.log"])]
 
 
-def test_a_seed_that_comes_again_is_averaged_with_nothing(tmp_path: Path) -> None:
+def test_a_repeated_seed_is_not_averaged(tmp_path: Path) -> None:
     again = replace(ONE, final_nll_bits=2.5)
     write(tmp_path, {"a.log": ONE.text(), "b.log": again.text(), "c.log": TWO.text()})
     assert names_of(lines_of(tmp_path)) == [
@@ -99,7 +102,7 @@ def test_a_generation_fills_table_2_under_the_name_of_its_definition(tmp_path: P
     assert not any("logs" in name or "definition" in name for name in row if "en_fr" in name)  # no log is of French
 
 
-def test_generations_of_other_settings_stand_side_by_side(tmp_path: Path) -> None:
+def test_generations_with_other_settings_are_shown_side_by_side(tmp_path: Path) -> None:
     best = GenerationText(value="26.00", beam_size=5).changed(path="checkpoints/base/checkpoint_best.pt")
     write(tmp_path, {"a.log": ONE.text(), "average.log": LAST5, "g.log": GenerationText().text(), "h.log": best.text()})
     (row,) = cells_of(tmp_path, "table2")
@@ -184,7 +187,7 @@ def test_the_table_of_logs_says_what_each_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.figures
-def test_everything_is_written_and_said_in_files_for_machines(tmp_path: Path) -> None:
+def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
     write(tmp_path, {"a.log": ONE.changed(fp16=True).text()})
     output = tmp_path / "out"
     assert make_tables_from_logs([tmp_path], output, None).pages[0] == output / "report.html"

@@ -21,7 +21,7 @@ from paper_tables.render.render import (
 )
 from paper_tables.render.tables import ONLY_ON_THE_PAGE, lay_out_tables
 from paper_tables.scale_results import gather_results
-from tests.golden_files import GOLDEN_FOLDER, UPDATE_VARIABLE, check_golden, differences
+from tests.golden_files import GOLDEN_FOLDER, UPDATE_VARIABLE, check_golden
 from tests.records_factory import make_site, write_everything
 
 SMALL = Table(
@@ -56,7 +56,7 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
         tmp_path_factory.mktemp("demo"),
         ablation_systems=["table3_c_n2", "table3_e_learned"],
         variants=["table3_e_learned"],
-        architectures=["table3_c_n2"],  # stands for recurrence or convolution
+        architectures=["table3_c_n2"],  # in the place of recurrence or convolution
         variant_seeds=[1, 2],
     )
     write_everything(site)
@@ -72,7 +72,7 @@ def test_the_rendered_tables_are_the_golden_ones(demo_tables: dict[str, Table], 
     assert {path.stem for path in (GOLDEN_FOLDER / "tables").glob(f"*.{suffix}")} == set(written)
 
 
-def test_a_scales_mark_stands_once_a_row_and_in_the_legend(demo_tables: dict[str, Table]) -> None:
+def test_a_scales_mark_is_once_in_a_row_and_in_the_legend(demo_tables: dict[str, Table]) -> None:
     for table in demo_tables.values():
         rows_with_ours = [row for row in table.rows if any(cell.kind == "ours" and cell.marks for cell in row.cells)]
         counts = {sum(cell.marks.count("\u2020") for cell in row.cells) for row in table.rows}
@@ -84,7 +84,7 @@ def test_a_scales_mark_stands_once_a_row_and_in_the_legend(demo_tables: dict[str
     assert all("\u2020" in row.cells[0].marks for row in table3.rows if row.side == "ours")
 
 
-def test_columns_of_ours_that_hold_nothing_take_no_room(demo_tables: dict[str, Table]) -> None:
+def test_empty_columns_of_ours_are_omitted(demo_tables: dict[str, Table]) -> None:
     columns = [column.name for column in demo_tables["table2"].columns]
     assert columns == [
         "model", "bleu_en_de", "bleu_en_de_ours", "bleu_en_de_ours_sacre", "bleu_en_fr", "bleu_en_fr_ours",
@@ -97,7 +97,7 @@ def test_columns_of_ours_that_hold_nothing_take_no_room(demo_tables: dict[str, T
         assert all(sum(cell.num_columns for cell in row.cells) == len(table.columns) for row in table.rows), table.name
 
 
-def test_what_holds_of_a_part_of_a_row_is_marked_number_by_number() -> None:
+def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
     columns = tuple(Column(name, name, side="ours") for name in ("one", "two", "three"))
     rows = [
         Row((text_cell(name, "label"), *(text_cell(text, "ours", *marks) for text, *marks in cells)))
@@ -115,7 +115,7 @@ def test_what_holds_of_a_part_of_a_row_is_marked_number_by_number() -> None:
     ]
 
 
-def test_a_span_over_a_column_that_goes_becomes_narrower() -> None:
+def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
     columns = (Column("row", "", side="label"), Column("one", "one"), Column("empty", "empty", side="ours"))
     rows = (Row((text_cell("a", "label"), text_cell("1"), text_cell("\u2013", "state"))),
             Row((text_cell("b", "label"), text_cell("2", num_columns=2))))  # fmt: skip
@@ -126,13 +126,6 @@ def test_a_span_over_a_column_that_goes_becomes_narrower() -> None:
 
 def test_a_table_without_rows_keeps_its_columns() -> None:
     assert compact(replace(SMALL, rows=())).columns == SMALL.columns
-
-
-def test_a_truncated_table_is_noticed() -> None:
-    text = render_markdown(SMALL)
-    assert differences(text, text) == []
-    assert differences(text, text[:-1]) != []
-    assert differences(text, "") != []
 
 
 def test_a_golden_file_that_does_not_exist_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,13 +142,7 @@ def test_a_truncated_golden_file_fails(tmp_path: Path, monkeypatch: pytest.Monke
         check_golden("table.md", "one\ntwo\n", tmp_path)
 
 
-def test_golden_files_are_rewritten_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(UPDATE_VARIABLE, "1")
-    check_golden("table.md", "one\n", tmp_path)
-    assert (tmp_path / "table.md").read_text(encoding="utf-8") == "one\n"
-
-
-def test_an_interval_stands_below_its_number_in_html() -> None:
+def test_an_interval_is_below_its_number_in_html() -> None:
     cells = (text_cell("27.30 \u00b1 0.25 (n=3)", "ours", "\u2020"), text_cell("25.1, 26.2 (n=2)", "ours"))
     text = render_html(replace(SMALL, rows=(Row((text_cell("a", "label"), *cells, text_cell("1"))),)))
     assert "27.30<sup>\u2020</sup><small>\u00b1 0.25 (n=3)</small></td>" in text
@@ -173,17 +160,6 @@ def test_markdown_and_csv_say_that_a_cell_is_spanned() -> None:
     assert rows[1] == ["a_b", "3.3e18", "(spanned)", "1.50 (n=2) [\u2020]", "[\u2020] Not the paper's."]
 
 
-def test_the_printed_costs_of_table_2_span_both_languages(demo_tables: dict[str, Table]) -> None:
-    assert render_html(demo_tables["table2"]).count('colspan="2">') >= 2
-    latex = render_latex(demo_tables["table2"])
-    assert r"\multicolumn{2}{c}{{\boldmath$3.3\cdot10^{18}$}}" in latex  # the lowest, in bold as in the paper
-    assert r"\multicolumn{2}{c}{$2.3\cdot10^{19}$}" in latex
-
-
-def lines_between(latex: str, beginning: str, end: str) -> list[str]:
-    return latex.partition(beginning)[2].partition(end)[0].strip().splitlines()
-
-
 def test_the_papers_bold_values_are_bold_and_no_others(demo_tables: dict[str, Table]) -> None:
     two, three = (render_latex(demo_tables[name]) for name in ("table2", "table3"))
     of_ours = r"\\textbf\{(?!70\.10|69\.10|1\.50)([^}]*)\}"  # what the fixture's runs have, all alike
@@ -192,7 +168,7 @@ def test_the_papers_bold_values_are_bold_and_no_others(demo_tables: dict[str, Ta
     assert re.findall(r"boldmath\$([^$]*)\$", two) == [r"3.3\cdot10^{18}"]
 
 
-def test_the_best_of_ours_is_that_of_the_mean_and_apart_from_the_printed() -> None:
+def test_the_best_of_ours_is_by_the_mean_and_separate_from_the_printed() -> None:
     columns = (Column("row", "", side="label"), Column("one", "PPL", better="lower"), Column("two", "BLEU", side="ours",
                better="higher"))  # fmt: skip
     rows = (Row((text_cell("a", "label"), text_cell("4.9"), text_cell("25.0, 27.0 (n=2)", "ours"))),
@@ -202,27 +178,6 @@ def test_the_best_of_ours_is_that_of_the_mean_and_apart_from_the_printed() -> No
     assert best_parts(table) == {(1, 1, 0), (0, 2, 0)}
     assert best_parts(replace(table, columns=tuple(replace(one, better="") for one in columns))) == set()
     assert "<b>4.3</b>" in render_html(table)
-
-
-def test_groups_stand_apart_and_their_label_spans_them(demo_tables: dict[str, Table]) -> None:
-    three = render_latex(demo_tables["table3"])
-    groups = re.findall(r"\\midrule\n\\multirow\{([0-9]+)\}\{\*\}\{([^}]*)\}", three)
-    # the printed rows of each group (4, 2, 7, 4, 1), base and big, and a line of ours below four of them
-    assert groups == [("2", "base"), ("4", "(A)"), ("2", "(B)"), ("8", "(C)"), ("4", "(D)"), ("2", "(E)"), ("2", "big")]
-    two = render_latex(demo_tables["table2"])
-    parts = [part.count(r" \\") for part in two.split(r"\midrule")[1:]]
-    assert parts == [5, 3, 2]  # single models, ensembles, the Transformer
-
-
-def test_the_positional_row_and_the_headings_span_as_printed(demo_tables: dict[str, Table]) -> None:
-    assert r"\multicolumn{7}{c}{positional embedding instead of sinusoids}" in render_latex(demo_tables["table3"])
-    two = render_latex(demo_tables["table2"])
-    assert r"\multirow{2}{*}{Model} & \multicolumn{3}{c}{BLEU EN-DE}" in two
-    assert r"\cmidrule(lr){2-4}" in two
-
-
-def test_a_signature_is_broken_at_its_punctuation() -> None:
-    assert r"\path!case:mixed|tok:13a!" in render_latex(SMALL)
 
 
 def test_every_line_of_every_format_has_all_columns(demo_tables: dict[str, Table]) -> None:
@@ -244,12 +199,6 @@ def check_latex(latex: str, num_comments: int = 1) -> None:
 def test_latex_is_balanced_and_escaped(demo_tables: dict[str, Table]) -> None:
     for table in demo_tables.values():
         check_latex(render_latex(table))
-
-
-@pytest.mark.parametrize("spoilt", ["{", "$", "50 % of", "\u00d7"])
-def test_spoilt_latex_is_noticed(spoilt: str) -> None:
-    with pytest.raises(AssertionError):
-        check_latex(render_latex(SMALL) + spoilt)
 
 
 def test_no_character_keeps_a_meaning_in_latex() -> None:

@@ -151,12 +151,6 @@ def test_a_config_that_is_no_mapping_is_a_usage_error(
     assert words in capsys.readouterr().err
 
 
-def test_a_missing_record_ends_the_verb_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = msgspec.to_builtins(make_site(tmp_path).scale)
-    assert main(["tables", "--results", str(tmp_path / "results"), "--config-json", json.dumps(config)]) == 1
-    assert "no such record" in capsys.readouterr().err
-
-
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:
     site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
     train = write_training(site, "demo_en_de", "base", 1)

@@ -1,4 +1,4 @@
-"""`aiayn where`: a cell is followed to its run, and what is missing or does not fit is said."""
+"""`aiayn where`: a cell is followed to its run, and what is missing or contradictory is named."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,13 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import UsageError
-from aiayn.paths import average_record, corpus_record, evaluation_record, train_record
-from aiayn.provenance import Provenance, file_sha256
-from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, ScoreRecords, TrainRecord, read_record, write_record
+from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.provenance import Provenance
+from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import LOG_NAME
-from paper_tables.answers.where import last_update_line, trace_cell
+from paper_tables.answers.where import CellTrace, SeedTrace, last_update_line, trace_cell
 from paper_tables.answers.where_cells import find_cell, read_named_cells
 from paper_tables.answers.where_text import render_list, render_trace
-from paper_tables.answers.where_traces import CellTrace, SeedTrace
 from tests.records_factory import (
     EIGHT_P100,
     PROVENANCE,
@@ -25,6 +24,7 @@ from tests.records_factory import (
     write_attempt,
     write_everything,
     write_training,
+    write_translations,
 )
 
 CELL = "table2:base:bleu_en_de"
@@ -37,9 +37,7 @@ LOG = (
 
 
 def made(command: str, commit: str = "0123456789abcdef", *, is_dirty: bool = False) -> Provenance:
-    return msgspec.structs.replace(
-        PROVENANCE, command=command, commit=commit, is_dirty=is_dirty, version_by_package={"torch": "2.13.0"}
-    )
+    return msgspec.structs.replace(PROVENANCE, command=command, commit=commit, is_dirty=is_dirty)
 
 
 @pytest.fixture
@@ -54,20 +52,8 @@ def site(tmp_path: Path) -> Site:
         for one in site.experiment.evaluations
         if (one.corpus, one.system, one.seed, one.role) == ("demo_en_de", "base", 1, "test")
     )
-    translations = site.results_folder / "base.txt"
-    translations.write_text("ein Haus\n", encoding="utf-8")
-    sha256, run = file_sha256(translations), run_of("demo_en_de", "base", 1)
-    decoded = Hypotheses(
-        provenance=made("aiayn decode --seed 1"), run=run, average="last5", testset="demo_test",
-        path=translations, pieces_path=Path(), num_lines=1, hypotheses_sha256=sha256, beam_size=4,
-        length_penalty_alpha=0.6, length_penalty_form="gnmt", stop="fairseq", signature="beam:4",
-        sentences_per_second=1.0,
-    )  # fmt: skip
-    write_record(decoded, evaluation_record(site.results_folder, "demo", "decode", evaluation))
-    score_path = evaluation_record(site.results_folder, "demo", "score", evaluation)
-    scored = read_record(score_path, ScoreRecords)
-    scores = [msgspec.structs.replace(one, hypotheses_sha256=sha256) for one in scored.scores]
-    write_record(msgspec.structs.replace(scored, scores=scores, provenance=made("aiayn score")), score_path)
+    write_translations(site, evaluation)
+    run = run_of("demo_en_de", "base", 1)
     averaged = CheckpointRecord(
         provenance=made("aiayn average --last 5"), run=run, average="last5", path=Path("gone.pt"),
         averaged_updates=[2900, 3000], tensors_sha256="a" * 64,
@@ -117,19 +103,19 @@ def test_the_text_shows_it_all_and_the_commands_in_the_order_of_the_stages(site:
     ):
         assert part in text
     _, _, repeat = text.partition("To repeat\n")
-    commands = ["git checkout 0123456789abcdef", "aiayn fetch", "aiayn average", "aiayn decode", "aiayn score"]
+    commands = ["git checkout 0123456789abcdef", "aiayn fetch", "aiayn average"]
     places = [repeat.index(command) for command in commands]
     assert places == sorted(places)
     assert repeat.count("git checkout") == 1
 
 
-def test_a_seed_whose_run_folder_is_gone_says_so(site: Site) -> None:
+def test_a_missing_run_folder_is_named(site: Site) -> None:
     second = trace(site).seeds[1]
     assert second.attempts == []
     assert any("no log line of an update; its folder is gone" in problem for problem in second.problems)
 
 
-def test_missing_running_and_failed_runs_are_said(tmp_path: Path) -> None:
+def test_missing_running_and_failed_runs_are_shown(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1, 2, 3])
     write_attempt(site, "demo_en_de", "base", 2, update=300, outcome="failed")
     write_attempt(site, "demo_en_de", "base", 3, update=700)
@@ -143,15 +129,15 @@ def test_missing_running_and_failed_runs_are_said(tmp_path: Path) -> None:
     assert "nothing was run yet: `snakemake` makes it" in text
 
 
-def test_translations_that_were_changed_or_deleted_are_said(site: Site) -> None:
-    translations = site.results_folder / "base.txt"
+def test_changed_or_deleted_translations_are_named(site: Site) -> None:
+    (translations,) = (site.results_folder / "demo/decode/demo_en_de/base/seed1").rglob("*.txt")
     translations.write_text("kein Haus\n", encoding="utf-8")
     assert f"{translations}: changed; rerun `decode`" in first_seed(site).problems
     translations.unlink()
     assert f"{translations}: missing; rerun `decode`" in first_seed(site).problems
 
 
-def test_unlike_commits_and_changes_in_no_commit_are_said(site: Site) -> None:
+def test_different_commits_and_uncommitted_changes_are_named(site: Site) -> None:
     path = average_record(site.results_folder, "demo", "demo_en_de", "base", 1, "last5")
     averaged = read_record(path, CheckpointRecord)
     provenance = made("aiayn average", "fedcba9876543210", is_dirty=True)
@@ -162,21 +148,21 @@ def test_unlike_commits_and_changes_in_no_commit_are_said(site: Site) -> None:
     assert "git checkout fedcba9876543210  # and changes in no commit" in render_trace(trace(site))
 
 
-def test_records_of_unlike_runs_are_said(site: Site) -> None:
+def test_records_of_different_runs_are_named(site: Site) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), path)
     assert any("runs (train " in problem for problem in first_seed(site).problems)
 
 
-def test_scores_of_other_translations_are_said(site: Site) -> None:
+def test_scores_of_other_translations_are_reported(site: Site) -> None:
     path = next((site.results_folder / "demo/decode/demo_en_de/base/seed1").rglob("*.json"))
     decoded = read_record(path, Hypotheses)
     write_record(msgspec.structs.replace(decoded, hypotheses_sha256="b" * 64), path)
     assert "scored are other translations than those recorded; rerun `score`" in first_seed(site).problems
 
 
-def test_perplexity_hangs_on_no_translations(site: Site) -> None:
+def test_perplexity_needs_no_translations(site: Site) -> None:
     seed = first_seed(site, "table3:base:ppl_dev")
     assert (seed.value, seed.hypotheses) == (1.5, None)
     assert [step.verb for step in seed.steps] == ["train", "perplexity"]
@@ -203,7 +189,7 @@ def test_the_last_update_is_found_past_validation_and_torn_lines(tmp_path: Path)
     assert last_update_line(path) is None
 
 
-def test_a_number_that_the_editions_print_unlike_is_one_cell_with_both() -> None:
+def test_a_number_that_the_editions_print_differently_is_one_cell_with_both() -> None:
     cells = read_named_cells()
     assert cells["table2:big:bleu_en_fr"].printed_by_edition == {"neurips2017": "41.0", "arxiv": "41.8"}
     assert "table2:big:bleu_en_fr" in render_list(cells)
@@ -224,7 +210,7 @@ def test_variants_and_replications_are_cells_too() -> None:
         ("base", "expected table:row:column, as table2:base:bleu_en_de; see `aiayn where --list`"),
     ],
 )
-def test_a_wrong_name_is_answered_with_what_was_meant(name: str, words: str) -> None:
+def test_a_wrong_name_is_refused_with_similar_names(name: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         find_cell(name, read_named_cells())
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from aiayn.terminal import json_text
 from analysis.scoring.compared_outputs import read_compared_outputs
 from analysis.scoring.score import SACREBLEU_METRIC_BY_LANGUAGE, count_segments, make_scorer, score_hypotheses
-from paper_tables.answers.comparison import NamedComparison, compare_segments, render_comparison
+from analysis.scoring.significance import compare_segments
+from paper_tables.answers.comparison import NamedComparison, render_comparison
 
 EXAMPLE = "aiayn compare --baseline base.de --system big.de --references newstest2014.de"
 METRIC = "bleu_sacre_13a"

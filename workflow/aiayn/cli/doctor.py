@@ -24,18 +24,10 @@ from aiayn.errors import AiaynError, UsageError
 from aiayn.runs.names import match_run
 from aiayn.spec.system import CorpusSpec, Overrides
 from aiayn.terminal import json_text
+from analysis.doctor.types import Diagnosis, Scorer
 from analysis.scoring.score import default_metrics, score_hypotheses
-from paper_tables.answers.doctor import (
-    Diagnosis,
-    Scorer,
-    diagnose_commands,
-    diagnose_folder,
-    diagnose_run,
-    list_run_names,
-    make_claim,
-)
-from paper_tables.answers.layout_commands import headline_of_commands, render_commands
-from paper_tables.answers.layout_doctor import headline, render_diagnosis
+from paper_tables.answers.doctor import diagnose_commands, diagnose_folder, diagnose_run, list_run_names, make_claim
+from paper_tables.answers.doctor_text import headline, headline_of_commands, render_commands, render_diagnosis
 from paper_tables.reference import SCORE_METRICS
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"

@@ -30,9 +30,8 @@ def run(args: argparse.Namespace) -> None:
 
     if not has_figures():
         raise StateError(f"the extra `figures`, which draws, is not installed; {INSTALL_COMMAND}")
-    from paper_tables.figures.curves import CURVES_BY_HOURS, CURVES_BY_UPDATE, curve_frame
+    from paper_tables.figures.curves import CURVES_BY_HOURS, CURVES_BY_UPDATE, curve_frame, curves_of_files
     from paper_tables.figures.figure import FigureError, write_figure
-    from paper_tables.figures.sources import curves_of_files
 
     named: list[tuple[str, str, int | None, Path]] = []
     for asked in args.runs:

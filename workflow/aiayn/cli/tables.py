@@ -21,7 +21,8 @@ from pathlib import Path
 from aiayn.cli.config import add_changes_argument, read_changed_scale
 from aiayn.errors import UsageError
 from aiayn.spec.system import convert_scale
-from paper_tables.render.from_logs import default_cache_folder, make_tables_from_logs
+from analysis.logs.cache import default_cache_folder
+from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"

@@ -1,0 +1,37 @@
+"""Reads a site's results, and a laid-out table's rows and notes, as the tests of layouts ask for them."""
+
+from paper_tables.layout import Table
+from paper_tables.render.render import plain_text
+from paper_tables.scale_results import ScaleResults, gather_results
+from tests.records_factory import Site
+
+DAGGER = "[\u2020]"  # the demo's mark
+DASH = "\u2013"
+PLUS_MINUS = "\u00b1"
+
+
+def results_of(site: Site, *, so_far: bool = True) -> ScaleResults:
+    """Return the results of what is there."""
+    return gather_results(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+
+
+def rows_of(table: Table) -> list[dict[str, str]]:
+    """Return the texts of each row by column; a cell that spans columns is at its first."""
+    names, rows = [column.name for column in table.columns], []
+    for row in table.rows:
+        texts, start = {}, 0
+        for cell in row.cells:
+            texts[names[start]] = plain_text(cell)
+            start += cell.num_columns
+        rows.append(texts)
+    return rows
+
+
+def row_of(table: Table, beginning: str) -> dict[str, str]:
+    """Return the texts of the row whose first cell begins so."""
+    return next(row for row in rows_of(table) if next(iter(row.values())).startswith(beginning))
+
+
+def notes_of(table: Table) -> str:
+    """Return the notes, a line each, the mark before each that explains one."""
+    return "\n".join(f"[{note.mark}] {note.text}" if note.mark else note.text for note in table.notes)
