@@ -83,13 +83,13 @@ def main() -> None:
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         print(f"{num_logs:,} logs, {megabytes:.0f} MB, {cpus} CPUs, load {os.getloadavg()[0]:.1f}")
         for name in ("first", "second"):
-            print(f"reading, {name} time: {timed(lambda: read_folder(folder, root / 'cache'))}")
+            seconds = timed(lambda: read_folder(folder, root / "cache"))
+            tell(f"reading {num_logs:,} logs, {megabytes:.0f} MB, {name} time", seconds, "goal: 1 s the second time")
         command = ["-m", "aiayn", "tables", "--from-logs", str(folder), "--output", str(root / "out")]
         command += ["--log-cache", str(root / "cache-of-command")]
         for name in ("first", "second"):
-            told = timed(lambda: run_python(*command))
-            print(f"whole command, {name} time: {told}")
-            tell(f"`aiayn tables --from-logs` of {num_logs:,} logs, {name} time", told, "goal: 1 s the second time")
+            seconds = timed(lambda: run_python(*command))
+            tell(f"`aiayn tables --from-logs` of them, tables and curves, {name} time", seconds, "")
         importing = timed(lambda: run_python("-c", "import paper_tables.render.from_logs"))
         print(f"of which starting and importing: {importing}")
         peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
