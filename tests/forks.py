@@ -1,5 +1,6 @@
 """Work in forks of this process, which spare its imports."""
 
+import gc
 import os
 import socket
 from collections.abc import Callable
@@ -9,6 +10,7 @@ def fork(work: Callable[[], object]) -> int:
     """Start work in a fork and return its process number; it exits with the number that `work` returns, else 0 or 1."""
     child = os.fork()
     if child == 0:
+        gc.freeze()  # a store of torch's that the parent left, collected here, ends the process: its thread is not here
         status = 1
         try:
             returned = work()
