@@ -338,12 +338,12 @@ NEEDS_MIRROR = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set 
                                   "newstest2013.en", "newstest2014.en"])  # fmt: skip
 def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_does(name: str) -> None:
     folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://"))
-    lines = read_output(folder / "newstest" / name).lines
+    lines = read_output(folder / "newstest" / name).lines[::4]
     flickr = folder / "multi30k/data/task1/raw" / f"test_2016_flickr.{name.rpartition('.')[2]}.gz"
-    for other in (read_output(flickr).lines, read_output(folder / "newstest" / "newstest2014.de").lines):
+    for other in (read_output(flickr).lines, read_output(folder / "newstest" / "newstest2014.de").lines[::4]):
         assert find_form_mismatch({"hyp": lines, "ref": other}, Treatment()) is None
         assert find_form_mismatch({"hyp": other, "ref": lines}, Treatment()) is None
     language = name.rpartition(".")[2]
-    tokenized = [Tokenizer(language).tokenize(line) for line in lines[:400]]
+    tokenized = [Tokenizer(language).tokenize(line) for line in lines[:100]]
     for changed in (tokenized, pieces(lines), sentence_pieces(lines), [line.lower() for line in lines]):
         assert find_form_mismatch({"hyp": changed, "ref": lines}, Treatment()) is not None
