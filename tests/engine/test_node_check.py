@@ -43,13 +43,12 @@ def say_from_ranks(
             torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
             os.environ["MASTER_PORT"] = str(port)
             with joined_ranks(Rank(rank=index, world_size=num_ranks, job="7", local_rank=index), "cpu") as group:
-                try:
-                    work(group)
-                    said = ""
-                except LaunchError as error:
-                    said = str(error)
-                except RuntimeError as error:
-                    said = f"lost: {is_peer_loss(error)}"
+                work(group)
+            said = ""
+        except LaunchError as error:
+            said = str(error)
+        except RuntimeError as error:  # also where the killed rank was done with joining before this one
+            said = f"lost: {is_peer_loss(error)}"
         finally:
             (folder / f"said{index}").write_text(said, encoding="utf-8")
 

@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence_and_exit_code_1(
     assert "Traceback" not in captured.err
 
 
-@pytest.mark.parametrize("flags", [["--num-gpus", "0"], ["--bleu", "0.27"], ["--scale", "demo"], ["--metric", "bleu"]])
+@pytest.mark.parametrize("flags", [["--bleu", "0.27"], ["--scale", "demo"], ["--metric", "bleu"]])
 def test_flags_that_do_not_fit_are_refused_as_usage(
     flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

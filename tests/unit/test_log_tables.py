@@ -37,11 +37,11 @@ def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
 
 
 def test_two_seeds_of_one_configuration_are_one_line(tmp_path: Path) -> None:
-    write(tmp_path, {"a.log": ONE.text(), "b.log": TWO.text()})
-    assert names_of(lines_of(tmp_path)) == [("base", (), ["a.log", "b.log"])]
-    (row,) = cells_of(tmp_path, "table3")
+    folder = write(tmp_path / "logs", {"a.log": ONE.text(), "b.log": TWO.text()})
+    assert names_of(lines_of(folder)) == [("base", (), ["a.log", "b.log"])]
+    (row,) = cells_of(folder, "table3")
     assert row["ppl_dev"] == "4.00, 8.00 (n=2)"  # 2 and 3 bits
-    page = (tmp_path / "tables-of-logs" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "logs-tables" / "report.html").read_text(encoding="utf-8")
     of_ppl = page.partition("<b>ppl_per_subword of base, en-de, from logs</b>")[2].partition("</div>")[0]
     assert [name in of_ppl for name in ("a.log", "b.log")] == [True, True]
     assert (row["train_steps"], row["params"]) == ("100,000 (n=2)", "63.1 (n=2)")
