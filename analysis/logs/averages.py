@@ -24,10 +24,6 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
     configuration: tuple[str, ...]
     trainings: tuple[LoggedTraining, ...]
 
-    def values(self, metric: str) -> list[float]:
-        """Return the values of a metric, in order of path."""
-        return [one.value_by_metric[metric] for one in self.trainings if metric in one.value_by_metric]
-
     def evaluations(self, role: str) -> dict[tuple[str, str], list[LoggedEvaluation]]:
         """Return the evaluations of a role by (metric, settings): each is averaged by itself."""
         found: dict[tuple[str, str], list[LoggedEvaluation]] = {}

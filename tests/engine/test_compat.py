@@ -179,6 +179,7 @@ def after_imports(imports: str) -> tuple[set[str], str]:
         "print(*sys.modules)"
     )
     process = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert process.stdout.count("\n") == 1
     return set(process.stdout.split()), process.stderr
 
 

@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
 
-from aiayn.count_ngrams import bootstrap_interval, corpus_bleu, fairseq_words, perl_words, segment_statistics
+from aiayn.count_ngrams import corpus_bleu, fairseq_words, perl_words, segment_statistics
 
 
 def words(line: str) -> list[str]:
@@ -77,26 +76,3 @@ def test_fairseq_never_matches_an_unknown_word_of_the_reference() -> None:
 )
 def test_fairseq_trims_padding_and_ends_of_sentence(line: str, expected: list[str]) -> None:
     assert fairseq_words(line, is_reference=False) == expected
-
-
-def test_the_interval_of_one_segment_is_its_score() -> None:
-    statistics = segment_statistics([words("a b c d e")], [words("a b c d f g")])
-    interval = bootstrap_interval(statistics, num_resamples=5, rng=np.random.default_rng(1))
-    assert interval == pytest.approx((corpus_bleu(statistics).score,) * 2)
-
-
-def test_the_interval_of_a_right_and_a_wrong_segment_reaches_from_all_wrong_to_all_right() -> None:
-    statistics = segment_statistics([words("a b c d"), words("x y z w")], [words("a b c d"), words("p q r s")])
-    interval = bootstrap_interval(statistics, num_resamples=200, rng=np.random.default_rng(1))
-    assert interval == pytest.approx((0, 100))
-
-
-def test_the_interval_depends_on_the_generator_alone() -> None:
-    rng = np.random.default_rng(3)
-    lines = [rng.integers(4, size=8).tolist() for _ in range(60)]
-    statistics = segment_statistics(lines[:30], lines[30:])
-    first, again, other = (
-        bootstrap_interval(statistics, num_resamples=50, rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other

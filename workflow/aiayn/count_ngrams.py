@@ -84,20 +84,6 @@ def corpus_bleu(statistics: Statistics, *, smooth_method: str = "none") -> BLEUS
     return BLEU.compute_bleu(matches, totals, hypothesis_length, reference_length, smooth_method=smooth_method)
 
 
-def bootstrap_interval(
-    statistics: Statistics, *, num_resamples: int, rng: np.random.Generator, smooth_method: str = "none"
-) -> tuple[float, float]:
-    """95 % percentile interval of BLEU over segments drawn with replacement (Koehn 2004).
-
-    It is of the choice of sentences, not of the seed.
-    """
-    num_segments = len(statistics)
-    draws = rng.multinomial(num_segments, np.full(num_segments, 1 / num_segments), size=num_resamples)
-    values = [corpus_bleu(sums[np.newaxis], smooth_method=smooth_method).score for sums in draws @ statistics]
-    lower, upper = np.quantile(values, [0.025, 0.975])
-    return float(lower), float(upper)
-
-
 def _count_by_ngram(words: Sequence[Hashable], order: int) -> Counter[tuple[Hashable, ...]]:
     # The shifted copies end at different places on purpose: the shortest is the last n-gram's.
     return Counter(zip(*(words[start:] for start in range(order)), strict=False))
