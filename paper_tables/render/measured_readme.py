@@ -43,8 +43,8 @@ def _head(scale: str, num_runs: int) -> str:
     lines = [
         f"# Measured: scale {scale}",
         "",
-        f"{num_runs} finished trainings, their logs, translations and records, and the tables that follow from them. "
-        "Generated from these files; no cell is typed by hand.",
+        f"{num_runs} finished training{'' if num_runs == 1 else 's'}: logs, translations, records, and the tables that "
+        "follow from them. Generated from these files; no cell is typed by hand.",
         *([] if scale == PAPER_SCALE else ["", smaller]),
         "",
         "Rendered again from the files of this folder, with the core dependencies alone:",
