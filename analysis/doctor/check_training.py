@@ -92,9 +92,16 @@ def check_batch(case: Case) -> Answer:
 
 
 def _tokens_per_update(trained: Trained) -> tuple[int | None, float]:
-    """Return the last line that prints the target tokens of an update, and their number; 0 without one."""
+    """Return the last line that prints the target tokens of an update, and their mean over all updates; 0 without one.
+
+    The last epoch of a training may be a few updates only.
+    """
     ends = [epoch for epoch in trained.log.epochs if epoch.target_tokens_per_update]
-    return (ends[-1].line, ends[-1].target_tokens_per_update or 0.0) if ends else (None, 0.0)
+    if not ends:
+        return None, 0.0
+    previous = [trained.log.first_update - 1, *(end.update for end in ends[:-1])]
+    num_updates = [max(1, end.update - before) for end, before in zip(ends, previous, strict=True)]
+    return ends[-1].line, float(np.average([end.target_tokens_per_update or 0.0 for end in ends], weights=num_updates))
 
 
 def _positions(claim: Claim) -> int:

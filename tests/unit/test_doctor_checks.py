@@ -120,6 +120,13 @@ def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> Non
     assert finding.published_rank == "A5"
 
 
+def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
+    assert clean.trained is not None
+    epochs = clean.trained.log.epochs
+    short = replace(epochs[-1], update=epochs[-1].update + 2, target_tokens_per_update=10.0)
+    assert check_batch(with_log(clean, epochs=(*epochs, short))).findings == ()
+
+
 def test_the_papers_25000_tokens_are_expected_of_wmt14_without_a_data_bin(clean: Case) -> None:
     wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
     assert check_batch(wmt14).findings[0].evidence[0].expected == "about 25,000: section 5.1"
