@@ -96,6 +96,7 @@ def test_code_and_comments_are_ascii() -> None:
 
 def test_rules_and_configs_are_ascii() -> None:
     texts = {name_of(path): path.read_text(encoding="utf-8") for path in text_paths() if path.suffix != ".py"}
+    texts = {name: text for name, text in texts.items() if not name.startswith("paper_tables/measured/")}  # rendered
     assert "workflow/rules/train.smk" in texts
     assert "workflow/config/demo.yaml" in texts
     assert [name for name, text in texts.items() if not text.isascii()] == []
