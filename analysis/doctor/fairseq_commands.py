@@ -36,7 +36,7 @@ _OTHER_PROGRAMS = {"cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep",
 
 Program = Literal["train", "generate", "preprocess", "average", "score"]
 _PROGRAMS: dict[str, Program] = {
-    "fairseq-train": "train", "train.py": "train",
+    "fairseq-train": "train", "fairseq-hydra-train": "train", "train.py": "train", "hydra_train.py": "train",
     "fairseq_cli.train": "train", "fairseq.train": "train", "fairseq-generate": "generate", "generate.py": "generate",
     "fairseq_cli.generate": "generate", "fairseq-interactive": "generate", "interactive.py": "generate",
     "fairseq_cli.interactive": "generate", "fairseq-preprocess": "preprocess", "preprocess.py": "preprocess",
@@ -162,7 +162,7 @@ def _is_command(program: Program, words: list[Word], index: int) -> bool:
         return False
     if program in ("average", "preprocess"):
         return bool({"--inputs", "--trainpref", "--destdir", "--only-source"} & set(flags))
-    if program == "score":
+    if program == "score" or "hydra" in words[index].text:
         return True
     if words[index].text.endswith(".py"):  # others have a train.py too
         return bool({"--arch", "-a", "--task", "--max-tokens", "--path", "--lr-scheduler"} & set(flags))
@@ -176,6 +176,8 @@ def parse_command(
 
     `num_gpus` is the number that a launcher starts or makes visible.
     """
+    if "hydra" in name:
+        return _parse_hydra(name, line, words, num_gpus)
     options = read_options()[
         "generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"
     ]
@@ -234,6 +236,28 @@ def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, in
             end += 1
         return " ".join(word.text for word in words[index:end]), end
     return words[index].text, index + 1
+
+
+def _parse_hydra(name: str, line: int, words: Sequence[Word], num_gpus: int | None) -> FairseqCommand:
+    """Return a command of hydra's from its overrides, `group.key=value`; its config file is not read."""
+    arguments: dict[str, Argument] = {}
+    line_by_key, unread = {}, []
+    for index, word in enumerate(words):
+        found = re.match(r"\+{0,2}(?:[\w/]+\.)*(\w+)=(.*)", word.text)
+        if word.text.startswith("--config"):
+            flag, _, value = word.text.partition("=")
+            unread.append(
+                f"{flag.lstrip('-')}: {value or ''.join(next_.text for next_ in words[index + 1 : index + 2])}"
+            )
+        elif found:
+            key = {"_name": "arch"}.get(found[1], found[1])
+            arguments[key], line_by_key[key] = parse_value(found[2]), word.line
+    if isinstance(size := arguments.get("distributed_world_size"), int):
+        num_gpus = size
+    return FairseqCommand(
+        program="train", name=name, line=line, arguments=arguments, line_by_key=line_by_key,
+        data=str(arguments.get("data") or ""), num_gpus=num_gpus, unread=tuple(unread), unknown=(),
+    )  # fmt: skip
 
 
 def _with_defaults(program: Program, given: dict[str, Argument]) -> dict[str, Argument]:

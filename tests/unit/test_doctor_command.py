@@ -295,6 +295,18 @@ def test_the_answer_is_one_screen_with_a_line_a_difference(tmp_path: Path, capsy
     assert max(map(len, rows)) <= 150
 
 
+def test_a_command_of_hydras_is_read_from_its_overrides(tmp_path: Path) -> None:
+    text = (
+        "fairseq-hydra-train task.data=data-bin/x distributed_training.distributed_world_size=4 \\\n"
+        "  +optimization.max_update=9000 model._name=transformer --config-dir conf --config-name base"
+    )
+    (command,) = read_command_file(write(tmp_path, text)).commands
+    assert (command.program, command.data, command.num_gpus) == ("train", "data-bin/x", 4)
+    assert (command.arguments["max_update"], command.line_by_key["max_update"]) == (9000, 2)
+    assert command.arguments["arch"] == "transformer"
+    assert command.unread == ("config-dir: conf", "config-name: base")
+
+
 BAD = {
     "empty": b"",
     "blanks": b" \n\n",
