@@ -24,11 +24,13 @@ Here an n-gram is its words.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sacrebleu.metrics.bleu import BLEU, BLEUScore
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEUScore
 
 Word = TypeVar("Word", bound=Hashable)
 Statistics = npt.NDArray[np.int64]  # (num_segments, 10), see above
@@ -76,8 +78,10 @@ def segment_statistics(
     return np.array(rows, dtype=np.int64).reshape(-1, 2 + 2 * MAX_ORDER)
 
 
-def corpus_bleu(statistics: Statistics, *, smooth_method: str = "none") -> BLEUScore:
+def corpus_bleu(statistics: Statistics, *, smooth_method: str = "none") -> "BLEUScore":
     """BLEU in percent of the summed segments, with its precisions, brevity penalty, lengths and ratio."""
+    from sacrebleu.metrics.bleu import BLEU  # 0.1 s, which every training and decoding would pay
+
     sums = statistics.sum(axis=0).tolist()
     hypothesis_length, reference_length = sums[:2]
     matches, totals = sums[2 : 2 + MAX_ORDER], sums[2 + MAX_ORDER :]

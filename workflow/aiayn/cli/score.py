@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ScoreError, UsageError
@@ -115,6 +114,8 @@ def _score_run(args: argparse.Namespace) -> None:
 
 
 def _score_files(args: argparse.Namespace) -> list[ScoreRecord]:
+    from aiayn.data.sources.testsets import target_language_of  # downloads, which the pipeline's scores never do
+
     target_language = target_language_of(args.language_pair)
     output = read_output(args.hypotheses)
     references, place = _references(args, output)
@@ -156,6 +157,8 @@ def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[st
             )
         return found.references, str(args.references)
     if args.testset is not None:
+        from aiayn.data.sources.testsets import public_references
+
         return public_references(args.testset, args.language_pair), args.testset
     if output.references is not None:
         return output.references, f"{output.path} (its T- lines)"
