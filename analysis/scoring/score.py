@@ -22,7 +22,6 @@ hyphens, `ref` and `hyp` are how each text was changed before, `count` is whose 
 line (see `count_ngrams`), `refs` is the beginning of the references' sha256.
 """
 
-import difflib
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words, perl_words, segment_statistics
 from aiayn.data.text.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
-from aiayn.errors import ScoreError
+from aiayn.errors import ScoreError, did_you_mean
 from aiayn.records import ScoreRecord
 
 Treatment = Literal["raw", "replace-unicode-punctuation"]
@@ -257,8 +256,7 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: 
 
 def _check_metric(metric: str, target_language: str) -> None:
     if metric not in ALL_METRICS:
-        near = difflib.get_close_matches(metric, ALL_METRICS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
+        hint = did_you_mean(metric, ALL_METRICS, "choose one of these")
         raise ScoreError(f"metric {metric!r} is unknown, expected one of {', '.join(ALL_METRICS)}; {hint}")
     if not _is_defined(metric, target_language):
         raise ScoreError(

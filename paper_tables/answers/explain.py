@@ -5,7 +5,6 @@ Table 3); beside it is the range that published gaps between the two definitions
 question is compared with that range. Every gap, replication and cause carries its source (published/README.md).
 """
 
-import difflib
 from collections.abc import Collection, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.errors import UsageError
+from aiayn.errors import UsageError, did_you_mean
 from aiayn.printed import (
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PAPER_TESTSET_BY_ROLE,
@@ -209,9 +208,8 @@ def _candidate_joins(metric: str | None, testset: str, language_pair: str, syste
 def _check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
     if name in known:
         return
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise UsageError(f"{flag} {name}: unknown{where}; expected one of {', '.join(known)}{hint}")
+    hint = did_you_mean(name, known, "choose one of these")
+    raise UsageError(f"{flag} {name}: unknown{where}; expected one of {', '.join(known)}; {hint}")
 
 
 def _concerns(gap: PublishedGap, question: Question) -> bool:

@@ -4,12 +4,11 @@
 replications.csv; `variants:<system>:<column>` and `architectures:<system>:<column>` are ours alone.
 """
 
-import difflib
 from collections.abc import Mapping
 
 import msgspec
 
-from aiayn.errors import UsageError
+from aiayn.errors import UsageError, did_you_mean
 from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared
 from aiayn.printed import find_printed, read_cells, read_replications, read_table
 from aiayn.spec.system import ScaleSpec
@@ -59,8 +58,7 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     """
     if name in cell_by_name:
         return cell_by_name[name]
-    near = difflib.get_close_matches(name, cell_by_name, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "see `aiayn where --list`"
+    hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
     parts = name.split(":")
     if len(parts) != 3:
         raise UsageError(f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}")

@@ -242,11 +242,11 @@ def test_columns_are_aligned_and_long_cells_wrapped() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"metric": "bleu_sacre_13"}, "--metric bleu_sacre_13: unknown; .*did you mean bleu_sacre_13a"),
+        ({"metric": "bleu_sacre_13"}, "--metric bleu_sacre_13: unknown; .*did you mean 'bleu_sacre_13a'"),
         ({"metric": "bleu"}, "--metric bleu: unknown; expected one of bleu_tok_moses"),
-        ({"testset": "newstest204"}, "--testset newstest204: unknown; .*did you mean newstest2014"),
+        ({"testset": "newstest204"}, "--testset newstest204: unknown; .*did you mean 'newstest2014'"),
         ({"testset": "newstest2017"}, "--testset newstest2017: unknown; expected one of newstest2013"),
-        ({"system": "bigg"}, "--system bigg: unknown .*; expected one of base, big; did you mean big"),
+        ({"system": "bigg"}, "--system bigg: unknown .*; expected one of base, big; did you mean 'big'"),
         ({"system": "table3_c_n2"}, "--system table3_c_n2: unknown .*en-de on newstest2014"),
         ({"language_pair": "en-cs"}, "--language-pair en-cs: unknown; expected one of en-de, en-fr"),
         ({"language_pair": "en-fr", "metric": "bleu_tok_compound_split"}, "defined for German only"),

@@ -204,9 +204,9 @@ def test_variants_and_replications_are_cells_too() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("table2:base:bleu_en_ed", "has the columns bleu_en_de, bleu_en_fr, .*did you mean table2:base:bleu_en_de"),
-        ("table2:bse:bleu_en_de", "table2 has the rows base, big; did you mean table2:base:bleu_en_de"),
-        ("table5:base:bleu_en_de", "the tables are table2, table3, replications, variants, .*did you mean table2"),
+        ("table2:base:bleu_en_ed", "has the columns bleu_en_de, bleu_en_fr, .*did you mean 'table2:base:bleu_en_de"),
+        ("table2:bse:bleu_en_de", "table2 has the rows base, big; did you mean 'table2:base:bleu_en_de"),
+        ("table5:base:bleu_en_de", "the tables are table2, table3, replications, variants, .*did you mean 'table2"),
         ("base", "expected table:row:column, as table2:base:bleu_en_de; see `aiayn where --list`"),
     ],
 )

@@ -3,6 +3,15 @@
 The library raises; only `aiayn.__main__` turns an error into an exit code.
 """
 
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(found: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
+    """Return the question after the known names nearest to a name that is unknown, or `otherwise` if none is near."""
+    near = difflib.get_close_matches(found, list(known), n=most)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+
 
 class AiaynError(Exception):
     """Base of all errors that are the input's fault or a check's; the command exits with `exit_code`."""

@@ -3,7 +3,6 @@
 Pure: no model is built, nothing is trained, no run is looked at.
 """
 
-import difflib
 import itertools
 import shlex
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from aiayn.cost import (
     target_tokens_per_full_update,
     training_flops,
 )
-from aiayn.errors import ConfigError, UsageError
+from aiayn.errors import ConfigError, UsageError, did_you_mean
 from aiayn.plan.machine import machine_of_gpus
 from aiayn.plan.prediction import predict_speed
 from aiayn.spec.hardware import NUM_PAPER_GPUS, PAPER_GPU, read_hardware
@@ -192,12 +191,9 @@ def _check_known(name: str, scale: str) -> None:
     if name in known:
         return
     elsewhere = [other for other in SCALES if other != scale and name in system_names(other)]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"expected one of {', '.join(known)}"
+    hint = did_you_mean(name, known, f"expected one of {', '.join(known)}")
     if elsewhere:
         hint = f"but scale {elsewhere[0]} has: add `--scale {elsewhere[0]}`"
-    elif near:
-        hint = f"did you mean {near[0]!r}?"
     raise UsageError(f"scale {scale} has no system {name!r}; {hint}")
 
 

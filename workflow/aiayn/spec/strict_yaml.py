@@ -1,6 +1,5 @@
 """Converts YAML to typed, frozen specs; refuses what is misspelt, mistyped or missing, with file, line and advice."""
 
-import difflib
 import re
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from aiayn.errors import ConfigError
+from aiayn.errors import ConfigError, did_you_mean
 
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
@@ -74,7 +73,7 @@ def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     names = sorted(p.stem for p in path.parent.glob("*.yaml") if not p.name.startswith("."))
-    return _did_you_mean(path.stem, names or ["no YAML file"], f"{path.parent} holds")
+    return did_you_mean(path.stem, names, f"{path.parent} holds: {', '.join(names) or 'no YAML file'}")
 
 
 def _record_locations(node: yaml.Node | None, prefix: str, path: Path, location_by_path: dict[str, str]) -> None:
@@ -143,7 +142,8 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) 
     if unknown := _UNKNOWN_FIELD.search(message):
         location = document.location(_spelt_out(f"{dotted_path}.{unknown['key']}".lstrip("."), document))
         known = _fields_of(_type_at(spec_type, dotted_path))
-        return f"{location}: unknown key {unknown['key']!r}; {_did_you_mean(unknown['key'], known, 'known keys')}"
+        hint = did_you_mean(unknown["key"], known, f"known keys: {', '.join(known)}")
+        return f"{location}: unknown key {unknown['key']!r}; {hint}"
     location = document.location(_spelt_out(dotted_path, document))
     if missing := _MISSING_FIELD.search(message):
         where = f" under {dotted_path!r}" if dotted_path else ""
@@ -152,18 +152,14 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) 
         return f"{location}: {dotted_path}: {reason}; correct it"
     value, choices = _value_at(document.values, dotted_path), _choices_at(spec_type, dotted_path)
     if choices and isinstance(value, str):
-        return f"{location}: {dotted_path}: {value!r}; {_did_you_mean(value, choices, 'expected one of')}"
+        hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
+        return f"{location}: {dotted_path}: {value!r}; {hint}"
     advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if _spells_number(value) else "correct it"
     return f"{location}: {dotted_path}: {value!r}: {reason}; {advice}"
 
 
 def _spells_number(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?", value) is not None
-
-
-def _did_you_mean(found: str, known: list[str], otherwise: str) -> str:
-    close = difflib.get_close_matches(found, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"{otherwise}: {', '.join(known)}"
 
 
 def _steps(dotted_path: str) -> list[str]:

@@ -6,7 +6,6 @@ blanks of all white space (NBSP in 11 lines of newstest2013.de): the segments ar
 text of a mirror, with the published MD5, fills its cache, so that it can be used offline, too.
 """
 
-import difflib
 import hashlib
 import logging
 import re
@@ -23,7 +22,7 @@ from aiayn.data.sources.archives import open_members
 from aiayn.data.sources.download import PublishedFile, Sleep, WrongFileError, download_file, named_mirror, verify_file
 from aiayn.data.sources.joining import append_member
 from aiayn.data.text.lines import read_lines
-from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
+from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
 from aiayn.spec.recipe import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
@@ -87,9 +86,8 @@ def target_language_of(language_pair: str) -> str:
     found = re.fullmatch(r"[a-z]{2,3}-([a-z]{2,3})", language_pair)
     if found is None:
         known = sorted({pair for dataset in DATASETS.values() for pair in dataset.langpairs})
-        near = difflib.get_close_matches(language_pair, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ScoreError(f"--language-pair {language_pair}: expected source and target as en-de{hint}")
+        hint = did_you_mean(language_pair, known, "see --help")
+        raise ScoreError(f"--language-pair {language_pair}: expected source and target as en-de; {hint}")
     return found[1]
 
 
