@@ -1,5 +1,6 @@
 """`aiayn plot` and the figures of `aiayn tables`: real logs in, pictures and sentences out."""
 
+import lzma
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,19 @@ def test_runs_are_drawn_and_the_paths_printed(tmp_path: Path, capsys: pytest.Cap
     assert "seeds: 2" in svg
     table = (tmp_path / "out" / "curves_by_update.tsv").read_text(encoding="utf-8")
     assert f"{names[1]}\tbase, demo_en_de\t2\tloss_bits\t20\t0.2\t5.0\n" in table
+
+
+def test_packed_runs_are_drawn_from_their_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As paper_tables/measured ships them; a folder without a log is named."""
+    folder = tmp_path / write_run(tmp_path, 1)
+    (folder / "train.log.xz").write_bytes(lzma.compress((folder / "train.log").read_bytes()))
+    (folder / "train.log").unlink()
+    assert main(["plot", str(folder), "--output", str(tmp_path / "out")]) == 0
+    assert "seeds: 1" in (tmp_path / "out" / "curves_by_update.svg").read_text(encoding="utf-8")
+    assert "curves_by_update.svg" in capsys.readouterr().out
+    (folder / "train.log.xz").unlink()
+    assert main(["plot", str(folder), "--output", str(tmp_path / "out")]) == 1
+    assert f"{folder}: holds no train.log" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["fairseq06_big_enfr.log", "fairseq10_resumed.log", "fairseq12_iwslt.log"])

@@ -1,8 +1,8 @@
 """Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
 
-Each RUN is a run's name, any unique beginning of it, or the path of any fairseq log. Runs that differ only in
-their seed are drawn as a mean and a band. The command writes curves_by_update and curves_by_hours, and the numbers of
-each as TSV.
+Each RUN is a run's name, any unique beginning of it, its folder (packed ones too, as in paper_tables/measured), or the
+path of any fairseq log. Runs that differ only in their seed are drawn as a mean and a band. The command writes
+curves_by_update and curves_by_hours, and the numbers of each as TSV.
 """
 
 import argparse
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import add_figure_arguments, add_runs_folder_argument
 from aiayn.errors import StateError
+from aiayn.packed import find_packed
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import find_run_folder
@@ -39,10 +40,13 @@ def run(args: argparse.Namespace) -> None:
         if path.is_file():
             named.append((asked, asked, None, path))
             continue
-        folder = path if (path / LOG_NAME).is_file() else find_run_folder(args.runs_folder, asked)
+        folder = path if path.is_dir() else find_run_folder(args.runs_folder, asked)
+        log_path = find_packed(folder / LOG_NAME)
+        if log_path is None:
+            raise StateError(f"{folder}: holds no {LOG_NAME}, packed or not; name a run's folder, or a log itself")
         parts = split_run_name(folder.name)
         series = f"{parts.system}, {parts.corpus}" if parts else folder.name
-        named.append((folder.name, series, parts.seed if parts else None, folder / LOG_NAME))
+        named.append((folder.name, series, parts.seed if parts else None, log_path))
     frame = curve_frame(curves_of_files(named))
     output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
     reasons = []
