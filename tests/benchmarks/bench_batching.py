@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from aiayn.train.compat import batch_by_size
+from tests.benchmarks.table import tell
 
 MAX_TOKENS = (3584, 26000)  # a GPU's share of the paper's 25,000, and all of them
 MULTIPLES = (1, 8)
@@ -99,11 +100,11 @@ def main() -> None:
     num_tokens = lengths_like_wmt14(arguments.num_sentences, rng)
     indices = np.arange(num_tokens.size)
     for max_tokens, multiple in itertools.product(MAX_TOKENS, MULTIPLES):
-        batches_by_side = {}
+        batches_by_side, seconds_by_side = {}, {}
         for name, cut in sides.items():
             begin = time.process_time()
             batches = cut(indices, num_tokens, max_tokens, -1, multiple)
-            cpu_seconds = time.process_time() - begin
+            cpu_seconds = seconds_by_side[name] = time.process_time() - begin
             tracemalloc.start()
             batches_by_side[name] = cut(indices, num_tokens, max_tokens, -1, multiple)
             peak_mib = tracemalloc.get_traced_memory()[1] / 2**20
@@ -113,6 +114,15 @@ def main() -> None:
                 f"{cpu_seconds:6.3f} CPU s, {peak_mib:4.0f} MiB, {len(batches):,} batches",
                 flush=True,
             )
+        theirs = seconds_by_side.get("compiled")
+        tell(
+            f"batches of {num_tokens.size:,} lengths, {max_tokens:,} tokens, multiples of {multiple}",
+            f"{seconds_by_side['ours']:.3f} CPU s",
+            "fairseq's compiled function is not at hand"
+            if theirs is None
+            else f"fairseq, compiled: {theirs:.3f} CPU s",
+            [] if theirs is None else [theirs / seconds_by_side["ours"]],
+        )
         if compiled is not None and not is_equal(*batches_by_side.values()):
             num_different += 1
             print("they differ")

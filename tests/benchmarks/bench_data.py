@@ -22,13 +22,12 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT / "workflow"), str(CHECKOUT)]
 
-from tabulate import tabulate  # noqa: E402 (after the path is set)
-
-from aiayn.data.text.lines import text_pair  # noqa: E402
+from aiayn.data.text.lines import text_pair  # noqa: E402 (after the path is set)
 from aiayn.provenance import gather_provenance  # noqa: E402
 from aiayn.records import RawCorpus, write_record  # noqa: E402
 from aiayn.spec.system import CorpusSpec, read_corpus  # noqa: E402
 from tests.benchmarks.corpus_text import CorpusText, read_real_pairs, write_corpus_text  # noqa: E402
+from tests.benchmarks.table import ratios_of, tell  # noqa: E402
 
 SEED = 1706
 RECIPES = ("wmt14_en_de", "wmt16_en_de_google")
@@ -40,7 +39,7 @@ INPUTS_BY_VERB = {
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure and print a row a verb and checkout."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=100_000, metavar="N", help="size of the text (default: 100,000)")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="how often each is run (default: 1)")
@@ -49,7 +48,6 @@ def main() -> None:
     parser.add_argument("--checkouts", type=Path, nargs="+", default=[CHECKOUT], help="whose code runs (default: this)")
     parser.add_argument("--folder", type=Path, default=Path("results/bench_data"), help="of all it writes")
     args = parser.parse_args()
-    rows = []
     for recipe in args.recipes:
         spec = read_corpus(recipe)
         folders = [args.folder / f"{args.pairs}-{recipe}" / str(index) for index in range(len(args.checkouts))]
@@ -64,8 +62,15 @@ def main() -> None:
                 sys.exit(f"{recipe}: the checkouts' {verb} wrote different bytes, below {folders[0].parent}")
             for checkout, measured in zip(args.checkouts, costs, strict=True):
                 seconds, mib = (statistics.median(values) for values in zip(*measured, strict=True))
-                rows.append((recipe, verb, checkout, f"{seconds:.1f}", f"{mib:.0f}"))
-    print(tabulate(rows, headers=["recipe", "verb", "checkout", "CPU s", "peak MiB of a process"]))
+                what = f"`aiayn {verb}` of {args.pairs:,} pairs, {recipe}"
+                first = statistics.median(seconds for seconds, _ in costs[0])
+                is_first = checkout == args.checkouts[0]
+                tell(
+                    what if len(args.checkouts) == 1 else f"{what}, {checkout}",
+                    f"{seconds:.1f} CPU s, a process has {mib:.0f} MiB at most",
+                    "" if is_first else f"{args.checkouts[0]}: {first:.1f} CPU s",
+                    [] if is_first else ratios_of([one for one, _ in costs[0]], [one for one, _ in measured]),
+                )
 
 
 def _write_text(folder: Path, num_pairs: int, spec: CorpusSpec) -> None:
