@@ -25,7 +25,7 @@ from aiayn.records import (
     read_record,
     read_train_record,
 )
-from aiayn.runs.attempts import LOG_NAME, Ended, Started, pair_events, read_events
+from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
 from analysis.scoring.runs import find_run_state
@@ -53,22 +53,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     commit: str
     command: str
-
-
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a training; `ended` and `outcome` are '' until it ends."""
-
-    attempt: int
-    started: str
-    ended: str
-    host: str
-    device: str
-    job: str
-    commit: str
-    first_update: int
-    last_update: int | None
-    outcome: str
-    reason: str
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +182,7 @@ def _trace_seed(
         run=state.run,
         value=value,
         signature=signature,
-        attempts=[] if run_folder is None else [_attempt(*pair) for pair in pair_events(read_events(run_folder))],
+        attempts=[] if run_folder is None else list_attempts(read_events(run_folder)),
         log_line=None if log_path is None or not log_path.is_file() else last_update_line(log_path),
         hypotheses=_trace_hypotheses(records.get("decode")),
         checkpoint=_trace_checkpoint(records.get("average")),
@@ -269,15 +253,6 @@ def _trace_checkpoint(checkpoint: Record | None) -> CheckpointTrace | None:
         tensors_sha256=checkpoint.tensors_sha256,
         averaged_updates=checkpoint.averaged_updates,
     )
-
-
-def _attempt(started: Started, ended: Ended | None) -> Attempt:
-    return Attempt(
-        attempt=started.attempt, started=started.time, ended=ended.time if ended else "", host=started.host,
-        device=started.device, job=started.job, commit=started.commit, first_update=started.update,
-        last_update=ended.update if ended else None, outcome=ended.outcome if ended else "",
-        reason=ended.reason if ended else "",
-    )  # fmt: skip
 
 
 def _step(verb: str, path: Path) -> Step:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from aiayn.printed import PAPER_SCALE
+from aiayn.runs.attempts import Attempt
 from aiayn.terminal import table, titled
-from paper_tables.answers.where import Attempt, CellTrace, SeedTrace, Step
+from paper_tables.answers.where import CellTrace, SeedTrace, Step
 from paper_tables.answers.where_cells import NamedCell
 from paper_tables.layout import format_value
 
@@ -80,7 +81,7 @@ def _seed_lines(trace: CellTrace, seed: SeedTrace) -> Iterable[str]:
 
 def _attempt_words(attempt: Attempt) -> str:
     place = f"{attempt.host} ({attempt.device}, job {attempt.job}, commit {attempt.commit[:12]})"
-    begun = f"{attempt.started}, update {attempt.first_update:,}, {place}"
+    begun = f"{attempt.began}, update {attempt.first_update:,}, {place}"
     if not attempt.outcome:
         return f"{begun}, no end noted"
     reason = f": {attempt.reason}" if attempt.reason else ""

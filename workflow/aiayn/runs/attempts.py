@@ -65,6 +65,23 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 Event = Started | Ended
 
 
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a run; the fields of its end are '' or None while it is open. Times are UTC."""
+
+    attempt: int
+    began: str
+    ended: str
+    host: str
+    job: str
+    device: str
+    num_gpus: int
+    commit: str
+    first_update: int
+    last_update: int | None
+    outcome: str
+    reason: str
+
+
 class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over attempts: a start counts until its end."""
 
@@ -161,7 +178,7 @@ def newest_update(run_folder: Path) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
-def pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:
+def _pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:
     """Return each attempt as its start and its end, None for an open one."""
     attempts: list[tuple[Started, Ended | None]] = []
     for event in events:
@@ -172,9 +189,30 @@ def pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:
     return attempts
 
 
+def list_attempts(events: Sequence[Event]) -> list[Attempt]:
+    """Return each attempt, oldest first."""
+    return [
+        Attempt(
+            attempt=started.attempt,
+            began=started.time,
+            ended=ended.time if ended else "",
+            host=started.host,
+            job=started.job,
+            device=started.device,
+            num_gpus=started.num_gpus,
+            commit=started.commit,
+            first_update=started.update,
+            last_update=ended.update if ended else None,
+            outcome=ended.outcome if ended else "",
+            reason=ended.reason if ended else "",
+        )
+        for started, ended in _pair_events(events)
+    ]
+
+
 def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
     """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not at all."""
-    attempts = pair_events(events)
+    attempts = _pair_events(events)
     times = [(started, ended.time) for started, ended in attempts if ended is not None]
     if attempts and attempts[-1][1] is None and until is not None:
         times.append((attempts[-1][0], until))

@@ -20,12 +20,13 @@ from aiayn.runs.attempts import (
     LOG_NAME,
     LOST_REASON,
     RANK_LOCK_NAME,
+    Attempt,
     Ended,
     Event,
     Started,
     is_done,
+    list_attempts,
     newest_update,
-    pair_events,
     read_events,
     seconds_between,
     summarise_attempts,
@@ -42,22 +43,6 @@ ALIVE_STATES: tuple[State, ...] = ("queued", "running")
 ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
 _WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD")
 _FRESH_SECONDS = 300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
-
-
-class AttemptStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a run; the fields of its end are '' or None while it is open. Times are UTC."""
-
-    attempt: int
-    began: str
-    ended: str
-    host: str
-    job: str
-    device: str
-    num_gpus: int
-    first_update: int
-    last_update: int | None
-    outcome: str
-    reason: str
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +73,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hours: float = 0.0
     wall_hours: float = 0.0
     num_attempts: int = 0
-    attempts: list[AttemptStatus] = []
+    attempts: list[Attempt] = []
     last_error: str = ""
     log_tail: list[str] = []
     run_folder: str = ""
@@ -242,7 +227,7 @@ def _loss(log: LogTail | None) -> float | None:
 
 def _costs(events: list[Event], until: str | None) -> dict[str, object]:
     """Return attempts and their sums; an open attempt counts until `until`."""
-    rows = [_attempt_status(started, ended) for started, ended in pair_events(events)]
+    rows = list_attempts(events)
     summary = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
     return {
         "attempts": rows,
@@ -251,15 +236,6 @@ def _costs(events: list[Event], until: str | None) -> dict[str, object]:
         "gpu_hours": summary.gpu_seconds / 3600,
         "wall_hours": summary.wall_seconds / 3600,
     }
-
-
-def _attempt_status(started: Started, ended: Ended | None) -> AttemptStatus:
-    return AttemptStatus(
-        attempt=started.attempt, began=started.time, ended=ended.time if ended else "", host=started.host,
-        job=started.job, device=started.device, num_gpus=started.num_gpus, first_update=started.update,
-        last_update=ended.update if ended else None, outcome=ended.outcome if ended else "",
-        reason=ended.reason if ended else "",
-    )  # fmt: skip
 
 
 def _last_error(

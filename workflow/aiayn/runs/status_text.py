@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from aiayn.runs.attempts import Attempt
 from aiayn.runs.logs import in_words
 from aiayn.runs.names import split_run_name
-from aiayn.runs.status import ERROR_STATES, AttemptStatus, RunStatus
+from aiayn.runs.status import ERROR_STATES, RunStatus
 from aiayn.terminal import WIDTH, table, wrapped
 
 INDENT = "  "
@@ -160,7 +161,7 @@ def _error_lines(status: RunStatus) -> list[str]:
     return ["", *lines, *(INDENT + line for line in tail)]
 
 
-def _attempt_lines(attempts: Sequence[AttemptStatus]) -> list[str]:
+def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
     rows: list[Sequence[str]] = [("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")]
     for one in attempts:
         last_update = "" if one.last_update is None else str(one.last_update)
