@@ -1,4 +1,4 @@
-"""Packs a scale's finished runs into a small folder: records, logs, translations, and their tables.
+"""Packs a scale's finished runs into a small folder: records, logs, translations, their tables and figures.
 
 The folder is laid out as `results/<scale>/` is, with `runs/<run>/` for logs and attempts, texts packed by xz. The same
 runs give the same bytes: no time of packing, and neither hosts nor the folders of this machine, are written.
@@ -39,11 +39,14 @@ from aiayn.records import (
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import training_key
+from paper_tables.figures import has_figures
 from paper_tables.from_records import PLACE, REQUEST_NAME, gather_from_records, text_fault
-from paper_tables.render.tables import make_recorded_tables
+from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.render.tables import FIGURES_FOLDER, make_recorded_tables
 from paper_tables.scale_results import ScaleResults, gather_results
 
 RUNS_NAME = "runs"
+FIGURES = ("forest_bleu", "forest_perplexity", "bleu_cost", "curves_by_update")  # of those of a page: what came out
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -86,6 +89,8 @@ def pack_scale(
         packer.pack()
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         make_recorded_tables(recorded, staging / scale.scale)
+        if has_figures():
+            _add_figures(staging / scale.scale, staging / "again", config_folder)
         packed = _summary(results, staging / scale.scale, target, packer.num_translations)
         _check_size(packed, staging / scale.scale, max_bytes)
         if target.exists():
@@ -94,6 +99,16 @@ def pack_scale(
     finally:
         shutil.rmtree(staging)
     return packed
+
+
+def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
+    """Add the figures, as SVG and numbers, that the packed files give by themselves."""
+    make_tables_from_logs([folder], again_folder, None, config_folder)
+    (folder / FIGURES_FOLDER).mkdir()
+    for name in FIGURES:
+        for path in sorted((again_folder / folder.name / FIGURES_FOLDER).glob(f"{name}.*")):
+            if path.suffix in (".svg", ".tsv"):
+                shutil.copyfile(path, folder / FIGURES_FOLDER / path.name)
 
 
 def _summary(results: ScaleResults, folder: Path, target: Path, num_translations: int) -> Packed:

@@ -49,6 +49,14 @@ def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured:
     assert [name for name in shipped if again[name] != shipped[name]] == []
 
 
+def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
+    make_tables_from_logs([measured], tmp_path, None)
+    shipped = files_of(measured / "figures")
+    assert {"forest_perplexity.svg", "forest_perplexity.tsv", "bleu_cost.svg"} <= set(shipped)
+    again = files_of(tmp_path / measured.name / "figures")
+    assert [name for name in shipped if again.get(name) != shipped[name]] == []
+
+
 def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:
     assert measured.name in SCALES
     assert sum(len(content) for content in files_of(measured).values()) <= MAX_MB * 1e6
