@@ -68,6 +68,14 @@ def test_a_run_is_found_by_the_beginning_of_its_name(tmp_path: Path, capsys: pyt
     assert "aiayn explain" in text
 
 
+def test_a_run_is_found_by_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, folder = results_of("clean", tmp_path), tmp_path / "runs" / RUN
+    folder.mkdir(parents=True)
+    (folder / "attempts.jsonl").touch()
+    assert main(["doctor", str(folder), "--results", str(results)]) == 0
+    assert capsys.readouterr().out.startswith(f"{RUN}: is it system base of scale demo, corpus demo_en_de?")
+
+
 def test_without_a_name_it_is_the_newest_run_and_its_fault_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,10 +1,10 @@
 """Find out why a BLEU is too low: compare a run's log, data-bin and translations with what its system should have.
 
-WHAT is RUN, a run's name or any unique beginning of it (default: the newest finished run), or FOLDER, the files of any
-fairseq training: its log, a data-bin, the output of fairseq-generate, or plain hypotheses and references. Each finding
-has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix. Costs are published
-ones, of the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to the printed
-number. The likeliest cause comes first.
+WHAT is RUN, a run's name, any unique beginning of it or its folder (default: the newest finished run), or FOLDER, the
+files of any fairseq training: its log, a data-bin, the output of fairseq-generate, or plain hypotheses and references.
+Each finding has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix. Costs
+are published ones, of the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to
+the printed number. The likeliest cause comes first.
 
 Before a training: --command FILE compares a fairseq-train line or script (fairseq-generate and averaging too) with the
 paper's configuration of the nearest system, the costliest difference first. Give the GPUs of the training with
@@ -21,6 +21,7 @@ from pathlib import Path
 from aiayn.cli.config import add_changes_argument, read_changed_scale
 from aiayn.cli.flags import add_runs_folder_argument, positive
 from aiayn.errors import AiaynError, UsageError
+from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
 from aiayn.spec.system import CorpusSpec, Overrides
 from aiayn.terminal import json_text
@@ -68,6 +69,8 @@ def run(args: argparse.Namespace) -> None:
         if getattr(args, flag) is not None:
             raise UsageError(f"--{flag.replace('_', '-')}: belongs to --command FILE; omit it, or name that file")
     is_folder = args.what is not None and Path(args.what).is_dir()
+    if is_folder and args.system is None and (Path(args.what) / ATTEMPTS_NAME).is_file():  # a run of ours
+        args.what, is_folder = Path(args.what).resolve().name, False
     diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
     print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
     if diagnosis.findings:
