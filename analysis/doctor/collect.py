@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from aiayn.errors import RecordError, UsageError
+from aiayn.packed import find_packed
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged
 from aiayn.records import (
     BinarizedCorpus,
@@ -68,9 +69,10 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         folder = read_record(binarized_path, BinarizedCorpus).folder
         if folder.is_dir():
             data = DataBin(folder, claim.corpus.source_language, claim.corpus.target_language)
+    log_path = find_packed(train.log_path)
     return Case(
         claim=claim,
-        trained=read_trained(train.log_path) if train.log_path.exists() else None,
+        trained=None if log_path is None else read_trained(log_path),
         data=data,
         translations=tuple(_of_run(results_folder, train, claim)),
         scorer=scorer,
@@ -306,6 +308,7 @@ def _of_records(
 ) -> Translation:
     """Return a translated test set from its records and the files beside them."""
     path, record = placed
+    text_path = find_packed(record.path) or record.path
     limit = _MAX_LENGTH.search(record.signature)
     search = Search(
         place=str(path),
@@ -320,8 +323,8 @@ def _of_records(
         Reported(str(scored[0]), one.metric, one.value, one.signature) for one in scored[1].scores
     ]  # fmt: skip
     return Translation(
-        path=str(record.path),
-        lines=read_lines(record.path, may_be_blank=True),
+        path=str(text_path),
+        lines=read_lines(text_path, may_be_blank=True),
         pieces=read_lines(record.pieces_path, may_be_blank=True) if record.pieces_path.is_file() else None,
         testset=record.testset,
         split=split_of(corpus, record.testset),

@@ -12,8 +12,8 @@ import msgspec
 from aiayn.cost import training_flops
 from aiayn.errors import UsageError
 from aiayn.experiment import expand_trainings
+from aiayn.packed import find_packed, open_unpacked, unpacked_sha256
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
-from aiayn.provenance import file_sha256
 from aiayn.records import (
     CheckpointRecord,
     Hypotheses,
@@ -148,9 +148,9 @@ def trace_cell(
 
 
 def last_update_line(log_path: Path) -> LogLine | None:
-    """Return the last line of a training's log that has an update, or None if none has."""
+    """Return the last line of a training's log, plain or packed, that has an update, or None if none has."""
     last: tuple[int, int, bytes] | None = None
-    with log_path.open("rb") as lines:
+    with open_unpacked(log_path) as lines:
         for number, line in enumerate(lines, start=1):
             found = _UPDATE_LINE.search(line)
             if found:
@@ -173,7 +173,7 @@ def _trace_seed(
         runs_folder=Path(scale.runs_folder),
     )  # fmt: skip
     run_folder = _run_folder(train, state.run, Path(scale.runs_folder), results_folder)
-    log_path = None if run_folder is None else run_folder / LOG_NAME
+    log_path = None if run_folder is None else find_packed(run_folder / LOG_NAME)
     value, signature = _value(cell.metric, records)
     newest = records.get("score") or records.get("perplexity") or train
     trace = SeedTrace(
@@ -183,7 +183,7 @@ def _trace_seed(
         value=value,
         signature=signature,
         attempts=[] if run_folder is None else list_attempts(read_events(run_folder)),
-        log_line=None if log_path is None or not log_path.is_file() else last_update_line(log_path),
+        log_line=None if log_path is None else last_update_line(log_path),
         hypotheses=_trace_hypotheses(records.get("decode")),
         checkpoint=_trace_checkpoint(records.get("average")),
         version_by_package={} if newest is None else newest.provenance.version_by_package,
@@ -238,10 +238,10 @@ def _run_folder(train: TrainRecord | None, run: str, runs_folder: Path, results_
 def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:
     if not isinstance(decoded, Hypotheses):
         return None
-    state = "missing"
-    if decoded.path.is_file():
-        state = "as recorded" if file_sha256(decoded.path) == decoded.hypotheses_sha256 else "changed"
-    return FileTrace(path=str(decoded.path), sha256=decoded.hypotheses_sha256, state=state)
+    path, state = find_packed(decoded.path), "missing"
+    if path is not None:
+        state = "as recorded" if unpacked_sha256(path) == decoded.hypotheses_sha256 else "changed"
+    return FileTrace(path=str(path or decoded.path), sha256=decoded.hypotheses_sha256, state=state)
 
 
 def _trace_checkpoint(checkpoint: Record | None) -> CheckpointTrace | None:

@@ -3,14 +3,17 @@
 The same is held of a pack made here, so that there is always one; `test_core_alone` renders one without torch.
 """
 
+import json
 import lzma
 import re
 from pathlib import Path
 
 import pytest
 
+from aiayn.__main__ import main
 from aiayn.cli.pack import MAX_MB
-from aiayn.spec.system import SCALES
+from aiayn.records import TrainRecord, read_record
+from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.pack import pack_scale
 from tests.records_factory import make_site, write_left
@@ -55,6 +58,33 @@ def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measure
     assert {"forest_perplexity.svg", "forest_perplexity.tsv", "bleu_cost.svg"} <= set(shipped)
     again = files_of(tmp_path / measured.name / "figures")
     assert [name for name in shipped if again.get(name) != shipped[name]] == []
+
+
+@pytest.mark.parametrize("scale", SHIPPED)
+def test_the_doctor_finds_nothing_in_shipped_runs_and_reads_their_packed_files(
+    scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in sorted((MEASURED_FOLDER / scale / "train").glob("*/*/seed*.json")):
+        run = read_record(path, TrainRecord).run
+        assert main(["doctor", run, "--results", str(MEASURED_FOLDER), "--json"]) == 0, run
+        diagnosis = json.loads(capsys.readouterr().out)
+        assert diagnosis["files"]["log"].endswith(f"{run}/train.log.xz")
+        assert ".txt.xz" in diagnosis["files"]["translations"]
+
+
+@pytest.mark.parametrize("scale", SHIPPED)
+def test_a_shipped_number_is_followed_to_its_packed_log_and_translations(
+    scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = CONFIG_FOLDER / f"{scale}.yaml"
+    arguments = ["--configfile", str(config), "--results", str(MEASURED_FOLDER), "--json"]
+    assert main(["where", "table2:base:bleu_en_de", *arguments]) == 0
+    seeds = [seed for seed in json.loads(capsys.readouterr().out)["seeds"] if seed["value"] is not None]
+    assert seeds
+    for seed in seeds:
+        assert seed["hypotheses"]["state"] == "as recorded"
+        assert seed["log_line"]["path"].endswith("train.log.xz")
+        assert seed["log_line"]["update"] == seed["attempts"][-1]["last_update"]
 
 
 def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:
