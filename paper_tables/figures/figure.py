@@ -125,6 +125,12 @@ def render_svg(values: dict[str, Any]) -> str:
     return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 
 
+def _with_own_ids(svg: str, name: str) -> str:
+    """Return SVG whose clips are numbered from 0 and named for the figure: Vega counts on over a process's charts."""
+    number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
+    return re.sub(r'\b(id="|url\(#)(clip\d+)', lambda use: f"{use[1]}{name}_clip{number_by_id[use[2]]}", svg)
+
+
 def render_html(values: dict[str, Any]) -> str:
     """Return a page with the chart that a reader can point at; its scripts are in it, and nothing is loaded."""
     adapting = _with_ink(values, "currentColor")
@@ -159,7 +165,7 @@ def write_figure(
     values = specification(figure.chart(frame))
     on_white = values | {"background": "white"}
     bytes_by_format: dict[Format, Callable[[], bytes]] = {
-        "svg": lambda: render_svg(values).encode(),
+        "svg": lambda: _with_own_ids(render_svg(values), figure.name).encode(),
         "html": lambda: render_html(values).encode(),
         "png": lambda: bytes(vl_convert.vegalite_to_png(on_white, scale=PIXELS_PER_UNIT)),
         "pdf": lambda: bytes(vl_convert.vegalite_to_pdf(on_white)),

@@ -36,6 +36,16 @@ LABEL = re.compile(r'<(?:path|text|line)[^>]*? aria-label="([^"]*)"')
 MINUS = "\u2212"
 
 
+def test_a_drawing_is_the_same_whatever_the_process_drew_before(tmp_path: Path) -> None:
+    first, second = (
+        write_figure(curves.CURVES_BY_UPDATE, curve_frame(), tmp_path / name)[0].read_text(encoding="utf-8")
+        for name in "ab"
+    )
+    assert first == second
+    assert 'id="curves_by_update_clip0"' in first
+    assert 'clip-path="url(#curves_by_update_clip0)"' in first
+
+
 def svg_of(figure: Figure, frame: pd.DataFrame) -> str:
     return render_svg(specification(figure.chart(frame)))
 
