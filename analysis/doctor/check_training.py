@@ -237,7 +237,8 @@ def _shown(value: Symbol) -> str:
 def check_updates(case: Case) -> Answer:
     """Compare the last update of the log with the spec's number, by updates and by their target tokens.
 
-    Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a small batch.
+    Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a small batch. A
+    training that stopped early is whole if it is the spec's own patience that ended it.
     """
     if case.trained is None:
         return Answer(check="updates", missing=NO_LOG)
@@ -251,6 +252,10 @@ def check_updates(case: Case) -> Answer:
     )
     both = (ratio, ratio if tokens_ratio is None else tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
+    patience = case.claim.training.patience_epochs
+    if is_short and patience is not None and log.is_stopped_early and log.arguments.get("patience") == patience:
+        seen += f": stopped early, after {patience} epochs without a better validation loss, as the spec has it"
+        is_short = False
     if not is_short and not is_long:
         return Answer(check="updates", seen=seen)
     evidence = [fact(case.trained.path, "updates", f"{log.last_update:,}", f"{spec_updates:,}", log.last_line)]

@@ -191,6 +191,20 @@ def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
     return with_log(case, epochs=epochs, last_update=last_update)
 
 
+def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
+    """Of the system's `patience_epochs`; neither cut before it nor stopped by another patience."""
+    patient = replace(clean.claim, training=replace(clean.claim.training, patience_epochs=10))
+    short = {"last_update": 250, "is_stopped_early": True, "arguments": {"patience": 10}}
+
+    def found(claim: Claim, **changes: object) -> list[str]:
+        return titles(check_updates(replace(with_log(clean, **short | changes), claim=claim)))
+
+    assert found(patient) == []
+    assert found(patient, is_stopped_early=False) == ["Trained for 50% of the updates"]
+    assert found(patient, arguments={"patience": 3}) == ["Trained for 50% of the updates"]
+    assert found(clean.claim) == ["Trained for 50% of the updates"]
+
+
 def test_updates_count_with_their_tokens(clean: Case) -> None:
     assert titles(check_updates(with_tokens(clean, 1.0, 250))) == ["Trained for 50% of the updates"]
     assert check_updates(with_tokens(clean, 1.0, 1500)).findings[0].published_rank == "A5"
