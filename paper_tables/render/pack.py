@@ -195,6 +195,8 @@ class _Packer:
         for event in read_events(source):
             append_event(target, self._neutral_event(event))
         text = self._neutral((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
+        for folder in sorted(set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(train.run)}/", text))):
+            text = text.replace(f"{folder}/", "")  # where it was trained, if that is not where it lies
         (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:

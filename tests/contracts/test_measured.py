@@ -100,5 +100,7 @@ def test_every_packed_file_can_be_unpacked_and_names_no_home_folder(measured: Pa
 
 def test_every_run_of_the_records_has_its_log_and_its_attempts(measured: Path) -> None:
     runs = {path.parent.name for path in (measured / "runs").glob("*/train.log.xz")}
+    for run in runs:
+        assert b"save_dir='/" not in lzma.decompress((measured / "runs" / run / "train.log.xz").read_bytes()), run
     assert runs == {path.parent.name for path in (measured / "runs").glob("*/attempts.jsonl")}
     assert len(runs) == len(list((measured / "train").glob("*/*/seed*.json"))) > 0

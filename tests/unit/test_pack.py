@@ -103,6 +103,15 @@ def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> Non
     assert log == f"a log of {train.run}, kept below runs/{train.run}\n"
 
 
+def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(site: Site, tmp_path: Path) -> None:
+    run = run_of("demo_en_de", "base", 1)
+    log_path = Path(site.scale.runs_folder) / run / "train.log"
+    line = f"save_dir='/scratch/me/project/runs/{run}/checkpoints', data='/scratch/me/project/results/bin', x=/etc\n"
+    log_path.write_text(line, encoding="utf-8")
+    packed = lzma.decompress((pack(site, tmp_path / "measured").folder / "runs" / run / "train.log.xz").read_bytes())
+    assert packed.decode() == f"save_dir='runs/{run}/checkpoints', data='results/bin', x=/etc\n"
+
+
 def test_the_readme_says_when_on_what_and_at_which_commit(site: Site, tmp_path: Path) -> None:
     readme = (pack(site, tmp_path / "measured").folder / "README.md").read_text(encoding="utf-8")
     row = "| demo_en_de | base | 1 | 3,000 | 0.03 | 1 | 2026-01-01 | a CPU, 1 thread | `0123456789ab` |"
