@@ -194,9 +194,10 @@ class _Packer:
         target.mkdir(parents=True)
         for event in read_events(source):
             append_event(target, self._neutral_event(event))
-        text = self._neutral((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
+        text = (source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape")
         for folder in sorted(set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(train.run)}/", text))):
-            text = text.replace(f"{folder}/", "")  # where it was trained, if that is not where it lies
+            self._replacements += _replacements_of(folder, ".")  # where it was trained, if that is not here
+        text = self._neutral(text)
         (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
@@ -235,11 +236,15 @@ def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
     """Return replacements of the absolute paths of this machine: nothing for the working folder and the checkout."""
     name_by_folder = {str(folder.absolute()): folder.name for folder in folders if folder.is_absolute()}
     name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
-    replacements = []
-    for folder in sorted(name_by_folder, key=len, reverse=True):
-        if folder != "/":
-            name = name_by_folder[folder]
-            inside = "" if name == "." else f"{name}/"
-            replacements.append((re.compile(rf"{re.escape(folder)}/+"), inside))
-            replacements.append((re.compile(rf"{re.escape(folder)}(?![\w.-])"), name))
-    return replacements
+    folders_by_length = sorted(name_by_folder, key=len, reverse=True)
+    return [one for folder in folders_by_length for one in _replacements_of(folder, name_by_folder[folder])]
+
+
+def _replacements_of(folder: str, name: str) -> list[tuple[re.Pattern[str], str]]:
+    if folder == "/":
+        return []
+    inside = "" if name == "." else f"{name}/"
+    return [
+        (re.compile(rf"{re.escape(folder)}/+"), inside),
+        (re.compile(rf"{re.escape(folder)}(?![\w.-])"), name),
+    ]

@@ -37,10 +37,8 @@ MINUS = "\u2212"
 
 
 def test_a_drawing_is_the_same_whatever_the_process_drew_before(tmp_path: Path) -> None:
-    first, second = (
-        write_figure(curves.CURVES_BY_UPDATE, curve_frame(), tmp_path / name)[0].read_text(encoding="utf-8")
-        for name in "ab"
-    )
+    paths = [write_figure(curves.CURVES_BY_UPDATE, curve_frame(), tmp_path / name)[0] for name in "ab"]
+    first, second = (path.read_text(encoding="utf-8") for path in paths)
     assert first == second
     assert 'id="curves_by_update_clip0"' in first
     assert 'clip-path="url(#curves_by_update_clip0)"' in first

@@ -108,7 +108,14 @@ def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(site: Site, t
     log_path = Path(site.scale.runs_folder) / run / "train.log"
     line = f"save_dir='/scratch/me/project/runs/{run}/checkpoints', data='/scratch/me/project/results/bin', x=/etc\n"
     log_path.write_text(line, encoding="utf-8")
-    packed = lzma.decompress((pack(site, tmp_path / "measured").folder / "runs" / run / "train.log.xz").read_bytes())
+    path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
+    train = read_record(path, TrainRecord)
+    made = msgspec.structs.replace(train.provenance, command="aiayn train --record /scratch/me/project/mine.json")
+    write_record(msgspec.structs.replace(train, provenance=made), path)
+    folder = pack(site, tmp_path / "measured").folder
+    copied = json.loads((folder / "train/demo_en_de/base/seed1.json").read_bytes())
+    assert copied["provenance"]["command"] == "aiayn train --record mine.json"
+    packed = lzma.decompress((folder / "runs" / run / "train.log.xz").read_bytes())
     assert packed.decode() == f"save_dir='runs/{run}/checkpoints', data='results/bin', x=/etc\n"
 
 
