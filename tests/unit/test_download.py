@@ -1,6 +1,5 @@
 """A download ends with the published bytes or says why not, whatever the servers do on the way."""
 
-import functools
 import hashlib
 import logging
 import threading
@@ -10,15 +9,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from aiayn.data.sources.download import (
-    PublishedFile,
-    missing_bytes,
-    named_mirror,
-    verify_file,
-)
-from aiayn.data.sources.download import download_file as download_file_with_waits
+from aiayn.data.sources.download import PublishedFile, download_file, missing_bytes, named_mirror, verify_file
 from aiayn.errors import FetchError
-from tests.workflow.loopback_server import LoopbackServer, loopback_server
+from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
 
@@ -31,12 +24,11 @@ def server() -> Iterator[LoopbackServer]:
 
 
 @pytest.fixture(autouse=True)
-def _no_mirror(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def waits(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> list[float]:
+    """Return how long the download asked to wait each time; it never does. There is no mirror."""
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
-
-
-download_file = functools.partial(download_file_with_waits, sleep=lambda seconds: None)
+    return record_waits(monkeypatch)
 
 
 def sha256(content: bytes) -> str:
@@ -63,20 +55,20 @@ def test_a_file_is_received_verified_and_named(server: LoopbackServer, tmp_path:
     assert names_in(tmp_path / "new") == ["file.tgz"]
 
 
-def test_waits_double_and_are_shortened_by_up_to_a_half(server: LoopbackServer, tmp_path: Path) -> None:
-    waits: list[float] = []
+def test_waits_double_and_are_shortened_by_up_to_a_half(
+    server: LoopbackServer, tmp_path: Path, waits: list[float]
+) -> None:
     url = server.serve("/file.tgz", CONTENT, *["no_such_range"] * 4)
-    download_file([published(url)], tmp_path, sleep=waits.append)
+    download_file([published(url)], tmp_path)
     assert [lower <= wait <= 2 * lower for lower, wait in zip((0.5, 1, 2, 4), waits, strict=True)] == [True] * 4
     assert waits != [1, 2, 4, 8]
 
 
 def test_a_busy_server_is_asked_again_when_it_says(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: list[float]
 ) -> None:
-    waits: list[float] = []
     url = server.serve("/file.tgz", CONTENT, "busy", "busy")
-    assert download_file([published(url)], tmp_path, sleep=waits.append).path.read_bytes() == CONTENT
+    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert [status for _, status in server.asked("/file.tgz")] == [503, 503, 200]
     assert min(waits) >= 1.0  # Retry-After
     assert f"{url}: 503 Service Unavailable; 0 bytes are there; trying again in 1.0 s" in caplog.text
@@ -147,12 +139,11 @@ def test_an_absent_file_is_asked_for_once(server: LoopbackServer, tmp_path: Path
 
 
 def test_a_server_may_ask_for_a_wait_of_two_minutes_at_most(
-    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: list[float]
 ) -> None:
-    waits: list[float] = []
     monkeypatch.setattr(urllib3.Retry, "parse_retry_after", lambda self, after: 86400.0)
     url = server.serve("/file.tgz", CONTENT, "busy")
-    download_file([published(url)], tmp_path, sleep=waits.append)
+    download_file([published(url)], tmp_path)
     assert waits == [120.0]
 
 

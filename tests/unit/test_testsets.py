@@ -21,7 +21,7 @@ from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
 from aiayn.spec.recipe import ArchiveSource, PlainText, PublicTestset
 from aiayn.spec.system import read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
-from tests.workflow.loopback_server import loopback_server
+from tests.workflow.loopback_server import loopback_server, record_waits
 
 LINES = {"en": ["One S&P.", "T\u2028wo\u00a0!"], "de": ["Eins S&P.", "Zw\u00adei\u00a0\u202f!"]}
 BYTES = {language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()}
@@ -41,6 +41,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
     """Give sacreBLEU an empty cache, and no network."""
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
+    record_waits(monkeypatch)
     move_cache(SACREBLEU_NAME_BY_TESTSET.values(), tmp_path / "sacrebleu", monkeypatch)
     for name in SACREBLEU_NAME_BY_TESTSET.values():
         monkeypatch.setattr(DATASETS[name], "data", ["file:///nowhere/test-full.tgz"])
@@ -57,13 +58,9 @@ def mirror(tmp_path: Path) -> str:
     return folder.parent.as_uri()
 
 
-def no_wait(seconds: float) -> None:
-    """Wait no time."""
-
-
 def read(mirror: str | None = None, published: PublicTestset = NEWSTEST) -> dict[str, list[str]]:
     """Read the small newstest2014."""
-    return read_public_testset("newstest2014", published, "en-de", mirror=mirror, sleep=no_wait)
+    return read_public_testset("newstest2014", published, "en-de", mirror=mirror)
 
 
 def put_archive(cache: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]] = LINES) -> None:
@@ -219,9 +216,7 @@ def test_the_real_test_sets_have_the_published_md5(
     corpus = read_corpus(recipe)
     assert isinstance(corpus.source, ArchiveSource)
     (tmp_path / "text").mkdir()
-    write_public_testsets(
-        corpus.source, corpus.testsets, corpus.language_pair, tmp_path / "text", real_mirror, sleep=no_wait
-    )
+    write_public_testsets(corpus.source, corpus.testsets, corpus.language_pair, tmp_path / "text", real_mirror)
     found = {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in (tmp_path / "text").iterdir()}
     assert found == md5_by_file
 

@@ -10,6 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
 
 FAULTS = (
     "busy",  # 503, come back in a second
@@ -73,6 +76,13 @@ def loopback_server() -> Iterator[LoopbackServer]:
         finally:
             listening.shutdown()
             thread.join()
+
+
+def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let a download pass over its waits between two attempts, and return the list to which it adds them."""
+    waits: list[float] = []
+    monkeypatch.setattr("aiayn.data.sources.download.time", SimpleNamespace(sleep=waits.append))
+    return waits
 
 
 def _answer(served: LoopbackServer, handler: http.server.BaseHTTPRequestHandler, fault: str) -> None:

@@ -22,7 +22,7 @@ from aiayn.records import RawCorpus
 from aiayn.spec.recipe import ArchiveSource
 from aiayn.spec.system import CorpusSpec, read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
-from tests.workflow.loopback_server import LoopbackServer, loopback_server
+from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,
     TESTSETS,
@@ -42,6 +42,7 @@ def server(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     """Serve small archives of both languages at every place of the recipes, and a mirror that has test sets alone."""
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
+    record_waits(monkeypatch)
     with loopback_server() as served:
         serve_recipes(served, map(real_recipe, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")))
         yield served
@@ -81,7 +82,6 @@ def fetch(corpus: CorpusSpec, mirror: str | None, folder: Path) -> RawCorpus:
         mirror=mirror,
         record_path=folder / "fetch" / "record.json",
         archives_folder=folder / "archives",
-        sleep=lambda seconds: None,
     )
 
 
@@ -239,13 +239,19 @@ def test_every_archive_that_cannot_be_had_is_named_at_once(server: LoopbackServe
     assert (tmp_path / "archives" / "training-parallel-commoncrawl.tgz").exists()  # kept for the next start
 
 
-def test_another_number_of_pairs_than_was_published_is_refused(server: LoopbackServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("num_published", "seen"),
+    [(121, r"120 pairs, published 121 \(num_lines of europarl_v7\)"), (119, ".*:120: goes on after the 119 published")],
+)
+def test_another_number_of_pairs_than_was_published_is_refused(
+    num_published: int, seen: str, server: LoopbackServer, tmp_path: Path
+) -> None:
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     assert isinstance(corpus.source, ArchiveSource)
-    europarl = msgspec.structs.replace(corpus.source.archive_by_name["europarl_v7"], num_lines=121)
+    europarl = msgspec.structs.replace(corpus.source.archive_by_name["europarl_v7"], num_lines=num_published)
     archives = corpus.source.archive_by_name | {"europarl_v7": europarl}
     other = msgspec.structs.replace(corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives))
-    with pytest.raises(CorpusError, match=r"europarl-v7\.tgz: 120 pairs, published 121 \(num_lines of europarl_v7\)"):
+    with pytest.raises(CorpusError, match=rf"europarl-v7\.tgz: {seen}"):
         fetch_fails(other, server, tmp_path)
 
 

@@ -15,7 +15,7 @@ import re
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -36,8 +36,6 @@ PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})  # statmt.org 
 MAX_UNSTATED_BYTES = 16 << 30  # if neither recipe nor server gives a size; WMT14's largest file has 2.6 GB
 _BLOCK_BYTES = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
-
-Sleep = Callable[[float], object]
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -88,7 +86,7 @@ def named_mirror(mirror: str | None) -> str | None:
     return mirror
 
 
-def download_file(editions: Sequence[PublishedFile], folder: Path, *, sleep: Sleep = time.sleep) -> FoundFile:
+def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
     """Return one of several editions of a file: one that lies in `folder`, else the first that a place gives whole.
 
     An address that gives nothing new is tried again with exponential backoff: waits double, each with jitter of up to a
@@ -108,7 +106,7 @@ def download_file(editions: Sequence[PublishedFile], folder: Path, *, sleep: Sle
     places += [(edition, url) for edition in editions for url in edition.urls]
     for edition, url in places:
         try:
-            return _download_from(edition, url, folder, sleep)
+            return _download_from(edition, url, folder)
         except (AddressError, WrongFileError) as error:
             reasons.append(str(error))
             _LOG.warning("%s%s", error, "; trying the next address" if url != places[-1][1] else "")
@@ -152,7 +150,7 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
 
-def _download_from(published: PublishedFile, url: str, folder: Path, sleep: Sleep) -> FoundFile:
+def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFile:
     """Return the verified file of one place; that of a `file://` URL stays where it is."""
     path = local_path(url)
     if path is not None:
@@ -166,17 +164,17 @@ def _download_from(published: PublishedFile, url: str, folder: Path, sleep: Slee
             return verify_file(folder / published.name, published)
         was_begun = _num_bytes_of(_partial_path(published, folder)) > 0
         try:
-            return _receive_and_verify(published, url, folder, sleep)
+            return _receive_and_verify(published, url, folder)
         except WrongFileError as error:
             if not was_begun:
                 raise
             _LOG.warning("%s; it was put together from two downloads: receiving it once more as a whole", error)
-            return _receive_and_verify(published, url, folder, sleep)
+            return _receive_and_verify(published, url, folder)
 
 
-def _receive_and_verify(published: PublishedFile, url: str, folder: Path, sleep: Sleep) -> FoundFile:
+def _receive_and_verify(published: PublishedFile, url: str, folder: Path) -> FoundFile:
     partial_path = _partial_path(published, folder)
-    _receive(url, partial_path, published, sleep)
+    _receive(url, partial_path, published)
     try:
         found = verify_file(partial_path, published, url)
     except WrongFileError as error:
@@ -187,7 +185,7 @@ def _receive_and_verify(published: PublishedFile, url: str, folder: Path, sleep:
     return msgspec.structs.replace(found, path=partial_path.replace(folder / published.name))
 
 
-def _receive(url: str, partial_path: Path, published: PublishedFile, sleep: Sleep) -> None:
+def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
     """Write what an http(s) URL gives, after what is there already; try again while that may help.
 
     An attempt that brought new bytes does not count, so that a server that drops every connection is read to the end.
@@ -208,7 +206,7 @@ def _receive(url: str, partial_path: Path, published: PublishedFile, sleep: Slee
             wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
             wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _asked_seconds(error)))
             _LOG.warning("%s: %s; %d bytes are there; trying again in %.1f s", url, error, reached, wait_seconds)
-            sleep(wait_seconds)
+            time.sleep(wait_seconds)
 
 
 def _asked_seconds(error: Exception) -> float:

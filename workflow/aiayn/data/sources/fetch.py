@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.data.sources.archives import SizeLimit
-from aiayn.data.sources.download import FoundFile, PublishedFile, Sleep, download_file, missing_bytes, named_mirror
+from aiayn.data.sources.download import FoundFile, PublishedFile, download_file, missing_bytes, named_mirror
 from aiayn.data.sources.joining import append_archive
 from aiayn.data.sources.testsets import write_public_testsets
 from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
@@ -46,7 +46,6 @@ def fetch_corpus(
     mirror: str | None,
     record_path: Path,
     archives_folder: Path = ARCHIVES_FOLDER,
-    sleep: Sleep = time.sleep,
 ) -> RawCorpus:
     """Write `<split>.<language>` beside the record, for training and all test sets, and return the record.
 
@@ -69,10 +68,10 @@ def fetch_corpus(
         elif isinstance(spec.source, ArchiveSource):
             mirror, languages = named_mirror(mirror), (spec.source_language, spec.target_language)
             # the small ones first
-            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, mirror, sleep=sleep)
-            archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, mirror, sleep=sleep)
+            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, mirror)
+            archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, mirror)
         else:
-            _download(spec.source, splits, named_mirror(mirror), folder, sleep)
+            _download(spec.source, splits, named_mirror(mirror), folder)
         pair_by_split = {split: _pair(spec, split, folder, record_path.parent) for split in splits}
     sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
     return RawCorpus(
@@ -113,14 +112,13 @@ def _download(
     splits: tuple[str, ...],
     mirror: str | None,
     folder: Path,
-    sleep: Sleep,
 ) -> None:
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
             url, name = file_url(source, public_file, mirror), Path(public_file.path).name
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
                 published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
-                packed_path = download_file([published], Path(temporary), sleep=sleep).path
+                packed_path = download_file([published], Path(temporary)).path
                 _copy_text(url, packed_path, folder / f"{split}.{language}")
 
 
@@ -132,7 +130,7 @@ def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, 
 
 
 def _copy_text(url: str, packed_path: Path, into: Path) -> None:
-    """Copy a file's text, unpacked if its name ends in `.gz`."""
+    """Copy a file's text, unpacked if it is packed."""
     try:
         with open_bytes(packed_path) as unpacked, into.open("wb") as text:
             shutil.copyfileobj(unpacked, text, _BLOCK_BYTES)
@@ -144,9 +142,8 @@ def _copy_text(url: str, packed_path: Path, into: Path) -> None:
 
 
 def fetch_archives(
-    source: ArchiveSource, languages: tuple[str, str], folder: Path, archives_folder: Path, mirror: str | None,
-    *, sleep: Sleep = time.sleep,
-) -> dict[str, FetchedArchive]:  # fmt: skip
+    source: ArchiveSource, languages: tuple[str, str], folder: Path, archives_folder: Path, mirror: str | None
+) -> dict[str, FetchedArchive]:
     """Write `train.<language>` into `folder` and return what was seen of each archive, in the order of joining.
 
     Archives in `archives_folder` under their public names are used; missing ones are downloaded into it.
@@ -163,7 +160,7 @@ def fetch_archives(
     found_by_name, failures = {}, []
     for name, editions in editions_by_name.items():  # one failure stops no other download: the rest is kept
         try:
-            found_by_name[name] = download_file(editions, archives_folder, sleep=sleep)
+            found_by_name[name] = download_file(editions, archives_folder)
         except FetchError as error:
             failures.append(str(error))
     if failures:

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import re
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
 from aiayn.data.sources.archives import open_members
-from aiayn.data.sources.download import PublishedFile, Sleep, WrongFileError, download_file, named_mirror, verify_file
+from aiayn.data.sources.download import PublishedFile, WrongFileError, download_file, named_mirror, verify_file
 from aiayn.data.sources.joining import append_member
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
@@ -92,9 +91,8 @@ def target_language_of(language_pair: str) -> str:
 
 
 def write_public_testsets(
-    source: ArchiveSource, testsets: tuple[str, ...], language_pair: str, folder: Path, mirror: str | None,
-    *, sleep: Sleep = time.sleep,
-) -> None:  # fmt: skip
+    source: ArchiveSource, testsets: tuple[str, ...], language_pair: str, folder: Path, mirror: str | None
+) -> None:
     """Write `<testset>.<language>` into `folder`, both sides of each test set.
 
     Raises:
@@ -102,13 +100,13 @@ def write_public_testsets(
     """
     for testset in testsets:
         published = source.testset_by_name[testset]
-        lines_by_language = read_public_testset(testset, published, language_pair, mirror=mirror, sleep=sleep)
+        lines_by_language = read_public_testset(testset, published, language_pair, mirror=mirror)
         for language, lines in lines_by_language.items():
             (folder / f"{testset}.{language}").write_bytes(_as_bytes(lines))
 
 
 def read_public_testset(
-    testset: str, published: PublicTestset, language_pair: str, *, mirror: str | None, sleep: Sleep = time.sleep
+    testset: str, published: PublicTestset, language_pair: str, *, mirror: str | None
 ) -> dict[str, list[str]]:
     """Return a test set's lines by language: of sacreBLEU's cache, of the mirror, or of sacreBLEU's download.
 
@@ -128,8 +126,8 @@ def read_public_testset(
     lines_by_language = (
         cached.read_archive()
         or cached.read_text()
-        or cached.fill_from_mirror(mirror, sleep, reasons)
-        or cached.download(sleep, reasons)
+        or cached.fill_from_mirror(mirror, reasons)
+        or cached.download(reasons)
     )
     for language, lines in lines_by_language.items():
         if len(lines) != published.num_lines:
@@ -188,7 +186,7 @@ class CachedTestset:
             return None
         return {language: list(read_lines(path)) for language, path in path_by_language.items()}
 
-    def fill_from_mirror(self, mirror: str | None, sleep: Sleep, reasons: list[str]) -> dict[str, list[str]] | None:
+    def fill_from_mirror(self, mirror: str | None, reasons: list[str]) -> dict[str, list[str]] | None:
         """Put a mirror's plain text, once its checksum is found right, into the cache and return it, or None."""
         plain_by_language = self._published.plain_by_language
         if mirror is None or set(plain_by_language) != set(self._languages):
@@ -199,7 +197,7 @@ class CachedTestset:
                 url = f"{mirror.rstrip('/')}/{self._published.mirror_folder}/{plain.path}"
                 published = PublishedFile(Path(plain.path).name, [url], checksum=plain.checksum)
                 try:
-                    path_by_language[language] = download_file([published], Path(temporary), sleep=sleep).path
+                    path_by_language[language] = download_file([published], Path(temporary)).path
                 except FetchError as error:
                     reasons.append(str(error))
                     _LOG.warning("%s: %s", self._place, error)
@@ -214,14 +212,14 @@ class CachedTestset:
         _LOG.info("%s: plain text of %s put into sacreBLEU's cache", self._place, mirror)
         return self.read_text()
 
-    def download(self, sleep: Sleep, reasons: list[str]) -> dict[str, list[str]]:
+    def download(self, reasons: list[str]) -> dict[str, list[str]]:
         """Download the archive into the cache and return the segments.
 
         Raises:
             FetchError: if its place does not give it.
         """
         try:
-            found = download_file([self._archive()], self.archive_path.parent, sleep=sleep)
+            found = download_file([self._archive()], self.archive_path.parent)
         except FetchError as error:
             raise FetchError(
                 f"{self._place}: {'; '.join([*reasons, str(error)])}; put its archive {self._dataset.data[0]} into "
