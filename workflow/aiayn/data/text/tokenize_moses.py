@@ -14,7 +14,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from sacremoses import MosesDetokenizer, MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
 MOSES_LANGUAGES = ("de", "fr")  # those whose tokens tests/oracle compares with tokenizer.perl's
 
@@ -30,48 +30,13 @@ _ESCAPED_CHARACTER = re.compile(r"""[&|<>'"\[\]]""")
 _HYPHEN_BETWEEN_WORDS = re.compile(rb"(\S)-(\S)")  # T2T's get_ende_bleu.sh, fairseq's compound_split_bleu.sh
 _SPLIT_HYPHEN = rb"\1 ##AT##-##AT## \2"
 
-# mosesdecoder scripts/tokenizer/replace-unicode-punctuation.perl at 59119c004 (2016-12-23). The full-width digit one
-# becomes a double quote: a slip of that script, repaired in 5d3331b92 (2019-10-14), kept here for the numbers' sake.
-# The low German quote U+201E and the French ones are not in the script's list.
+# Of mosesdecoder scripts/tokenizer/replace-unicode-punctuation.perl at 59119c004 (2016-12-23), as sacremoses lists it.
+# The full-width digit one becomes a double quote: a slip of that script, repaired in 5d3331b92 (2019-10-14) and in
+# sacremoses, kept here for the numbers' sake. The low German quote U+201E and the French ones are not in the list.
 _FULL_WIDTH_STOP_AND_BLANKS = re.compile("[\u3002\uff0e] *")
-_ASCII_BY_PUNCTUATION = str.maketrans(
-    {
-        "\uff0c": ",",
-        "\u3001": ",",
-        "\u201d": '"',
-        "\u201c": '"',
-        "\u2236": ":",
-        "\uff1a": ":",
-        "\uff1f": "?",
-        "\u300a": '"',
-        "\u300b": '"',
-        "\uff09": ")",
-        "\uff01": "!",
-        "\uff08": "(",
-        "\uff1b": ";",
-        "\u300d": '"',
-        "\u300c": '"',
-        "\uff10": "0",
-        "\uff11": '"',
-        "\uff12": "2",
-        "\uff13": "3",
-        "\uff14": "4",
-        "\uff15": "5",
-        "\uff16": "6",
-        "\uff17": "7",
-        "\uff18": "8",
-        "\uff19": "9",
-        "\uff5e": "~",
-        "\u2019": "'",
-        "\u2026": "...",
-        "\u2501": "-",
-        "\u3008": "<",
-        "\u3009": ">",
-        "\u3010": "[",
-        "\u3011": "]",
-        "\uff05": "%",
-    }
-)
+_ASCII_BY_PUNCTUATION = {
+    ord(mark): ascii_text for mark, ascii_text in MosesPunctNormalizer.REPLACE_UNICODE_PUNCTUATION if len(mark) == 1
+} | {0xFF11: '"'}
 
 
 class Tokenizer:
