@@ -17,19 +17,17 @@ import pytest
 import aiayn.data.text.lines
 import aiayn.provenance
 from aiayn.__main__ import main
-from aiayn.data.text import binarize
+from aiayn.data.text import binarize, chunks
 from aiayn.data.text.binarize import (
     EncodingWork,
     binarize_corpus,
     data_bin_digest,
     dictionary_lines,
     index_dtype,
-    kept_pairs,
     read_dictionary,
     require_recorded_data_bin,
 )
 from aiayn.data.text.chunks import Chunk
-from aiayn.data.text.clean import length_reason
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
 from aiayn.data.text.subword_codes import CodesEncoder, learn_codes
@@ -176,7 +174,7 @@ def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
     importlib.util.find_spec("fairseq") is None, reason="fairseq is not installed: pip install .[train]"
 )
 @pytest.mark.parametrize("case", ["pieces", "separate pieces", "codes", "words", "wide"])
-def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path) -> None:
+def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes and chunks of 33 lines here, fairseq-preprocess as it comes there."""
     rng = random.Random(1)
     lines_by_name = wide_text(rng) if case == "wide" else odd_text(rng)
@@ -196,9 +194,9 @@ def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path) ->
             name: [pieces_of[name.rpartition(".")[2]](line) for line in lines] for name, lines in lines_by_name.items()
         }
         write_text(folder, pieces_by_name)
-    record = binarize_corpus(
-        SPEC, raw, encoders, record_path=record_path, num_processes=2, lines_per_chunk=33, lines_per_process=100
-    )
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 33)
+    monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 100)
+    record = binarize_corpus(SPEC, raw, encoders, record_path=record_path, num_processes=2)
     ours, theirs = Path(record.folder), run_fairseq_preprocess(folder, is_joint=case != "separate pieces")
     names = sorted(path.name for path in theirs.iterdir() if path.name != "preprocess.log")
     assert names == sorted(path.name for path in ours.iterdir())
@@ -223,14 +221,14 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
     record: BinarizedCorpus, tmp_path: Path, num_processes: int, lines_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 8)
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
+    monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 1)
     again = binarize_corpus(
         SPEC,
         write_text(tmp_path / "text", LINES_BY_NAME),
         joint_words(),
         record_path=tmp_path / "again" / "record.json",
         num_processes=num_processes,
-        lines_per_chunk=lines_per_chunk,
-        lines_per_process=1,
     )
     assert again.digest == record.digest
     assert again.num_tokens_by_split_by_language == record.num_tokens_by_split_by_language
@@ -240,6 +238,7 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 500)
     monkeypatch.setattr(aiayn.data.text.lines, "_BLOCK_BYTES", 4096)
     monkeypatch.setattr(aiayn.provenance, "_BLOCK_BYTES", 4096)
     peaks = []
@@ -248,7 +247,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytes
         raw = write_text(tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines})
         record_path = tmp_path / f"out{num_lines}" / "record.json"
         tracemalloc.start()
-        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path, lines_per_chunk=500)
+        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
@@ -261,24 +260,30 @@ PIECES_SPEC = msgspec.structs.replace(
 )
 
 
-def test_pairs_are_dropped_for_their_lengths_in_pieces(tmp_path: Path, record_path: Path) -> None:
+def test_pairs_are_dropped_for_their_lengths_in_pieces(
+    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """3 to 2 is just the ratio. Test sets stay, though 1 to 2 is over it. Counts of symbols are of the kept pairs."""
     text = LINES_BY_NAME | {
         "train.en": ["a b c d", "a b", "a", "b b", "", "c"],
         "train.de": ["a b c d", "a b c", "x x", "c c", "x", "c"],
     }
     raw = write_text(tmp_path / "text", text)
-    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path, lines_per_chunk=2)
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 2)
+    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
     assert record.num_pairs_by_split == {"train": 3, "dev": 1, "test_a": 1, "test_b": 1}
     assert record.num_dropped_by_reason == {"too_long": 1, "length_ratio": 1, "empty_side": 1}
     assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["c 5", "b 4", "a 2"]
     assert record.num_tokens_by_split_by_language["train"] == {"en": 8, "de": 9}
 
 
-def test_a_chunk_of_which_nothing_is_kept_is_passed_over(tmp_path: Path, record_path: Path) -> None:
+def test_a_chunk_of_which_nothing_is_kept_is_passed_over(
+    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = LINES_BY_NAME | {"train.en": ["a", "a b c d", "b"], "train.de": ["a", "a", "b"]}
     raw = write_text(tmp_path / "text", text)
-    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path, lines_per_chunk=1)
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 1)
+    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
     assert record.num_pairs_by_split["train"] == 2
     assert np.fromfile(Path(record.folder) / "train.en-de.en.bin", "<u2").tolist() == [4, 2, 5, 2]
 
@@ -292,20 +297,6 @@ def test_limits_that_leave_nothing_are_refused(tmp_path: Path, record_path: Path
     expected = r"train\.de: all 1 pairs were dropped: .*'too_long': 1.*clean\.max_words"
     with pytest.raises(CorpusError, match=expected):
         binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
-
-
-@pytest.mark.parametrize("max_length_ratio", [1.0, 1.1, 1.5, 9.0, None])
-@pytest.mark.parametrize("max_words", [20, None])
-def test_limits_on_pieces_are_those_on_words(max_words: int | None, max_length_ratio: float | None) -> None:
-    """All lengths from 1 to 30: one rule, there pair by pair, here for a block at once."""
-    limits = CleanSpec(max_words=max_words, max_length_ratio=max_length_ratio, deduplicate=False, unit="pieces")
-    source, target = (lengths.ravel().astype(np.int32) for lengths in np.mgrid[1:31, 1:31])
-    num_dropped_by_reason: dict[str, int] = {}
-    kept = kept_pairs([source, target], limits, num_dropped_by_reason)
-    reasons = [length_reason(a, b, limits) for a, b in zip(source.tolist(), target.tolist(), strict=True)]
-    assert kept.tolist() == [reason is None for reason in reasons]
-    for reason, num_dropped in num_dropped_by_reason.items():
-        assert num_dropped == reasons.count(reason)
 
 
 class Witness(WordEncoder):
@@ -330,10 +321,11 @@ def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chu
     witness = Witness()
     work, text = EncodingWork({"en": witness}, None), b"a w0\na w1\na w2\na w2\na w0\n"
     (tmp_path / "train.en").write_bytes(text)
-    chunks = [
-        Chunk({"en": tmp_path / "train.en"}, number + 1, 1, {"en": (5 * number, 5 * number + 5)}) for number in range(5)
+    places = [(5 * number, 5 * number + 5) for number in range(5)]
+    sides = [
+        work(Chunk({"en": tmp_path / "train.en"}, number, 1, {"en": place})).side_by_language["en"]
+        for number, place in enumerate(places, start=1)
     ]
-    sides = [work(chunk).side_by_language["en"] for chunk in chunks]
     assert (witness.asked.count("a"), witness.asked.count("w2"), witness.asked.count("w0")) == (1, 1, 2)
     assert [[side.symbols[number] for number in side.numbers] for side in (sides[0], sides[3])] == [
         ["a", "w0", "</s>"], ["a", "w2", "</s>"],

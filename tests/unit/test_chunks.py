@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.data.text import chunks
 from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.errors import CorpusError
 
@@ -43,12 +44,22 @@ def fail_at_three(chunk: Chunk) -> None:
         raise CorpusError("line 3: a fault for this test")
 
 
+@pytest.fixture(autouse=True)
+def _lines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a line a chunk, and a process for each line, unless a test says otherwise."""
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 1)
+    monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 1)
+
+
 @pytest.mark.parametrize("lines_per_chunk", [1, 2, 3, 4, 5, 7, 100])
 @pytest.mark.parametrize("ending", ["\n", ""])
-def test_chunks_hold_every_line_once_and_in_step(tmp_path: Path, lines_per_chunk: int, ending: str) -> None:
+def test_chunks_hold_every_line_once_and_in_step(
+    tmp_path: Path, lines_per_chunk: int, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
     sides = [[f"s{number}" * (number % 4) for number in range(1, 8)], [str(number) for number in range(1, 8)]]
     paths = write_sides(tmp_path, *(("\n".join(side) + ending).encode() for side in sides))
-    found = list(map_chunks(sides_of, paths, num_processes=1, what="look", lines_per_chunk=lines_per_chunk))
+    found = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
     assert [len(target) for _, target in found] == [
         min(lines_per_chunk, 7 - first) for first in range(0, 7, lines_per_chunk)
     ]
@@ -56,23 +67,24 @@ def test_chunks_hold_every_line_once_and_in_step(tmp_path: Path, lines_per_chunk
     assert [line for _, target in found for line in target] == sides[1]
 
 
-def test_crlf_bare_cr_and_unicode_line_ends_shift_nothing(tmp_path: Path) -> None:
+def test_crlf_bare_cr_and_unicode_line_ends_shift_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 2)
     lines = ["a\rb\r", "c\u2028d", "\u2029", "e\u0085f\x0b\x0c", "g", ""]
     paths = write_sides(tmp_path, "".join(f"{line}\n" for line in lines).encode(), b"1\n2\n3\n4\n5\n6\n")
-    found = list(map_chunks(sides_of, paths, num_processes=1, what="look", lines_per_chunk=2))
+    found = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
     assert found == [(lines[0:2], ["1", "2"]), (lines[2:4], ["3", "4"]), (lines[4:], ["5", "6"])]
 
 
 def test_results_are_in_the_order_of_the_text(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"".join(b"%d\n" % number for number in range(20)), b"\n" * 20)
-    found = map_chunks(slower_at_first, paths, num_processes=2, what="look", lines_per_chunk=2, lines_per_process=10)
+    found = map_chunks(slower_at_first, paths, num_processes=2, what="look")
     assert [line for lines in found for line in lines] == [str(number) for number in range(20)]
 
 
 def test_a_line_that_is_not_utf_8_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"un\ndeux\ntrois\nd\xe9j\xe0\n", b"1\n2\n3\n4\n")
     with pytest.raises(CorpusError, match=r"train\.en:4: not UTF-8"):
-        list(map_chunks(sides_of, paths, num_processes=1, what="look", lines_per_chunk=3))
+        list(map_chunks(sides_of, paths, num_processes=1, what="look"))
 
 
 @pytest.mark.parametrize(("num_source", "num_target"), [(2, 1), (0, 0)])
@@ -91,32 +103,28 @@ def test_an_absent_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num_processes", [1, 2])
 def test_an_error_ends_all_as_itself(tmp_path: Path, num_processes: int) -> None:
     paths = write_sides(tmp_path, b"a\n" * 9, b"b\n" * 9)
-    chunks = map_chunks(
-        fail_at_three, paths, num_processes=num_processes, what="look", lines_per_chunk=1, lines_per_process=1
-    )
     with pytest.raises(CorpusError, match=r"^line 3: a fault for this test$"):
-        list(chunks)
+        list(map_chunks(fail_at_three, paths, num_processes=num_processes, what="look"))
 
 
 def test_a_process_that_is_killed_is_named(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"a\nb\n", b"c\nd\n")
-    chunks = map_chunks(die_at_once, paths, num_processes=2, what="dying", lines_per_chunk=1, lines_per_process=1)
     with pytest.raises(CorpusError, match=r"^dying: one of 2 processes was killed"):
-        list(chunks)
+        list(map_chunks(die_at_once, paths, num_processes=2, what="dying"))
 
 
 SLOW_WORK = """
 import os, sys, time
 from pathlib import Path
-from aiayn.data.text.chunks import map_chunks
+from aiayn.data.text import chunks
 
 def work(chunk):
     (Path(sys.argv[1]).parent / f"begun-{os.getpid()}").touch()
     time.sleep(60)
 
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    list(map_chunks(work, {"en": path}, num_processes=2, what="slow", lines_per_chunk=1, lines_per_process=1))
+    chunks.LINES_PER_CHUNK = chunks.LINES_PER_PROCESS = 1
+    list(chunks.map_chunks(work, {"en": Path(sys.argv[1])}, num_processes=2, what="slow"))
 """
 
 

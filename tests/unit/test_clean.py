@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text import clean
+from aiayn.data.text import chunks, clean
 from aiayn.data.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
 from aiayn.data.text.lines import read_lines, text_pair
 from aiayn.errors import ConfigError, CorpusError, SpaceError
@@ -133,18 +133,13 @@ def test_kept_pairs_are_in_step_and_dropped_ones_counted(tmp_path: Path, record_
 
 @pytest.mark.parametrize(("lines_per_chunk", "num_processes"), [(1, 1), (3, 1), (4, 2), (5, 3)])
 def test_neither_chunks_nor_processes_change_the_output(
-    tmp_path: Path, record_path: Path, lines_per_chunk: int, num_processes: int
+    tmp_path: Path, record_path: Path, lines_per_chunk: int, num_processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = raw_of_pairs(tmp_path, [(source, target) for source, target, _ in PAIRS] * 2)
     whole = clean_corpus(SPEC, raw, record_path=tmp_path / "whole" / "record.json")
-    other = clean_corpus(
-        SPEC,
-        raw,
-        record_path=record_path,
-        num_processes=num_processes,
-        lines_per_chunk=lines_per_chunk,
-        lines_per_process=1,
-    )
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
+    monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 1)
+    other = clean_corpus(SPEC, raw, record_path=record_path, num_processes=num_processes)
     assert other.num_dropped_by_reason == whole.num_dropped_by_reason
     assert other.num_dropped_by_reason["duplicate"] == 6  # one of the list, and five of its repetition
     for split, pair in whole.pair_by_split.items():
@@ -260,10 +255,13 @@ def test_another_corpus_is_refused(tmp_path: Path, record_path: Path) -> None:
         clean_corpus(SPEC, raw, record_path=record_path)
 
 
-def test_a_side_of_another_encoding_is_refused_with_file_and_line(tmp_path: Path, record_path: Path) -> None:
+def test_a_side_of_another_encoding_is_refused_with_file_and_line(
+    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 1)
     raw = write_raw(tmp_path, b"a\nb\nc\n", "ja\nsch\u00f6n\nja\n".encode("latin-1"))
     with pytest.raises(CorpusError, match=r"train\.de:2: not UTF-8.*convert or fetch it again"):
-        clean_corpus(SPEC, raw, record_path=record_path, lines_per_chunk=1)
+        clean_corpus(SPEC, raw, record_path=record_path)
 
 
 def test_text_that_changed_since_it_was_fetched_is_refused(tmp_path: Path, record_path: Path) -> None:

@@ -41,6 +41,20 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     unit: Literal["words", "tokens", "pieces"] = "words"
     max_word_characters: int | None = None
 
+    def length_reason(self, num_source: int, num_target: int) -> str | None:
+        """Return `empty_side`, `too_long`, `length_ratio` or None for the lengths of a pair's sides.
+
+        The ratio is of the longer side to the shorter, and a pair of just the limit stays, as in clean-corpus-n.perl.
+        """
+        shorter, longer = (num_source, num_target) if num_source < num_target else (num_target, num_source)
+        if shorter == 0:
+            return "empty_side"
+        if self.max_words is not None and longer > self.max_words:
+            return "too_long"
+        if self.max_length_ratio is not None and longer / shorter > self.max_length_ratio:
+            return "length_ratio"
+        return None
+
 
 class PublicFile(Spec, frozen=True, kw_only=True):
     """A published file: its path below the corpus's `public_url`, and its SHA-256."""

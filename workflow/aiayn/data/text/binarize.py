@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from aiayn.data.text.chunks import LINES_PER_CHUNK, LINES_PER_PROCESS, Chunk, map_chunks
+from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.encoder import Encoder
 from aiayn.data.text.lines import read_lines, text_provenance, unchanged_paths, write_lines
 from aiayn.errors import CorpusError
@@ -39,6 +39,7 @@ from aiayn.spec.system import CleanSpec, CorpusSpec
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
 UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
+LENGTH_REASONS = ("empty_side", "too_long", "length_ratio")
 MAX_WORDS = 1 << 19  # at most 120 MB, whatever the length of the text
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
@@ -55,8 +56,6 @@ def binarize_corpus(
     model_paths: Sequence[Path] = (),
     record_path: Path,
     num_processes: int = 1,
-    lines_per_chunk: int = LINES_PER_CHUNK,
-    lines_per_process: int = LINES_PER_PROCESS,
 ) -> BinarizedCorpus:
     """Write `data-bin/` beside the record and return the record.
 
@@ -93,8 +92,6 @@ def binarize_corpus(
                     pair.path_by_language,
                     num_processes=num_processes,
                     what=f"binarize {split} of {spec.name}",
-                    lines_per_chunk=lines_per_chunk,
-                    lines_per_process=lines_per_process,
                 ),
                 pair,
             )
@@ -186,7 +183,10 @@ class EncodingWork:
         numbered = {k: numbering.number(chunk.lines(k)) for k, numbering in numbering_by_language.items()}
         num_dropped_by_reason: dict[str, int] = {}
         if self.limits is not None:
-            kept = kept_pairs([lengths - 1 for _, lengths in numbered.values()], self.limits, num_dropped_by_reason)
+            num_pieces = ((lengths - 1).tolist() for _, lengths in numbered.values())
+            reasons = list(map(self.limits.length_reason, *num_pieces))
+            num_dropped_by_reason = {reason: reasons.count(reason) for reason in LENGTH_REASONS}
+            kept = np.array([reason is None for reason in reasons])
             numbered = {k: (some[np.repeat(kept, lengths)], lengths[kept]) for k, (some, lengths) in numbered.items()}
         sides = {}
         for language, (numbers, lengths) in numbered.items():
@@ -197,27 +197,6 @@ class EncodingWork:
             names = [symbols[number] for number in occurring.tolist()]
             sides[language] = SideOfChunk(table[numbers], lengths, names, counts[occurring].tolist())
         return EncodedChunk(sides, num_dropped_by_reason)
-
-
-def kept_pairs(
-    lengths: Sequence[npt.NDArray[np.int32]], limits: CleanSpec, num_dropped_by_reason: dict[str, int]
-) -> npt.NDArray[np.bool_]:
-    """Return which pairs keep the limits, by their two lengths, and count the others by the first reason that holds.
-
-    As clean-corpus-n.perl: an empty side, a side over `max_words`, a longer side over `max_length_ratio` times the
-    shorter.
-    """
-    shorter, longer = np.minimum(*lengths), np.maximum(*lengths)
-    is_bad_by_reason = {"empty_side": shorter == 0}
-    if limits.max_words is not None:
-        is_bad_by_reason["too_long"] = longer > limits.max_words
-    if limits.max_length_ratio is not None:
-        is_bad_by_reason["length_ratio"] = longer / np.maximum(shorter, 1) > limits.max_length_ratio
-    kept = np.ones(shorter.size, np.bool_)
-    for reason, is_bad in is_bad_by_reason.items():
-        num_dropped_by_reason[reason] = num_dropped_by_reason.get(reason, 0) + int((kept & is_bad).sum())
-        kept &= ~is_bad
-    return kept
 
 
 class _EncodedSide:

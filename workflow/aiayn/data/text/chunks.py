@@ -57,8 +57,6 @@ def map_chunks(
     *,
     num_processes: int,
     what: str,
-    lines_per_chunk: int = LINES_PER_CHUNK,
-    lines_per_process: int = LINES_PER_PROCESS,
 ) -> Iterator[Result]:
     """Yield `work(chunk)` for all chunks of line-aligned files, in their order.
 
@@ -70,8 +68,8 @@ def map_chunks(
         Exception: whatever `work` raises, as itself.
     """
     num_lines = agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
-    num_processes = min(num_processes, -(-num_lines // lines_per_process))
-    chunks = _find_chunks(path_by_language, num_lines, lines_per_chunk)
+    num_processes = min(num_processes, -(-num_lines // LINES_PER_PROCESS))
+    chunks = _find_chunks(path_by_language, num_lines)
     with progress_bar(what, num_lines, " lines") as bar:
         results: Iterator[tuple[int, Result]] = ((chunk.num_lines, work(chunk)) for chunk in chunks)
         if num_processes > 1:
@@ -81,12 +79,12 @@ def map_chunks(
             yield result
 
 
-def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int, lines_per_chunk: int) -> Iterator[Chunk]:
+def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterator[Chunk]:
     with contextlib.ExitStack() as opened:
         sides = {language: opened.enter_context(path.open("rb")) for language, path in path_by_language.items()}
         begins = dict.fromkeys(path_by_language, 0)
-        for first_line in range(1, num_lines + 1, lines_per_chunk):
-            num_chunk_lines = min(lines_per_chunk, num_lines + 1 - first_line)
+        for first_line in range(1, num_lines + 1, LINES_PER_CHUNK):
+            num_chunk_lines = min(LINES_PER_CHUNK, num_lines + 1 - first_line)
             ends = {k: begins[k] + sum(map(len, itertools.islice(side, num_chunk_lines))) for k, side in sides.items()}
             bounds_by_language = {language: (begins[language], end) for language, end in ends.items()}
             yield Chunk(dict(path_by_language), first_line, num_chunk_lines, bounds_by_language)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from aiayn.data.text.chunks import LINES_PER_CHUNK, LINES_PER_PROCESS, Chunk, map_chunks
+from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.lines import read_lines, text_pair, text_provenance, unchanged_paths, write_lines
 from aiayn.data.text.normalise_moses import normalise_line
 from aiayn.data.text.tokenize_moses import Tokenizer
@@ -43,8 +43,6 @@ def clean_corpus(
     *,
     record_path: Path,
     num_processes: int = 1,
-    lines_per_chunk: int = LINES_PER_CHUNK,
-    lines_per_process: int = LINES_PER_PROCESS,
 ) -> ParallelText:
     """Write the kept training pairs and the test sets beside the record, all as prepared, and return the record.
 
@@ -71,8 +69,6 @@ def clean_corpus(
                     path_by_language,
                     num_processes=num_processes,
                     what=f"clean {spec.name}",
-                    lines_per_chunk=lines_per_chunk,
-                    lines_per_process=lines_per_process,
                 )
                 num_dropped_by_reason = _write_train(chunks, new_paths)
                 if not all(path.stat().st_size for path in new_paths.values()):
@@ -153,7 +149,7 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
         return "empty_side"
     if clean.unit == "pieces":
         return None
-    reason = length_reason(num_words(source), num_words(target), clean)
+    reason = clean.length_reason(num_words(source), num_words(target))
     if reason is None and clean.max_word_characters is not None:
         is_long = any(_has_longer_word(line, clean.max_word_characters) for line in (source, target))
         return "long_word" if is_long else None
@@ -162,19 +158,6 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
 
 def _has_longer_word(line: str, max_characters: int) -> bool:
     return len(line) > max_characters and max(map(len, line.split(" "))) > max_characters
-
-
-def length_reason(num_source: int, num_target: int, clean: CleanSpec) -> str | None:
-    """Return `too_long`, `length_ratio` or None for the sides' numbers of words.
-
-    The ratio is of the longer side to the shorter, and a pair of just the limit stays, as in clean-corpus-n.perl.
-    """
-    shorter, longer = (num_source, num_target) if num_source < num_target else (num_target, num_source)
-    if clean.max_words is not None and longer > clean.max_words:
-        return "too_long"
-    if clean.max_length_ratio is not None and (shorter == 0 or longer / shorter > clean.max_length_ratio):
-        return "length_ratio"
-    return None
 
 
 def num_words(line: str) -> int:

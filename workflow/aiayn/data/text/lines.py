@@ -1,21 +1,19 @@
-"""Reads and writes text as lines, split at LF alone, in UTF-8; unpacks names that end in `.gz` or `.xz`.
+"""Reads and writes text as lines, split at LF alone, in UTF-8; unpacks what gzip or xz has packed.
 
 A bare CR, NEL, U+2028 and U+2029 are characters like any other: `str.splitlines` and universal newlines end a line at
 them in one language and not in the other, and news-commentary v9, which holds bare CRs, falls out of step.
 """
 
 import contextlib
-import gzip
 import itertools
-import lzma
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
 from aiayn.errors import CorpusError
+from aiayn.packed import UNPACK_ERRORS, open_unpacked
 from aiayn.provenance import Provenance, file_sha256, gather_provenance
 from aiayn.records import TextPair
 
@@ -24,18 +22,17 @@ _BLOCK_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading its bytes, unpacked if its name ends in `.gz` or `.xz`.
+    """Open a file for reading its bytes, unpacked if it is packed by gzip or xz.
 
     Raises:
         CorpusError: if the file is absent, or its packed stream is torn or none.
     """
     try:
-        opened: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
-        with opened as unpacked:
+        with open_unpacked(path) as unpacked:
             yield unpacked
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file; rerun the stage that writes it") from error
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except UNPACK_ERRORS as error:
         raise CorpusError(f"{path}: not a whole {path.suffix} file: {error}; delete it and fetch it again") from error
 
 

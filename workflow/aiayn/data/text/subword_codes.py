@@ -11,7 +11,6 @@ import contextlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from subword_nmt.apply_bpe import BPE  # type: ignore[import-untyped, unused-ign
 from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.data.text.encoder import Encoder
-from aiayn.data.text.lines import read_lines
+from aiayn.data.text.lines import read_blocks, read_lines
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
 
@@ -87,8 +86,7 @@ def count_words(paths: Sequence[Path]) -> Iterator[str]:
     """
     count_by_word: Counter[str] = Counter()
     for path in paths:
-        lines = read_lines(path)
-        while block := list(islice(lines, _LINES_PER_BLOCK)):
+        for block in read_blocks(path, _LINES_PER_BLOCK):
             count_by_word.update(" ".join(block).split(" "))
     del count_by_word[""]  # between two blanks
     for word, count in count_by_word.items():
