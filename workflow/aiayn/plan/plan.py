@@ -3,7 +3,6 @@
 Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built or trained.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 
 from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
 from aiayn.experiment import Experiment
-from aiayn.paths import Evaluation, num_averaged
+from aiayn.paths import Evaluation
 from aiayn.plan.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
 from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
 from aiayn.plan.prediction import (
@@ -31,15 +30,6 @@ from aiayn.spec.training import PRECISIONS, Precision
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
-
-
-class TrainingGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The trainings of a system on a corpus, one a seed, and how many of its last models each keeps."""
-
-    corpus: str
-    system: str
-    seeds: list[int]
-    num_models: int
 
 
 class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,23 +116,12 @@ def precisions_of(experiment: Experiment) -> set[Precision]:
     return {system.training.precision for system in experiment.system_by_name.values()}
 
 
-def group_trainings(evaluations: Sequence[Evaluation]) -> list[TrainingGroup]:
-    """Return the trainings that are evaluated, grouped by system, in the order of their first evaluation.
-
-    Each keeps as many of its last models as its longest average takes.
-    """
+def seeds_by_system(experiment: Experiment) -> dict[tuple[str, str], list[int]]:
+    """Return the seeds of each (corpus, system), in the order of their first training."""
     seeds_of: dict[tuple[str, str], list[int]] = {}
-    num_models_of: Counter[tuple[str, str]] = Counter()
-    for one in evaluations:
-        key = (one.corpus, one.system)
-        seeds = seeds_of.setdefault(key, [])
-        if one.seed not in seeds:
-            seeds.append(one.seed)
-        num_models_of[key] = max(num_models_of[key], num_averaged(one.average))
-    return [
-        TrainingGroup(corpus=key[0], system=key[1], seeds=seeds, num_models=num_models_of[key])
-        for key, seeds in seeds_of.items()
-    ]
+    for one in experiment.trainings:
+        seeds_of.setdefault((one.corpus, one.system), []).append(one.seed)
+    return seeds_of
 
 
 def make_plan(
@@ -164,10 +143,10 @@ def make_plan(
     records, unreadable = find_records(results_folder, runs_folder)
     sizes = {name: one.vocabulary_size for name, one in corpora.items()}
     history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
-    groups = group_trainings(experiment.evaluations)
+    seeds_of = seeds_by_system(experiment)
     trainings = [
-        _plan_training(one, experiment, machine, corpora[one.corpus], history, (results_folder, runs_folder))
-        for one in groups
+        _plan_training(system, seeds, experiment, machine, corpora[corpus], history, (results_folder, runs_folder))
+        for (corpus, system), seeds in seeds_of.items()
     ]
     archives = {name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()}
     return Plan(
@@ -175,7 +154,7 @@ def make_plan(
         machine=machine,
         num_jobs_by_rule=count_jobs(experiment),
         trainings=trainings,
-        precisions=[_plan_precision(precision, experiment, groups, machine, history) for precision in PRECISIONS],
+        precisions=[_plan_precision(precision, experiment, seeds_of, machine, history) for precision in PRECISIONS],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
         runs_bytes=sum(len(one.seeds) * one.run_bytes for one in trainings),
@@ -211,55 +190,57 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
 
 
 def _plan_training(
-    one: TrainingGroup, experiment: Experiment, machine: Machine, corpus: PlannedCorpus, history: History,
+    name: str, seeds: list[int], experiment: Experiment, machine: Machine, corpus: PlannedCorpus, history: History,
     folders: tuple[Path, Path],
 ) -> PlannedTraining:  # fmt: skip
-    scale, system = experiment.scale.scale, experiment.system_by_name[one.system]
-    training = system.training
+    scale, system = experiment.scale.scale, experiment.system_by_name[name]
+    training, num_models = system.training, experiment.num_models(corpus.corpus, name)
     parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
-    speed = history.speed_of(training, one.corpus, one.system)
-    device_hours = speed.hours * machine.num_devices * len(one.seeds)
-    key = (one.corpus, one.system, one.seeds[0])
+    speed = history.speed_of(training, corpus.corpus, name)
+    device_hours = speed.hours * machine.num_devices * len(seeds)
+    key = (corpus.corpus, name, seeds[0])
     evaluations = [other for other in experiment.evaluations if (other.corpus, other.system, other.seed) == key]
     num_averages = len({other.average for other in evaluations})
     num_ranks = machine.num_ranks_of_node
     device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
     host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
     return PlannedTraining(
-        corpus=one.corpus,
-        system=one.system,
-        seeds=one.seeds,
+        corpus=corpus.corpus,
+        system=name,
+        seeds=seeds,
         updates=training.updates,
         num_parameters=parameters,
-        num_models=one.num_models,
+        num_models=num_models,
         speed=speed,
         total_device_hours=device_hours,
         total_dollars=_dollars(device_hours, machine),
         total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
-        run_bytes=run_disk_bytes(parameters, one.num_models),
+        run_bytes=run_disk_bytes(parameters, num_models),
         averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
         device_memory_bytes=device_bytes,
         node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
         evaluation_hours=_evaluation_hours(experiment, system, corpus, evaluations),
-        actual=measure_trainings(scale, one.corpus, one.system, one.seeds, training, folders),
+        actual=measure_trainings(scale, corpus.corpus, name, seeds, training, folders),
         refusal=why_unsupported(system, machine),
     )
 
 
 def _plan_precision(
-    precision: Precision, experiment: Experiment, groups: Sequence[TrainingGroup], machine: Machine, history: History
+    precision: Precision,
+    experiment: Experiment,
+    seeds_of: Mapping[tuple[str, str], list[int]],
+    machine: Machine,
+    history: History,
 ) -> PlannedPrecision:
     """Return what all trainings would take if each were in this precision."""
     reason = machine.precision_refusal(precision)
-    trainings = [] if reason else groups
+    seeds_of = {} if reason else seeds_of
     in_precision = Overrides(precision=precision)
     speeds = [
-        history.speed_of(
-            overridden(experiment.system_by_name[one.system], in_precision).training, one.corpus, one.system
-        )
-        for one in trainings
+        history.speed_of(overridden(experiment.system_by_name[system], in_precision).training, corpus, system)
+        for corpus, system in seeds_of
     ]
-    hours = sum(len(one.seeds) * speed.hours for one, speed in zip(trainings, speeds, strict=True))
+    hours = sum(len(seeds) * speed.hours for seeds, speed in zip(seeds_of.values(), speeds, strict=True))
     device_hours = hours * machine.num_devices
     return PlannedPrecision(
         precision=precision,
