@@ -22,7 +22,7 @@ from aiayn.errors import RunError
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import CODE_FOLDER_NAME, DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
-from aiayn.runs.heartbeat import is_locked
+from aiayn.runs.heartbeat import is_held
 from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
@@ -93,7 +93,7 @@ def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
     assert printed_by_driver(tmp_path).endswith("aiayn train: interrupted\n")
     assert outcomes(run_folder) == ["stopped"]
     assert not (tmp_path / "seed1.json").exists()
-    assert not is_locked(run_folder / RANK_LOCK_NAME)
+    assert not is_held(run_folder / RANK_LOCK_NAME)
     record = train(same_request(tmp_path, data))
     assert starts(run_folder) == [0, 12]
     assert record.tensors_sha256 == finished.tensors_sha256
@@ -106,7 +106,7 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
     driver = start_driver(tmp_path, data)
     driver.kill()
     driver.wait()
-    assert is_locked(run_folder_of(tmp_path) / RANK_LOCK_NAME)
+    assert is_held(run_folder_of(tmp_path) / RANK_LOCK_NAME)
     threading.Timer(1.0, (tmp_path / "go").touch).start()
     record = train(same_request(tmp_path, data), launcher="local")
     assert starts(run_folder_of(tmp_path)) == [0]

@@ -21,7 +21,7 @@ import aiayn.train.ranks
 import aiayn.train.rendezvous
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import is_locked
+from aiayn.runs.heartbeat import is_held
 from aiayn.runs.jobs import read_rank_errors, remove_rank_errors
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
@@ -134,7 +134,7 @@ def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeyp
     child = fork(hold)
     os.read(reader, 1)
     first = attempts.heartbeat_ns(tmp_path)
-    assert is_locked(tmp_path / attempts.RANK_LOCK_NAME)
+    assert is_held(tmp_path / attempts.RANK_LOCK_NAME)
     assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(child)
     while attempts.heartbeat_ns(tmp_path) == first:  # else this test does not end
         pass
@@ -142,7 +142,7 @@ def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeyp
         pass
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    assert not is_locked(tmp_path / attempts.RANK_LOCK_NAME)
+    assert not is_held(tmp_path / attempts.RANK_LOCK_NAME)
 
 
 ELSEWHERE = attempts.Started(

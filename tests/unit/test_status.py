@@ -23,7 +23,7 @@ from aiayn.runs.attempts import (
     Event,
     seconds_between,
 )
-from aiayn.runs.heartbeat import is_locked
+from aiayn.runs.heartbeat import is_held
 from aiayn.runs.jobs import append_job
 from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, match_run, split_run_name
@@ -309,7 +309,7 @@ def test_asking_for_a_lock_does_not_try_to_take_it(tmp_path: Path, monkeypatch: 
 
     (tmp_path / "rank0.lock").touch(mode=0o444)
     monkeypatch.setattr(fcntl, "lockf", take)
-    assert not is_locked(tmp_path / "rank0.lock")
+    assert not is_held(tmp_path / "rank0.lock")
 
 
 def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ attempts.jsonl. A driver that is killed leaves its job running; the next driver 
 """
 
 import contextlib
-import errno
-import fcntl
 import logging
 import math
 import os
@@ -15,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -36,7 +34,7 @@ from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm
 from aiayn.launch.submit import submit
 from aiayn.records import read_train_record, write_record
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import is_being_trained, rank_zero_process
+from aiayn.runs.heartbeat import is_being_trained, rank_zero_process, take_lock
 from aiayn.runs.jobs import read_jobs, remove_rank_errors
 from aiayn.runs.log import read_log_tail
 from aiayn.spec.cluster import ClusterSpec
@@ -119,25 +117,13 @@ def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Cl
     """Let one driver at a time look and submit; the system frees the lock when its process ends."""
     with (request.folder / attempts.DRIVER_LOCK_NAME).open("w") as lock:
         has_logged = False
-        while not _try_lock(lock):
+        while not take_lock(lock, "two drivers of one run"):
             if not has_logged:
                 logger.info(f"{request.run}: another driver is at work on this run; waiting for it")
                 has_logged = True
             interruption.raise_if_any(f"{request.run}: another driver continues it")
             clock.pause(STEP_SECONDS)
         yield
-
-
-def _try_lock(lock: IO[str]) -> bool:
-    """Take a lock, or return False if another process has it; on a file system without locks it excludes no process."""
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            logger.warning(f"{lock.name}: {error.strerror}: only Slurm prevents two drivers of one run")
-            return True
-        return False
-    return True
 
 
 def _require_no_slurm_job(request: TrainingRequest, advice: str) -> None:

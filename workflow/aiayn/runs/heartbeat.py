@@ -6,21 +6,25 @@ A lock is inspected without being taken, so that a process that takes it at that
 import datetime
 import errno
 import fcntl
+import logging
 import os
 import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from aiayn.clock import MACHINE_CLOCK, Clock
 from aiayn.runs.attempts import HEARTBEAT_SECONDS, RANK_LOCK_NAME, heartbeat_ns
 
+logger = logging.getLogger(__name__)
 HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # enough to see a running rank 0
 # Without a heartbeat for so long rank 0 has ended, even if its lock is held or cannot be seen: fifteen heartbeats, so
 # that neither a slow file system nor cached file attributes look like an end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.1
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # an NFS without lockd; a Lustre without `flock`
+_TAKEN = (errno.EACCES, errno.EAGAIN)  # by another process
 _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
@@ -29,10 +33,8 @@ def is_being_trained(run_folder: Path) -> bool:
 
     There a negative answer takes HEARTBEAT_WAIT_SECONDS.
     """
-    is_locked_by_rank = is_held(run_folder / RANK_LOCK_NAME)
-    return (
-        is_heartbeat_advancing(run_folder, HEARTBEAT_WAIT_SECONDS) if is_locked_by_rank is None else is_locked_by_rank
-    )
+    is_locked = is_held(run_folder / RANK_LOCK_NAME)
+    return is_heartbeat_advancing(run_folder, HEARTBEAT_WAIT_SECONDS) if is_locked is None else is_locked
 
 
 def rank_zero_process(run_folder: Path) -> int | None:
@@ -67,33 +69,37 @@ def is_heartbeat_advancing(
     return False
 
 
-def is_locked(path: Path) -> bool:
-    """Return whether another process holds the lock; False for a file that does not exist.
-
-    Raises:
-        OSError: if the file system has no locks.
-    """
+def is_held(path: Path) -> bool | None:
+    """Return whether another process holds a lock, None on a file system without locks; a missing file is not held."""
     try:
         lock = path.open("rb" if sys.platform == "linux" else "r+b")
     except FileNotFoundError:
         return False
     with lock:
-        if sys.platform == "linux":
-            wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
-            return bool(kind != fcntl.F_UNLCK)
         try:
+            if sys.platform == "linux":
+                wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
+                return bool(kind != fcntl.F_UNLCK)
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # closing the file frees it
-        except OSError:
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return None
+            if error.errno not in _TAKEN:
+                raise
             return True
-        return False
+    return False
 
 
-def is_held(path: Path) -> bool | None:
-    """Return what `is_locked` does; None on a file system without locks."""
+def take_lock(lock: IO[str], otherwise: str) -> bool:
+    """Take a lock, or return False if another process has it.
+
+    On a file system without locks it excludes no process, and a warning says what `otherwise` is not prevented.
+    """
     try:
-        return is_locked(path)
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        return None
+        if error.errno in _TAKEN:
+            return False
+        logger.warning(f"{lock.name}: {error.strerror}: only Slurm prevents {otherwise}")
+    return True

@@ -1,8 +1,6 @@
 """Holds rank 0's lock with its heartbeat, and records the errors of all ranks, in the run's folder."""
 
 import contextlib
-import errno
-import fcntl
 import logging
 import os
 import platform
@@ -12,7 +10,7 @@ from pathlib import Path
 
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_heartbeat_advancing
+from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_heartbeat_advancing, take_lock
 from aiayn.runs.jobs import record_rank_error
 from aiayn.train.ranks import Rank
 from aiayn.train.rendezvous import is_peer_loss
@@ -47,14 +45,8 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
     """
     path = run_folder / attempts.RANK_LOCK_NAME
     with path.open("a") as lock:
-        is_refused = False
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            is_refused = error.errno in (errno.EACCES, errno.EAGAIN)
-            if not is_refused:
-                logger.warning(f"{path}: {error.strerror}: only Slurm prevents two jobs of one run")
-        _require_no_other_rank_zero(run_folder, is_refused=is_refused)
+        is_taken = take_lock(lock, "two jobs of one run")
+        _require_no_other_rank_zero(run_folder, is_refused=not is_taken)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
