@@ -25,7 +25,7 @@ from aiayn.measure.measure import (
 )
 from aiayn.model.norms import BatchNorm, LayerNorm
 from aiayn.records import Measurement, MeasureRecord, read_record
-from aiayn.train.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
+from aiayn.train.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
 from paper_tables.claims.published import read_claims
 
 
@@ -77,7 +77,7 @@ def test_errors_of_means_fractions_and_ratios_by_hand() -> None:
     values = torch.tensor([1.0, 2.0, 3.0, 4.0])  # mean 2.5, sd sqrt(5 / 3)
     assert mean_of("x", values, "", 1).value == 2.5
     assert mean_of("x", values, "", 1).standard_error == pytest.approx(math.sqrt(5 / 3) / 2)
-    assert fraction("x", values > 3, "", 1).value == 0.25
+    assert mean_of("x", values > 3, "", 1).value == 0.25
     assert variance_of("x", values, "", 1).value == 1.25
     doubled = ratio_of("x", 2 * values, values, "", 1)
     assert (doubled.value, doubled.standard_error) == (2.0, 0.0)  # paired: nothing is left to chance

@@ -119,14 +119,6 @@ def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> flo
     return tokens * flops_per_token(training, target_vocabulary_size)
 
 
-class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of entries of source and target, special symbols included; `is_joint`: one dictionary for both."""
-
-    source_size: int
-    target_size: int
-    is_joint: bool
-
-
 def num_parameters(
     training: TrainingSpec, vocabulary_size: int, joint: bool, target_vocabulary_size: int | None = None
 ) -> int:
@@ -136,15 +128,15 @@ def num_parameters(
     Sinusoids are no parameters, learned positions are; a batch norm's running mean and variance are not trained.
     """
     target_size = vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
-    vocabulary = Vocabulary(source_size=vocabulary_size, target_size=target_size, is_joint=joint)
-    if training.architecture == "lstm":
-        return _lstm_layer_parameters(training) + _lstm_embedding_parameters(training, vocabulary)
     if training.architecture == "fconv":
-        return _fconv_layer_parameters(training) + _fconv_embedding_parameters(training, vocabulary)
+        return _fconv_layer_parameters(training) + _fconv_embedding_parameters(training, vocabulary_size, target_size)
+    embeddings = _embedding_rows(training, vocabulary_size, target_size, joint) * training.d_model
+    if training.architecture == "lstm":  # whose words are shared as a transformer's; an output of its own has a bias
+        return _lstm_layer_parameters(training) + embeddings + (0 if training.tied_embeddings else target_size)
     positions = 0
     if training.positions == "learned":
         positions = 2 * LEARNED_POSITION_ROWS[training.architecture] * training.d_model
-    return layer_parameters(training) + positions + _embedding_rows(training, vocabulary) * training.d_model
+    return layer_parameters(training) + positions + embeddings
 
 
 def attention_parameters(training: TrainingSpec) -> int:
@@ -172,14 +164,14 @@ def layer_parameters(training: TrainingSpec) -> int:
     return training.num_layers * layer_pair + (2 * norm if training.norm_order == "pre" else 0)
 
 
-def _embedding_rows(training: TrainingSpec, vocabulary: Vocabulary) -> int:
+def _embedding_rows(training: TrainingSpec, source_size: int, target_size: int, joint: bool) -> int:
     """Return the rows of d_model of a transformer's matrices of source, target and output.
 
     Tied, they are one matrix if the languages have one dictionary (section 3.4), else target and output share theirs.
     """
     if not training.tied_embeddings:
-        return vocabulary.source_size + 2 * vocabulary.target_size
-    return vocabulary.source_size + (0 if vocabulary.is_joint else vocabulary.target_size)
+        return source_size + 2 * target_size
+    return source_size + (0 if joint else target_size)
 
 
 def _lstm_layer_parameters(training: TrainingSpec) -> int:
@@ -202,12 +194,6 @@ def _lstm_parameters(input_width: int, state_width: int) -> int:
     return LSTM_GATES * state_width * (input_width + state_width + 2)
 
 
-def _lstm_embedding_parameters(training: TrainingSpec, vocabulary: Vocabulary) -> int:
-    """Return those of fairseq's `lstm`: shared as in a transformer; an output matrix of its own has a bias."""
-    bias = 0 if training.tied_embeddings else vocabulary.target_size
-    return _embedding_rows(training, vocabulary) * training.d_model + bias
-
-
 def _fconv_layer_parameters(training: TrainingSpec) -> int:
     """Return the parameters of fairseq's `fconv` but its embeddings and output: d_model wide words, d_ff channels.
 
@@ -226,11 +212,11 @@ def _normalised_parameters(input_width: int, output_width: int) -> int:
     return (input_width + 2) * output_width
 
 
-def _fconv_embedding_parameters(training: TrainingSpec, vocabulary: Vocabulary) -> int:
+def _fconv_embedding_parameters(training: TrainingSpec, source_size: int, target_size: int) -> int:
     """Return those of words, learned positions and output of fairseq's `fconv`.
 
     It never shares source and target; tied, the output has the target's matrix and a bias, else a normalised one.
     """
-    rows = vocabulary.source_size + vocabulary.target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
-    own_output = _normalised_parameters(training.d_model, vocabulary.target_size)
-    return rows * training.d_model + (vocabulary.target_size if training.tied_embeddings else own_output)
+    rows = source_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
+    own_output = _normalised_parameters(training.d_model, target_size)
+    return rows * training.d_model + (target_size if training.tied_embeddings else own_output)

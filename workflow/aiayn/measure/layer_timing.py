@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -172,14 +173,10 @@ def time_layers(
         num_rounds=num_rounds,
         torch_version=str(torch.__version__),
         timings=[
-            LayerTiming(layer=layer, **size._asdict(), flops=count, seconds=min(taken), median_seconds=_median(taken))
+            LayerTiming(layer=layer, **size._asdict(), flops=count, seconds=min(taken), median_seconds=median(taken))
             for (layer, size), count, taken in zip(asked, flops, seconds, strict=True)
         ],
     )
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def _cpu_seconds(call: Callable[[], object], times: int) -> float:

@@ -18,7 +18,7 @@ from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.norms import BatchNorm, LayerNorm, StdLayerNorm
 from aiayn.model.positions import sinusoids
 from aiayn.records import Measurement
-from aiayn.train.random_draws import exact, fraction, generator_of, mean_of, ratio_of, seeded, variance_of
+from aiayn.train.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
 
 VARIANCE_WIDTHS = (4, 16, 64, 256, 512)
 GRADIENT_WIDTHS = (16, 64, 256, 512)
@@ -109,8 +109,8 @@ def _measure_gradients(seed: int) -> Iterator[Measurement]:
         yield mean_of(f"softmax_gradient_unscaled_{d_k}", unscaled_N, conditions, seed)
         yield ratio_of(f"softmax_gradient_unscaled_over_scaled_{d_k}", unscaled_N, scaled_N, conditions, seed)
         below = f"{conditions}|below:{SATURATED_BELOW}"
-        yield fraction(f"softmax_saturated_scaled_{d_k}", scaled_N < SATURATED_BELOW, below, seed)
-        yield fraction(f"softmax_saturated_unscaled_{d_k}", unscaled_N < SATURATED_BELOW, below, seed)
+        for name, norms_N in (("scaled", scaled_N), ("unscaled", unscaled_N)):
+            yield mean_of(f"softmax_saturated_{name}_{d_k}", norms_N < SATURATED_BELOW, below, seed, unit="fraction")
         unscaled_N = query_gradient_norms(unscaled_NK, k_NKD, 1.0)
         scaled_N = query_gradient_norms(scaled_NK, k_NKD, d_k**-0.5)
         yield ratio_of(f"query_gradient_unscaled_over_scaled_{d_k}", unscaled_N, scaled_N, conditions, seed)

@@ -45,11 +45,6 @@ def mean_of(name: str, values_N: Tensor, conditions: str, seed: int, *, unit: st
     return _estimated(name, float(values_N.mean()), error, len(values_N), conditions, seed, unit)
 
 
-def fraction(name: str, is_so_N: Tensor, conditions: str, seed: int) -> Measurement:
-    """Return the fraction of draws of which something is so, with its standard error."""
-    return mean_of(name, is_so_N.double(), conditions, seed, unit="fraction")
-
-
 def variance_of(name: str, values_N: Tensor, conditions: str, seed: int, *, unit: str = "1") -> Measurement:
     """Return the variance of independent draws; its error is that of a mean of squared deviations."""
     deviations_N = (values_N.double() - values_N.double().mean()).square()

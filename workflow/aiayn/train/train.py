@@ -18,7 +18,6 @@ from aiayn.runs.jobs import describe_error, describe_rank_error, read_rank_error
 from aiayn.train import compat, plugin
 from aiayn.train.checkpoints import (
     CheckpointKeeper,
-    list_checkpoints,
     load_checkpoint,
     newest_whole_full,
     remove_partial_files,
@@ -144,12 +143,12 @@ def _attempt(run: RunContext, begin: _AttemptStart) -> None:
         )  # fmt: skip
     except StopTraining:
         reason = f"asked by {run.stop.agreed.name if run.stop.agreed else 'an unknown signal'}"
-        update = _newest_update(run)
+        update = attempts.newest_update(run_folder)
         attempts.end_attempt(run_folder, update=update, outcome="stopped", reason=reason, energy=tally.energy)
         return
     except BaseException as error:
         outcome, reason = _classify_failure(run_folder, error)
-        update, reason = _newest_update(run), reason[:2000]
+        update, reason = attempts.newest_update(run_folder), reason[:2000]
         attempts.end_attempt(run_folder, update=update, outcome=outcome, reason=reason, energy=tally.energy)
         raise
     attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
@@ -167,11 +166,6 @@ def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.
     others = read_rank_errors(run_folder)
     lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
     return ("failed", others[0]) if others else ("lost", lost)
-
-
-def _newest_update(run: RunContext) -> int:
-    full = list_checkpoints(run.request.checkpoint_folder, "full")
-    return update_of(full[-1]) if full else 0
 
 
 def _record_start(run: RunContext, update: int) -> attempts.Started:
