@@ -4,12 +4,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import fairseq.options
 import msgspec
 import pytest
 import torch
 from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,6 +15,7 @@ from aiayn.cost import SentenceLengths, model_flops
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.spec.system import TrainingSpec, read_system
 from aiayn.train import plugin  # registers what the flags name
+from aiayn.train.compat import training_config
 from aiayn.train.fairseq_args import TrainingData, train_flags
 
 __all__ = ["plugin"]
@@ -69,8 +68,7 @@ def count_step(training: TrainingSpec, lengths: SentenceLengths, folder: Path) -
         (folder / f"dict.{language}.txt").write_text(words, encoding="utf-8", newline="\n")
     data = TrainingData(folder=str(folder), source_language="en", target_language="de", is_joint=True)
     flags = train_flags(training, data, seed=1, save_folder=str(folder), device="cpu")
-    parser = fairseq.options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, input_args=flags))
+    cfg = training_config(flags)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     optimiser = SimpleNamespace(backward=torch.Tensor.backward)

@@ -7,15 +7,14 @@ only one system of each architecture comes with every sharing of embeddings.
 from pathlib import Path
 from typing import Any
 
-import fairseq.options
 import msgspec
 import pytest
 from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from aiayn.cost import num_parameters
 from aiayn.spec.system import TrainingSpec
 from aiayn.train import plugin  # registers what the flags name
+from aiayn.train.compat import training_config
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from tests.engine.tiny_spec import TRAINING
 
@@ -77,8 +76,7 @@ def write_dictionaries(folder: Path, *, is_joint: bool) -> TrainingData:
 def count_built(training: TrainingSpec, data: TrainingData) -> int:
     """Return how many trained parameters the model has that a training would build."""
     flags = train_flags(training, data, seed=1, save_folder=data.folder, device="cpu")
-    parser = fairseq.options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, input_args=flags))
+    cfg = training_config(flags)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 

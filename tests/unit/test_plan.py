@@ -20,7 +20,6 @@ from aiayn.plan.prediction import (
     device_memory_bytes,
     host_memory_bytes,
     node_memory_bytes,
-    run_disk_bytes,
 )
 from aiayn.plan.text import render_plan
 from aiayn.records import BinarizedCorpus, Hardware, write_record
@@ -140,19 +139,6 @@ def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
     assert base.total_kilowatt_hours == pytest.approx(0.3 * base.total_device_hours)
 
 
-def test_as_many_models_are_kept_as_rule_train_keeps(paper_plan: Plan) -> None:
-    paper = read_experiment(PAPER)
-    assert {(one.corpus, one.system): one.num_models for one in paper_plan.trainings} == {
-        (one.corpus, one.system): paper.num_models(one.corpus, one.system) for one in paper.trainings
-    }
-    assert sum(len(one.seeds) for one in paper_plan.trainings) == len(paper.trainings)
-
-
-def test_a_run_holds_its_models_and_full_checkpoints() -> None:
-    """Of 10 parameters: 5 models kept and 1 being written, 40 bytes each; 2 full ones and their successor, 120 each."""
-    assert run_disk_bytes(10, 5) == 6 * 40 + 3 * 120
-
-
 def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> None:
     """One token, one layer pair of d_model 1 and d_ff 1, one symbol: 26 + 4 + 3 numbers are kept."""
     one = msgspec.structs.replace(PAPER_TRAINING, num_layers=1, d_model=1, d_ff=1, max_tokens_per_batch=1)
@@ -177,19 +163,6 @@ def test_a_node_without_gpus_holds_what_each_of_its_ranks_would_have_on_a_device
     assert "GB of\n" in text
     assert "node\n---" in text
     assert "memory of a node" not in text
-
-
-def test_archives_that_corpora_share_are_kept_once(paper_plan: Plan) -> None:
-    """In GB: Europarl 0.658, Common Crawl 0.918, News Commentary 0.080, Giga-FrEn 2.595, UN 2.366."""
-    sizes = 657_632_379 + 918_311_367 + 80_418_416 + 2_595_102_720 + 2_365_634_246
-    assert paper_plan.archives_bytes == sizes
-
-
-def test_the_longest_chain_ends_with_the_slowest_training(paper_plan: Plan) -> None:
-    assert [link.what for link in paper_plan.longest_chain] == [
-        "fetch wmt14_en_de", "clean wmt14_en_de", "segment wmt14_en_de", "binarize wmt14_en_de", "train big",
-        "average, decode, score",
-    ]  # fmt: skip
 
 
 def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> None:

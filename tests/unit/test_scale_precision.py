@@ -1,7 +1,6 @@
 """One word of a config trains all its systems in another precision: digest, tables, flags, and who refuses it."""
 
 import json
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -17,7 +16,6 @@ from aiayn.plan.feasibility import check_feasible, check_precision, predict_hour
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
 from aiayn.spec.training import PRECISIONS, Precision
-from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
 from analysis.scoring.runs import find_run_state
 from paper_tables.answers.doctor import make_claim
@@ -28,6 +26,7 @@ from paper_tables.scale_results import gather_results
 from tests.planned_scales import CPU, MINE, PLAIN
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 from tests.unit.test_feasibility import DATA
+from tests.unit.test_launch import make_request
 
 SCALES = ("demo", "multi30k", "paper", "variants", "claims")
 NOTHING, BF16 = Overrides(), Overrides(precision="bf16")
@@ -117,13 +116,9 @@ def test_describe_predicts_the_hours_that_the_plan_does(system: str, hours: floa
 
 def request_of(precision: Precision, folder: Path, device: str = "auto") -> TrainingRequest:
     """Return a request to train the demo's base."""
-    training = msgspec.structs.replace(read_system("base", "demo").training, precision=precision)
-    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
-    return TrainingRequest(
-        run="run", run_folder=str(folder / "run"), corpus="corpus", system="base", seed=1,
-        training=msgspec.convert(msgspec.to_builtins(training) | {"device": device}, TrainingSpec), data=data,
-        binarized_path="record.json", num_models=5, num_ranks=1, threads_per_rank=1, commit="", command="",
-    )  # fmt: skip
+    changes = {"precision": precision, "device": device}
+    training = msgspec.convert(msgspec.to_builtins(read_system("base", "demo").training) | changes, TrainingSpec)
+    return msgspec.structs.replace(make_request(folder / "run"), training=training)
 
 
 def refusal_here(request: TrainingRequest, cluster: ClusterSpec | None = None) -> str:
@@ -207,12 +202,8 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    clusters = tmp_path / "config"
-    shutil.copytree(CONFIG_FOLDER, clusters)
-    text = (clusters / "clusters" / "plain.yaml").read_text(encoding="utf-8")
-    named = text.replace("gpu_type: null ", "gpu_type: v100 ").replace("name: plain", "name: v100s")
-    (clusters / "clusters" / "v100s.yaml").write_text(named, encoding="utf-8")
-    monkeypatch.setattr("aiayn.spec.cluster.read_cluster.__defaults__", (clusters,))
+    v100s = msgspec.structs.replace(PLAIN, gpu_type="v100")
+    monkeypatch.setattr("aiayn.cli.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
 
     def checks_of(*flags: str) -> dict[str, dict[str, str]]:
         configfile = str(CONFIG_FOLDER / "paper.yaml")
