@@ -15,7 +15,7 @@ from aiayn.records import TrainRecord, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
-from tests.records_factory import EIGHT_P100, PROVENANCE
+from tests.records_factory import EIGHT_P100, TRAINED
 
 HARDWARE = read_hardware()
 PLAIN, CPU = read_cluster("plain"), read_cluster("cpu")
@@ -46,10 +46,9 @@ def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[floa
 
 def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainRecord:
     """Write and return the record of base's training with seed 1: an hour on 8 P100, unless changed."""
-    record = TrainRecord(
-        provenance=PROVENANCE, run="wmt14_en_de-base-seed1-01234567", corpus="wmt14_en_de", system="base", seed=1,
-        updates=training.updates, wall_seconds=3600.0, gpu_seconds=8 * 3600.0, hardware=EIGHT_P100, tokens=1,
-        num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(), models=[], tensors_sha256="",
+    record = msgspec.structs.replace(
+        TRAINED, run="wmt14_en_de-base-seed1-01234567", corpus="wmt14_en_de", updates=training.updates,
+        wall_seconds=3600.0, gpu_seconds=8 * 3600.0, hardware=EIGHT_P100,
         training_json=msgspec.json.encode(training).decode(),
     )  # fmt: skip
     record = msgspec.structs.replace(record, **changes)

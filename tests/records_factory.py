@@ -89,6 +89,16 @@ TRAINING_BY_SYSTEM = {
     "revisit_tiny": msgspec.structs.replace(BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3),
 }
 CPU = Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=1, threads_per_rank=1)
+BINARIZED = BinarizedCorpus(
+    provenance=PROVENANCE, corpus="demo_en_de", folder=Path("data-bin"), source_language="en", target_language="de",
+    dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
+    num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+)  # fmt: skip
+TRAINED = TrainRecord(
+    provenance=PROVENANCE, run="run", corpus="demo_en_de", system="base", seed=1, updates=10, wall_seconds=1,
+    gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(),
+    models=[], tensors_sha256="", training_json="{}",
+)  # fmt: skip
 EIGHT_P100 = Hardware(
     device="cuda", cpu="a CPU", gpu="Tesla P100-SXM2-16GB", num_gpus=8, num_ranks=8, threads_per_rank=1
 )
@@ -165,10 +175,10 @@ def write_training(
     """Write the record of a finished training."""
     training, run_folder = TRAINING_BY_SYSTEM[system], Path(site.scale.runs_folder) / run_of(corpus, system, seed)
     models = [SavedModel(update=training.updates, path=run_folder / "checkpoints" / "x.pt")]
-    train = TrainRecord(
-        provenance=PROVENANCE, run=run_folder.name, corpus=corpus, system=system, seed=seed,
+    train = msgspec.structs.replace(
+        TRAINED, run=run_folder.name, corpus=corpus, system=system, seed=seed,
         updates=training.updates, wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus,
-        hardware=hardware, tokens=1_000_000, num_attempts=1, num_parameters=412_345,
+        hardware=hardware, tokens=1_000_000, num_parameters=412_345,
         run_folder=run_folder, log_path=run_folder / "train.log", models=models, tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
     )  # fmt: skip
@@ -263,11 +273,11 @@ def timed_layers() -> TimedLayers:
 def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:
     """Write the record of a data-bin of one joint vocabulary."""
     languages = ("en", target_language)
-    record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus=corpus, folder=Path("x"), source_language="en", target_language=target_language,
+    record = msgspec.structs.replace(
+        BINARIZED, corpus=corpus, target_language=target_language,
         dictionary_sha256_by_language=dict.fromkeys(languages, "d"), digest="x",
         vocabulary_size_by_language=dict.fromkeys(languages, size), num_pairs_by_split={"train": 100},
-        num_tokens_by_split_by_language={"train": {"en": 1100, target_language: 1000}}, fairseq_split_by_testset={},
+        num_tokens_by_split_by_language={"train": {"en": 1100, target_language: 1000}},
     )  # fmt: skip
     write_record(record, corpus_record(site.results_folder, site.scale.scale, "binarize", corpus))
 

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aiayn.records import Hardware, TrainRecord, write_record
+import msgspec
+
+from aiayn.records import Hardware, write_record
 from aiayn.runs.attempts import (
     DONE_NAME,
     LOG_NAME,
@@ -21,7 +23,7 @@ from aiayn.runs.attempts import (
     seconds_between,
 )
 from aiayn.runs.jobs import SubmittedJob, append_job
-from tests.records_factory import CPU, PROVENANCE
+from tests.records_factory import CPU, TRAINED
 
 NOON = "2026-01-01T12:00:00+00:00"
 EPOCH = "1970-01-01T00:00:00+00:00"
@@ -107,11 +109,10 @@ def write_log(folder: Path, lines: Sequence[str], minutes: float = 30) -> None:
 
 def write_done(folder: Path, *, updates: int, tokens: int, wall_seconds: float, hardware: Hardware = CPU) -> None:
     """Write the record of a training that is done."""
-    record = TrainRecord(
-        provenance=PROVENANCE, run=folder.name, corpus="demo_en_de", system="base", seed=1, updates=updates,
-        wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus, hardware=hardware, tokens=tokens,
-        num_attempts=1, num_parameters=1, run_folder=folder, log_path=folder / LOG_NAME, models=[],
-        tensors_sha256="", training_json="{}",
+    record = msgspec.structs.replace(
+        TRAINED, run=folder.name, updates=updates, wall_seconds=wall_seconds,
+        gpu_seconds=wall_seconds * hardware.num_gpus, hardware=hardware, tokens=tokens, run_folder=folder,
+        log_path=folder / LOG_NAME,
     )  # fmt: skip
     write_record(record, folder / DONE_NAME)
 

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from aiayn.spec.system import CleanSpec, CorpusSpec, DecodingSpec, ShippedSource, SubwordSpec, TrainingSpec
+import msgspec
+
+from aiayn.spec.system import CleanSpec, CorpusSpec, ShippedSource, SubwordSpec
+from tests import records_factory
 
 CORPUS = CorpusSpec(
     name="tiny_en_de",
@@ -19,17 +22,9 @@ CORPUS = CorpusSpec(
     subword=SubwordSpec(vocabulary_size=200, joint=True),
 )
 # 13 updates an epoch: the 40 updates end in the fourth.
-TRAINING = TrainingSpec(
-    num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, p_drop=0.1, eps_ls=0.1, positions="sinusoidal",
-    architecture="transformer", norm_order="post", norm="layer", norm_epsilon=1e-6, attention="scaled",
-    attention_biases=True, tied_embeddings=True, embeddings="d_model", initialisation="tensor2tensor",
-    p_drop_attention=0.0, p_drop_ffn=0.0,
-    adam_beta_1=0.9, adam_beta_2=0.98, adam_epsilon=1e-9, clip_norm=0.0, schedule="equation_3", warmup_steps=20,
-    peak_learning_rate=None, initial_learning_rate=None, updates=40, max_tokens_per_batch=2000, batches_per_update=1,
-    save_interval_updates=10, patience_epochs=None, device="cpu", precision="fp32",
+TRAINING = msgspec.structs.replace(
+    records_factory.BASE_TRAINING, num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, warmup_steps=20,
+    updates=40, max_tokens_per_batch=2000, save_interval_updates=10, device="cpu",
 )  # fmt: skip
 TWO_BATCHES = {"max_tokens_per_batch": 1000, "batches_per_update": 2}  # also 13 updates an epoch
-DECODING = DecodingSpec(
-    beam_size=4, length_penalty_alpha=0.6, length_penalty_form="len", stop="fairseq", max_length_per_source_token=1.0,
-    max_extra_tokens=10,
-)  # fmt: skip
+DECODING = msgspec.structs.replace(records_factory.DECODING, max_extra_tokens=10)

@@ -10,14 +10,14 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import Tokenizer
-from aiayn.records import BinarizedCorpus, write_record
+from aiayn.records import write_record
 from aiayn.terminal import WIDTH
 from analysis.findings import Cost
 from analysis.scoring.score import score_hypotheses
 from paper_tables.answers.doctor_text import words_of_cost
 from paper_tables.costs import published_system
 from tests.doctor.fixtures import assemble
-from tests.records_factory import PROVENANCE
+from tests.records_factory import BINARIZED
 
 CLAIM = ("--scale", "demo", "--system", "base", "--corpus", "demo_en_de")
 RUN = "demo_en_de-base-seed1-61ce8b30"
@@ -38,13 +38,7 @@ def results_of(name: str, folder: Path) -> Path:
         path = scale / verb / "demo_en_de/base/seed1" / target
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / source, path)
-    data = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="demo_en_de", folder=Path("made/data-bin"),
-        source_language="en", target_language="de",
-        dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
-        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
-    )  # fmt: skip
-    write_record(data, scale / "binarize/demo_en_de/record.json")
+    write_record(BINARIZED, scale / "binarize/demo_en_de/record.json")
     record = json.loads((made / "last5.json").read_bytes())
     train = {
         "record": "TrainRecord", "provenance": record["provenance"], "schema_version": record["schema_version"],

@@ -10,18 +10,15 @@ import aiayn.plan.machine
 from aiayn.cost import num_parameters
 from aiayn.errors import LaunchError, SpaceError
 from aiayn.plan.feasibility import check_feasible, needed_disk_bytes, predict_hours
-from aiayn.records import BinarizedCorpus
 from aiayn.spec.cluster import read_cluster
 from aiayn.train.request import TrainingRequest
 from tests.planned_scales import leave_free
-from tests.records_factory import BASE_TRAINING, PAPER_TRAINING, PROVENANCE
+from tests.records_factory import BASE_TRAINING, BINARIZED, PAPER_TRAINING
 from tests.unit.test_launch import make_request
 
-DATA = BinarizedCorpus(
-    provenance=PROVENANCE, corpus="corpus", folder=Path("data-bin"), source_language="en", target_language="de",
-    dictionary_sha256_by_language={"en": "0", "de": "0"}, digest="0", num_pairs_by_split={},
-    vocabulary_size_by_language={"en": 37000, "de": 37000}, num_tokens_by_split_by_language={},
-    fairseq_split_by_testset={},
+DATA = msgspec.structs.replace(
+    BINARIZED, dictionary_sha256_by_language={"en": "0", "de": "0"},
+    vocabulary_size_by_language={"en": 37000, "de": 37000},
 )  # fmt: skip
 BASE_PARAMETERS = 63_082_496  # the paper's base with a joint vocabulary of 37,000
 

@@ -8,17 +8,12 @@ import pytest
 
 from aiayn.errors import RecordError
 from aiayn.paths import average_record, corpus_record, train_record
-from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
+from aiayn.records import CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
 from aiayn.runs.finished import find_finished
 from aiayn.spec.system import read_system
-from tests.records_factory import CPU, PROVENANCE
+from tests.records_factory import BINARIZED, PROVENANCE, TRAINED
 
-DATA = BinarizedCorpus(
-    provenance=PROVENANCE, corpus="demo_en_de", folder=Path("/scratch/data-bin"),
-    source_language="en", target_language="de",
-    dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
-    num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
-)  # fmt: skip
+DATA = msgspec.structs.replace(BINARIZED, folder=Path("/scratch/data-bin"))
 SEGMENTED = SegmentedText(
     provenance=PROVENANCE, corpus="demo_en_de", normalise="none", tokenise="none", method="sentencepiece",
     model_path_by_language={}, vocabulary_path_by_language={}, learning_by_model={},
@@ -28,12 +23,7 @@ SEGMENTED = SegmentedText(
 def write_run(results: Path, system: str, seed: int, digest8: str, *averages: str) -> str:
     """Write the records of a finished run and return its name."""
     run = f"demo_en_de-{system}-seed{seed}-{digest8}"
-    train = TrainRecord(
-        provenance=PROVENANCE, run=run, corpus="demo_en_de", system=system, seed=seed, updates=10, wall_seconds=1,
-        gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1,
-        run_folder=Path(), log_path=Path(), models=[],
-        tensors_sha256="", training_json="",
-    )  # fmt: skip
+    train = msgspec.structs.replace(TRAINED, run=run, system=system, seed=seed)
     path = train_record(results, "demo", "demo_en_de", system, seed)
     write_record(train, path)
     os.utime(path, (0, 1_000_000 + len(list(results.glob("demo/train/*/*/*.json")))))  # each later than the one before

@@ -14,11 +14,11 @@ from aiayn.data.text.binarize import data_bin_digest
 from aiayn.errors import LaunchError
 from aiayn.launch.submit import SubmissionError, sbatch_text, submit_to_slurm
 from aiayn.provenance import file_sha256
-from aiayn.records import BinarizedCorpus, write_record
+from aiayn.records import write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from tests.fake_slurm import FakeSlurm
 from tests.golden_files import check_golden
-from tests.records_factory import PROVENANCE
+from tests.records_factory import BINARIZED
 from tests.unit.test_launch import make_request
 
 EVERYTHING = {
@@ -48,11 +48,10 @@ def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
     data_bin.mkdir()
     for language in ("en", "de"):
         (data_bin / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
-    record = BinarizedCorpus(
-        provenance=PROVENANCE, corpus=corpus, folder=data_bin, source_language="en", target_language="de",
+    record = msgspec.structs.replace(
+        BINARIZED, corpus=corpus, folder=data_bin,
         dictionary_sha256_by_language={name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")},
-        digest=data_bin_digest(data_bin), vocabulary_size_by_language={"en": 5, "de": 5}, num_pairs_by_split={},
-        num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
+        digest=data_bin_digest(data_bin), vocabulary_size_by_language={"en": 5, "de": 5},
     )  # fmt: skip
     write_record(record, folder / "record.json")
     return folder / "record.json"

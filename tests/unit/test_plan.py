@@ -22,12 +22,12 @@ from aiayn.plan.prediction import (
     node_memory_bytes,
 )
 from aiayn.plan.text import render_plan
-from aiayn.records import BinarizedCorpus, Hardware, write_record
+from aiayn.records import Hardware, write_record
 from aiayn.spec.hardware import find_utilisation
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.golden_files import check_golden
 from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, hours_of, plan_of, record_of
-from tests.records_factory import EIGHT_P100, PAPER_TRAINING, PROVENANCE
+from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
 from tests.run_folders import ended, make_run, started
 
 
@@ -260,12 +260,9 @@ def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path:
 
 
 def test_the_data_bins_vocabulary_counts_before_the_files(tmp_path: Path) -> None:
-    data = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="wmt14_en_de", folder=Path("data-bin"),
-        source_language="en", target_language="de",
-        dictionary_sha256_by_language={"en": "1", "de": "2"}, digest="0", num_pairs_by_split={"train": 7},
-        vocabulary_size_by_language={"en": 1000, "de": 2000}, num_tokens_by_split_by_language={},
-        fairseq_split_by_testset={},
+    data = msgspec.structs.replace(
+        BINARIZED, corpus="wmt14_en_de", dictionary_sha256_by_language={"en": "1", "de": "2"},
+        num_pairs_by_split={"train": 7}, vocabulary_size_by_language={"en": 1000, "de": 2000},
     )  # fmt: skip
     write_record(data, corpus_record(tmp_path / "results", "paper", "binarize", "wmt14_en_de"))
     corpus = plan_of(PAPER, tmp_path).corpora[0]

@@ -11,7 +11,6 @@ from aiayn.errors import CorpusError, RecordError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import (
     SCHEMA_VERSION,
-    BinarizedCorpus,
     CheckpointRecord,
     PerplexityRecord,
     SavedModel,
@@ -21,7 +20,7 @@ from aiayn.records import (
     read_train_record,
     write_record,
 )
-from tests.records_factory import CPU, PROVENANCE
+from tests.records_factory import BINARIZED, PROVENANCE, TRAINED
 
 CHECKPOINT = CheckpointRecord(
     provenance=PROVENANCE,
@@ -106,13 +105,9 @@ def test_a_record_that_cannot_be_written_leaves_the_earlier_one(path: Path, monk
 
 
 def test_a_data_bin_knows_its_test_sets() -> None:
-    data = BinarizedCorpus(
-        provenance=PROVENANCE, corpus="corpus", folder=Path("data-bin"), source_language="en", target_language="de",
-        dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
-        num_tokens_by_split_by_language={}, fairseq_split_by_testset={"val": "valid", "flickr": "test"},
-    )  # fmt: skip
+    data = msgspec.structs.replace(BINARIZED, fairseq_split_by_testset={"val": "valid", "flickr": "test"})
     assert data.split_of("flickr") == "test"
-    with pytest.raises(CorpusError, match="data-bin: no test set 'coco'; corpus has val, flickr"):
+    with pytest.raises(CorpusError, match="data-bin: no test set 'coco'; demo_en_de has val, flickr"):
         data.split_of("coco")
 
 
@@ -228,11 +223,9 @@ def write_training(folder: Path, *, is_absolute: bool) -> Path:
     run_folder = folder / "runs" / RUN
     (run_folder / "checkpoints").mkdir(parents=True)
     path = folder / "results" / "demo" / "train" / "demo_en_de" / "base" / "seed1.json"
-    record = TrainRecord(
-        provenance=PROVENANCE, run=RUN, corpus="demo_en_de", system="base", seed=1, updates=20, wall_seconds=1,
-        gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=run_folder,
-        log_path=run_folder / "train.log", models=[SavedModel(update=20, path=run_folder / "checkpoints" / "x.pt")],
-        tensors_sha256="", training_json="",
+    record = msgspec.structs.replace(
+        TRAINED, run=RUN, run_folder=run_folder, log_path=run_folder / "train.log",
+        models=[SavedModel(update=20, path=run_folder / "checkpoints" / "x.pt")],
     )  # fmt: skip
     write_record(record, path)
     if is_absolute:
