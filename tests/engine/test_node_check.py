@@ -188,28 +188,18 @@ def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(
     assert gather.call_args.kwargs == {"within_seconds": seconds}
 
 
+@pytest.mark.parametrize("step", ["_check_layer", "_check_sum"])
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_rank_that_is_killed_before_its_report_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int) -> None:
-    def work(group: RankGroup) -> None:
-        kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        with planted(group.rank.rank == killed, "_check_layer", kill):
-            check_node(group, "cpu", tmp_path)
-
-    assert say_from_ranks(tmp_path, work, killed=killed) == ["lost: True"]
-
-
-@pytest.mark.parametrize("killed", [0, 1])
-def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int) -> None:
-    """The next job may do better: no error is to be noted that would end the run."""
+def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int, step: str) -> None:
+    """Before its report or after it. The next job may do better: no error is to be noted that would end the run."""
 
     def work(group: RankGroup) -> None:
         kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        with planted(group.rank.rank == killed, "_check_sum", kill):
+        with planted(group.rank.rank == killed, step, kill):
             check_node(group, "cpu", tmp_path)
 
     began = time.monotonic()
-    said = say_from_ranks(tmp_path, work, killed=killed)
-    assert said == ["lost: True"]
+    assert say_from_ranks(tmp_path, work, killed=killed) == ["lost: True"]
     assert time.monotonic() - began < node_check.TIMEOUT_SECONDS / 2
 
 

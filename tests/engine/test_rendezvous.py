@@ -29,6 +29,7 @@ from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.train.request import StopFlag
 from aiayn.train.train import train_rank
 from tests.forks import fork
+from tests.run_folders import started
 from tests.unit.test_launch import make_request
 
 
@@ -145,10 +146,7 @@ def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeyp
     assert not is_held(tmp_path / attempts.RANK_LOCK_NAME)
 
 
-ELSEWHERE = attempts.Started(
-    attempt=1, time="2026-01-01T12:00:00+00:00", job="7", host="n2", device="cpu", num_gpus=0, threads_per_rank=1,
-    commit="", update=0,
-)  # fmt: skip
+ELSEWHERE = started(1, 0, job="7", host="n2")
 
 
 @pytest.fixture(params=["free", "held", "impossible"])

@@ -81,17 +81,10 @@ def joined(
     return sides
 
 
-def message(
-    folder: Path,
-    packed: bytes,
-    archive_format: str = "tgz",
-    members: Mapping[str, str] = MEMBERS,
-    max_lines: int | None = None,
-    is_limited: bool = False,
-) -> str:
+def message(folder: Path, packed: bytes, archive_format: str = "tgz", *options: Any, **named: Any) -> str:
     """Return what the user sees of a bad archive, with its path as PATH."""
     with pytest.raises(CorpusError) as caught:
-        joined(folder, packed, archive_format, members, max_lines, is_limited)
+        joined(folder, packed, archive_format, *options, **named)
     return str(caught.value).replace(str(folder / f"archive.{archive_format}"), "PATH")
 
 
@@ -179,16 +172,10 @@ def test_a_truncated_archive_is_named(tmp_path: Path) -> None:
     assert "torn, or not an archive of its format: Not a gzipped file" in message(tmp_path, zip_bytes(TEXT))
 
 
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+def test_a_damaged_tar_is_named(tmp_path: Path) -> None:
     packed = bytearray(tar_bytes(TEXT))
     packed[-8] ^= 1  # gzip's own checksum of what it unpacks to
     assert "torn, or not an archive of its format: CRC check failed" in message(tmp_path, bytes(packed))
-    packed = bytearray(zip_bytes({EN: b"one\n" * 50, DE: b"eins\n" * 50}))
-    packed[14] ^= 1  # the same of the first member, in its header and in the table at the end
-    packed[packed.index(b"PK\x01\x02") + 16] ^= 1
-    assert "torn, or not an archive of its format: Bad CRC-32 for file 'training/europarl-v7.de-en.en'" in message(
-        tmp_path, bytes(packed), "zip"
-    )
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

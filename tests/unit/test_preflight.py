@@ -92,7 +92,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def look(corpora: dict[str, CorpusSpec], folder: Path, *, mirror: str | None = None, is_offline: bool = False) -> Check:
     """Return the one check of a corpus's files."""
-    (check,) = check_mirrors(corpora, mirror=mirror, archives_folder=folder, is_offline=is_offline, timeout_seconds=2.0)
+    (check,) = check_mirrors(corpora, mirror=mirror, archives_folder=folder, is_offline=is_offline)
     return check
 
 

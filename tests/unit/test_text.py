@@ -8,7 +8,6 @@ import pytest
 from aiayn.data.text.lines import (
     count_lines,
     open_bytes,
-    read_blocks,
     read_lines,
     text_pair,
     unchanged_paths,
@@ -80,12 +79,6 @@ def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"bien\nd\xe9j\xe0\n")  # Latin-1
     with pytest.raises(CorpusError, match=r"text\.fr:2: not UTF-8"):
         list(read_lines(path))
-
-
-def test_blocks_are_the_lines_in_order(tmp_path: Path) -> None:
-    path = tmp_path / "text.en"
-    write_lines("abcde", path)
-    assert list(read_blocks(path, 2)) == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_a_pair_is_counted_and_hashed(tmp_path: Path) -> None:

@@ -33,12 +33,7 @@ class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_mirrors(
-    corpora: Mapping[str, CorpusSpec],
-    *,
-    mirror: str | None,
-    archives_folder: Path,
-    is_offline: bool,
-    timeout_seconds: float = TIMEOUT_SECONDS,
+    corpora: Mapping[str, CorpusSpec], *, mirror: str | None, archives_folder: Path, is_offline: bool
 ) -> list[Check]:
     """Return one check a corpus: FAIL if a file is neither here nor at a source.
 
@@ -48,9 +43,7 @@ def check_mirrors(
     with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
         for name, corpus in corpora.items():
             needed = needed_files(corpus, mirror, archives_folder)
-            answers = list(
-                pool.map(lambda file: _find(file, is_offline=is_offline, timeout_seconds=timeout_seconds), needed)
-            )
+            answers = list(pool.map(lambda file: _find(file, is_offline=is_offline), needed))
             checks.append(_check_of(f"mirrors of {name}", list(zip(needed, answers, strict=True)), is_offline))
     return checks
 
@@ -132,7 +125,7 @@ def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: st
     return NeededFile(name=testset, paths=[cached.archive_path], sources=[*sources, (dataset.data[0], None)])
 
 
-def _find(file: NeededFile, *, is_offline: bool, timeout_seconds: float) -> tuple[str, list[tuple[str, str]]]:
+def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, str]]]:
     """Return where a file was found, '' if nowhere, and the reasons of the sources tried before."""
     if any(path.is_file() for path in file.paths):
         return "lie here", []
@@ -141,7 +134,7 @@ def _find(file: NeededFile, *, is_offline: bool, timeout_seconds: float) -> tupl
         path = local_path(url)
         if path is None and is_offline:
             continue
-        reason = _look(path, num_bytes) if path is not None else _request(url, num_bytes, timeout_seconds)
+        reason = _look(path, num_bytes) if path is not None else _request(url, num_bytes)
         if not reason:
             return ("on a local mirror" if path is not None else f"at {_host(url)}"), reasons
         reasons.append((url, reason))
@@ -156,15 +149,15 @@ def _look(path: Path, num_bytes: int | None) -> str:
     return f"{size} bytes, published {num_bytes}" if num_bytes not in (None, size) else ""
 
 
-def _request(url: str, num_bytes: int | None, timeout_seconds: float) -> str:
+def _request(url: str, num_bytes: int | None) -> str:
     """Return what is wrong with a source's answer, '' if nothing."""
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
     try:
-        with requests.head(url, timeout=timeout_seconds, headers=headers, allow_redirects=True) as answer:
+        with requests.head(url, timeout=TIMEOUT_SECONDS, headers=headers, allow_redirects=True) as answer:
             status, size = answer.status_code, answer.headers.get("Content-Length")
         if status not in (200, 206):  # some servers refuse HEAD
             first_byte = headers | {"Range": "bytes=0-0"}
-            with requests.get(url, timeout=timeout_seconds, headers=first_byte, stream=True) as answer:
+            with requests.get(url, timeout=TIMEOUT_SECONDS, headers=first_byte, stream=True) as answer:
                 status = answer.status_code
                 found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
                 size = found["total"] if found else answer.headers.get("Content-Length") if status == 200 else None
