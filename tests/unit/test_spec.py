@@ -264,6 +264,11 @@ def test_a_comment_or_another_spelling_of_a_number_changes_no_digest(config_fold
                                         "  d_model: 64\n  num_layers: 3\n")) == digest  # fmt: skip
 
 
+def test_a_value_changes_the_digest(config_folder: Path) -> None:
+    digest = spec.spec_digest(training_of(config_folder))
+    assert spec.spec_digest(training_of(config_folder, "p_drop: 0.1", "p_drop: 0.2")) != digest
+
+
 def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: Path) -> None:
     training = training_of(config_folder)
 
