@@ -1,9 +1,6 @@
 """Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text that is not right."""
 
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +14,8 @@ from aiayn.data.text.clean import clean_corpus, first_occurrences, num_words, re
 from aiayn.data.text.lines import read_lines, text_pair
 from aiayn.errors import ConfigError, CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
-from aiayn.records import RawCorpus, TextPair, write_record
-from aiayn.spec.system import CleanSpec, CorpusSpec, PublicFile, SegmentedSource, SubwordSpec
+from aiayn.records import RawCorpus, TextPair
+from aiayn.spec.system import CleanSpec, SegmentedSource, SubwordSpec
 from tests.small_corpus import SMALL
 
 SPEC = msgspec.structs.replace(
@@ -33,21 +30,6 @@ MOSES = msgspec.structs.replace(
     clean=CleanSpec(max_words=6, max_length_ratio=1.5, deduplicate=True, unit="tokens"),
     subword=SubwordSpec(vocabulary_size=10, joint=True, method="subword_nmt"),
 )
-KILLED_ON_WRITING = """
-import os, signal, sys
-from pathlib import Path
-import aiayn.data.text.clean as clean
-from aiayn.records import RawCorpus, read_record
-from tests.unit.test_clean import SPEC
-
-def killed(spec, chunk, clean_chunk=clean.clean_chunk):
-    if chunk.first_line > 20_000:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return clean_chunk(spec, chunk)
-
-clean.clean_chunk = killed
-clean.clean_corpus(SPEC, read_record(Path(sys.argv[1]), RawCorpus), record_path=Path(sys.argv[2]))
-"""
 PAIRS = [
     ("a b", "c d", None),
     ("", "c", "empty_side"),
@@ -170,17 +152,6 @@ def test_digests_that_share_a_half_are_not_equal(tmp_path: Path) -> None:
         assert first_occurrences(content).tolist() == [True, True, True, False]
 
 
-def test_a_killed_process_leaves_no_output_and_a_second_start_succeeds(tmp_path: Path, record_path: Path) -> None:
-    raw = raw_of_pairs(tmp_path, [(f"a{index}", f"b{index}") for index in range(50_000)])
-    write_record(raw, tmp_path / "raw.json")
-    command = [sys.executable, "-c", KILLED_ON_WRITING, str(tmp_path / "raw.json"), str(record_path)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert [path.name for path in record_path.parent.iterdir() if not path.name.startswith(".")] == []
-    assert clean_corpus(SPEC, raw, record_path=record_path).num_pairs == 50_000
-    names = [f"{split}.{language}" for split in ("dev", "test", "train") for language in ("de", "en")]
-    assert sorted(path.name for path in record_path.parent.iterdir()) == names
-
-
 def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(tmp_path: Path, record_path: Path) -> None:
     pairs = [
         ("It's a well-known fact.", "Das ist ja bekannt, ja."),  # It 's a well @-@ known fact . : 8 tokens, over 6
@@ -236,15 +207,7 @@ def test_a_full_disk_is_noticed_beforehand(tmp_path: Path, record_path: Path, mo
 
 
 def test_text_that_comes_in_pieces_is_not_cleaned(tmp_path: Path, record_path: Path) -> None:
-    public_files = {"en": PublicFile(path="x.en", sha256=""), "de": PublicFile(path="x.de", sha256="")}
-    spec = CorpusSpec(
-        name="small",
-        description="in pieces",
-        language_pair="en-de",
-        source=SegmentedSource(mirror_folder="x", public_url="http://localhost", file_by_split={"train": public_files}),
-        dev_testset="dev",
-        test_testset="test",
-    )
+    spec = msgspec.structs.replace(SMALL, source=SegmentedSource(mirror_folder="", public_url="", file_by_split={}))
     with pytest.raises(ConfigError, match="comes in pieces"):
         clean_corpus(spec, raw_of_pairs(tmp_path, [("a", "b")]), record_path=record_path)
 

@@ -12,11 +12,11 @@ from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.detokenise import detokenise, join_pieces
 from aiayn.data.text.lines import read_lines
 from aiayn.data.text.subword_sentencepiece import learn_pieces
-from aiayn.spec.system import CorpusSpec, SegmentedSource, SubwordSpec, read_corpus
+from aiayn.spec.system import SegmentedSource, SubwordSpec, read_corpus
+from tests.small_corpus import SMALL
 
-SENTENCEPIECE = CorpusSpec(
-    name="small", description="for these tests", language_pair="en-de", dev_testset="dev", test_testset="test",
-    source=SegmentedSource(mirror_folder="", public_url="", file_by_split={}),
+SENTENCEPIECE = msgspec.structs.replace(
+    SMALL, source=SegmentedSource(mirror_folder="", public_url="", file_by_split={}),
     subword=SubwordSpec(vocabulary_size=60, joint=True),
 )  # fmt: skip
 SEGMENTED = msgspec.structs.replace(SENTENCEPIECE, subword=None)

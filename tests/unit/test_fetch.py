@@ -20,6 +20,7 @@ from aiayn.spec.system import (
     ShippedSource,
     read_corpus,
 )
+from tests.small_corpus import SMALL
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 
 SPLITS = ("train", "dev", "test")
@@ -56,9 +57,7 @@ def parallel_spec(public_url: str = "http://127.0.0.1:9") -> CorpusSpec:
             for split in SPLITS
         },
     )
-    return CorpusSpec(
-        name="small", description="", language_pair="en-de", source=source, dev_testset="dev", test_testset="test"
-    )
+    return msgspec.structs.replace(SMALL, source=source)
 
 
 def pack(content: bytes) -> bytes:
