@@ -82,9 +82,23 @@ def has_condition_mismatch(results: ScaleResults, evaluation: Evaluation) -> boo
 def judge_cells(results: ScaleResults) -> list[JudgedCell]:
     """Return every printed BLEU of Tables 2 and 3, each edition apart, then every published replication."""
     cells_by_table = {number: read_table(number) for number in (2, 3)}
-    joins = [join for join in read_cells() if is_bleu(join.metric)]
-    judged = [_judge_join(results, join, find_printed(join, cells_by_table[join.table]).value) for join in joins]
-    return corrected(judged + [_judge_replication(results, replication) for replication in read_replications()])
+    judged = []
+    for join in read_cells():
+        if is_bleu(join.metric):
+            printed = find_printed(join, cells_by_table[join.table]).value
+            corpus, evaluation = results.corpus_of(join.language_pair), results.evaluation_for(join)
+            conditions = _paper_conditions(join.language_pair, join.role, join.metric)
+            place = (str(join.table), join.column, join.edition)
+            judged.append(_judged(results, join, place, printed, corpus, evaluation, conditions))
+    for one in read_replications():
+        evaluation = None
+        if run_of(one) in chosen_replications(results.scale):
+            evaluation = results.evaluation_of(one.corpus, one.system, one.average, one.role)
+        scale = results.scale.scale  # it is ours by being named in our config
+        conditions = Conditions(scale=scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
+        of_others = ("replications", "value", "")
+        judged.append(_judged(results, one, of_others, one.value, one.corpus, evaluation, conditions))
+    return corrected(judged)
 
 
 def corrected(cells: Sequence[JudgedCell]) -> list[JudgedCell]:
@@ -140,50 +154,22 @@ def _our_conditions(results: ScaleResults, evaluation: Evaluation, metric: str) 
     return Conditions(scale=results.scale.scale, corpus=evaluation.corpus, testset=evaluation.testset, metric=metric)
 
 
-def _judge_join(results: ScaleResults, join: CellJoin, printed: str) -> JudgedCell:
-    evaluation = results.evaluation_for(join)
-    printed_conditions = _paper_conditions(join.language_pair, join.role, join.metric)
+def _judged(
+    results: ScaleResults,
+    one: CellJoin | PublishedReplication,
+    place: tuple[str, str, str],
+    printed: str,
+    corpus: str,
+    evaluation: Evaluation | None,
+    printed_conditions: Conditions,
+) -> JudgedCell:
+    """Return a printed number with its verdict; `place` is its table, column and edition."""
+    table, column, edition = place
     return JudgedCell(
-        table=str(join.table),
-        row=join.row,
-        column=join.column,
-        edition=join.edition,
-        printed=printed,
-        corpus=results.corpus_of(join.language_pair),
-        system=join.system,
-        average=join.average,
-        metric=join.metric,
-        evaluation=evaluation,
+        table=table, row=one.row, column=column, edition=edition, printed=printed, corpus=corpus, system=one.system,
+        average=one.average, metric=one.metric, evaluation=evaluation,
         verdict=_verdict(results, evaluation, printed_conditions, printed),
-    )
-
-
-def _judge_replication(results: ScaleResults, replication: PublishedReplication) -> JudgedCell:
-    is_chosen = run_of(replication) in chosen_replications(results.scale)
-    evaluation = None
-    if is_chosen:
-        evaluation = results.evaluation_of(
-            replication.corpus, replication.system, replication.average, replication.role
-        )
-    conditions = Conditions(  # its scale is ours by being named in our config
-        scale=results.scale.scale,
-        corpus=replication.corpus,
-        testset=replication.testset,
-        metric=replication.metric,
-    )
-    return JudgedCell(
-        table="replications",
-        row=replication.row,
-        column="value",
-        edition="",
-        printed=replication.value,
-        corpus=replication.corpus,
-        system=replication.system,
-        average=replication.average,
-        metric=replication.metric,
-        evaluation=evaluation,
-        verdict=_verdict(results, evaluation, conditions, replication.value),
-    )
+    )  # fmt: skip
 
 
 def _verdict(
