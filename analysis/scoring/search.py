@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from aiayn.errors import ScoreError, UsageError
+from aiayn import terminal
+from aiayn.errors import UsageError
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_decoding
 
@@ -90,28 +91,14 @@ def pairs_to_try(decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequ
 
 
 def common_signature(table: SearchTable) -> str:
-    """Return the signature of all cells, with ROW and COLUMN in place of beam and alpha.
-
-    Raises:
-        ScoreError: if they differ in anything else, so that their values are not to be compared.
-    """
-    signatures = {
-        re.sub(r"\|beam:[^|]+", "|beam:ROW", re.sub(r"\|alpha:[^|]+", "|alpha:COLUMN", cell.signature))
-        for cell in table.cells
-    }
-    if len(signatures) != 1:
-        raise ScoreError(
-            f"{table.run}: {len(signatures)} definitions in one table: {', '.join(sorted(signatures))}; expected one; "
-            "score all pairs in the same way"
-        )
-    return signatures.pop()
+    """Return the signature of all cells, with ROW and COLUMN in place of beam and alpha."""
+    return re.sub(r"\|beam:[^|]+", "|beam:ROW", re.sub(r"\|alpha:[^|]+", "|alpha:COLUMN", table.cells[0].signature))
 
 
 def render_text(table: SearchTable) -> str:
     """Return the table for a terminal: beams down, alphas across, `*` at the best, brackets around the paper's."""
     rows = _rows(table, "*")
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    lines = terminal.table(rows, right=range(len(rows[0])))
     lines = [_heading(table), "", *lines, "", *_explanations(table, "*"), f"signature: {common_signature(table)}"]
     return "\n".join(lines) + "\n"
 
@@ -136,7 +123,6 @@ def _rows(table: SearchTable, best_mark: str) -> list[list[str]]:
 
 def render_csv(table: SearchTable) -> str:
     """Return a line a pair, nothing rounded."""
-    common_signature(table)
     shared = {key: getattr(table, key) for key in ("metric", "testset", "num_lines", "run", "average")}
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
