@@ -1,6 +1,10 @@
 """Lays out Table 1: complexity, sequential operations and path lengths as printed, beside measured and derived ones."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import TableError
 from aiayn.layer_cost import (
@@ -13,7 +17,7 @@ from aiayn.layer_cost import (
 )
 from aiayn.printed import read_table
 from aiayn.records import LayerTiming, TimedLayers
-from analysis.scoring.power_law import PowerLaw, fit_power_law
+from analysis.scoring.seeds import CONFIDENCE
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell
 
 COMMAND = "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
@@ -78,31 +82,58 @@ def _exponent_cells(layer: LayerType, quantity: str, timings: list[LayerTiming],
     if not timings:
         return [blank_cell()] * len(EXPONENTS)
     try:
-        law = fit_layer(layer, quantity, timings)
+        fitted = fit_layer(layer, quantity, timings)
     except TableError as error:
         faults.append(f"{layer}, {quantity}: no exponents: {error}.")
         return [text_cell(DASH, "state")] * len(EXPONENTS)
-    texts = [_exponent_text(law, variable) for variable in VARIABLES_BY_TYPE[layer]]
-    cells = [text_cell(text, "ours") for text in texts]
+    cells = [text_cell(_exponent_text(*one), "ours") for one in fitted.values()]
     return cells + [blank_cell()] * (len(EXPONENTS) - len(cells))
 
 
-def fit_layer(layer: LayerType, quantity: str, timings: list[LayerTiming]) -> PowerLaw:
-    """Return the exponents of one type of layer in `flops` or `seconds`.
-
-    Raises:
-        TableError: if they cannot be fitted.
-    """
+def fit_layer(layer: LayerType, quantity: str, timings: list[LayerTiming]) -> dict[str, tuple[float, float]]:
+    """Return the exponents of one type of layer in `flops` or `seconds`, as `fit_power_law` does."""
     variables = VARIABLES_BY_TYPE[layer]
     points = [{name: float(getattr(one, name)) for name in variables} for one in timings]
     return fit_power_law(variables, points, [float(getattr(one, quantity)) for one in timings])
 
 
-def _exponent_text(law: PowerLaw, variable: str) -> str:
+def fit_power_law(
+    variables: Sequence[str], points: Sequence[Mapping[str, float]], values: Sequence[float]
+) -> dict[str, tuple[float, float]]:
+    """Return by variable its exponent a in values = c n^a d^b ..., and half the width of its 95 % t-interval.
+
+    It is the least-squares fit of the logarithms; one value belongs to each point. The interval covers all residuals:
+    noise, and any deviation from a power law.
+
+    Raises:
+        TableError: if the points do not determine the exponents: too few, a variable that is constant or collinear, or
+            a value that is not above 0.
+    """
+    num_unknowns = len(variables) + 1
+    if len(points) <= num_unknowns:
+        raise TableError(f"{len(points)} sizes for {num_unknowns} unknowns; measure {num_unknowns + 1} or more")
+    for point, value in zip(points, values, strict=True):
+        numbers = [*(point[name] for name in variables), value]
+        if not all(math.isfinite(number) and number > 0 for number in numbers):
+            raise TableError(f"{dict(point)} has the value {value}; expected numbers above 0; measure it again")
+    logarithms = np.log([[point[name] for name in variables] for point in points])
+    design = np.column_stack([np.ones(len(points)), logarithms - logarithms.mean(axis=0)])  # centred: exponents stay
+    if np.linalg.matrix_rank(design) < num_unknowns:
+        raise TableError(f"the sizes do not separate the exponents of {', '.join(variables)}; vary one size at a time")
+    target = np.log(values)
+    coefficients, *_ = np.linalg.lstsq(design, target, rcond=None)
+    degrees_of_freedom = len(points) - num_unknowns
+    variance = float(np.square(target - design @ coefficients).sum()) / degrees_of_freedom
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
+    reach = float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
+    fitted = zip(coefficients[1:].tolist(), (reach * errors[1:]).tolist(), strict=True)
+    return dict(zip(variables, fitted, strict=True))
+
+
+def _exponent_text(exponent: float, half_width: float) -> str:
     """Return `1.98 +- 0.06`; an interval that rounds to 0 is left out."""
-    half_width = f"{law.half_width_by_variable[variable]:.2f}"
-    spread = "" if float(half_width) == 0 else f" {PLUS_MINUS} {half_width}"
-    return f"{law.exponent_by_variable[variable]:.2f}{spread}"
+    spread = f"{half_width:.2f}"
+    return f"{exponent:.2f}" if float(spread) == 0 else f"{exponent:.2f} {PLUS_MINUS} {spread}"
 
 
 def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming]]) -> list[str]:

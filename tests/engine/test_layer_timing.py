@@ -157,8 +157,8 @@ def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
     for layer in LAYER_TYPES:
         of_layer = [one for one in layers.timings if one.layer == layer]
         law = fit_layer(layer, "seconds", of_layer)
-        for name, exponent in fit_layer(layer, "flops", of_layer).exponent_by_variable.items():
-            assert law.exponent_by_variable[name] == pytest.approx(exponent, abs=0.02)
+        for name, (exponent, _) in fit_layer(layer, "flops", of_layer).items():
+            assert law[name][0] == pytest.approx(exponent, abs=0.02)
     num_calls = len(layers.timings)
     first_round = timed[num_calls : 2 * num_calls]
     assert len(set(map(id, first_round))) == num_calls
