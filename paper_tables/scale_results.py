@@ -1,22 +1,48 @@
-"""Gathers the data of one scale's tables: specs, trainings and their states, scores, baselines."""
+"""Gathers the data of one scale's tables: specs, trainings and their states, scores, baselines.
+
+The request is the scale's config; or, from records alone (folders laid out as `results/`), `asked.json` beside them, as
+`aiayn pack` writes it; without it, what is there. From records alone a system is as its runs were trained, whatever its
+file is today. Scores count if their translations lie beside the record of decode, plain or packed, with the digest in
+the record of score; else they are omitted, and the record is named.
+"""
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pandas as pd
 
 from aiayn.cost import SentenceLengths
 from aiayn.errors import RecordError, TableError
-from aiayn.experiment import Experiment, read_experiment, shown_evaluations
-from aiayn.packed import find_packed, open_unpacked
-from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, measure_record
-from aiayn.records import BaselineRecords, BinarizedCorpus, Hypotheses, MeasureRecord, TrainRecord, read_record
+from aiayn.experiment import (
+    Experiment,
+    Training,
+    all_compared,
+    expand,
+    expand_trainings,
+    read_experiment,
+    repeated_runs,
+    shown_evaluations,
+)
+from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, unpacked_sha256
+from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, measure_record, train_record
+from aiayn.printed import is_asked_for, read_cells
+from aiayn.records import (
+    BaselineRecords,
+    BinarizedCorpus,
+    Hypotheses,
+    MeasureRecord,
+    ScoreRecords,
+    TrainRecord,
+    read_record,
+    read_trained,
+)
 from aiayn.spec.hardware import HardwareSpec, read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import (
     Number,
@@ -27,10 +53,13 @@ from analysis.scoring.scores import (
     number_key,
     read_of_run,
     read_trainings,
+    tidy_frame,
     training_key,
 )
 
 TRAIN_SPLIT = "train"  # of a data-bin
+REQUEST_NAME = "asked.json"
+PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # does not matter for tables
 
 
 @dataclass(frozen=True)
@@ -199,3 +228,242 @@ def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
         found = f"sha256 {sha256}" if found_path is not None else "no such file"
         raise RecordError(f"{path}: {found}, its record says {record.hypotheses_sha256}; rerun `aiayn decode`")
     return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
+
+
+class RecordFault(NamedTuple):
+    """Why numbers of a record are left out: the record, what is wrong with it, and the next step."""
+
+    path: Path
+    message: str
+    next_step: str
+
+    @property
+    def text(self) -> str:
+        """The whole message: place, what is wrong, next step."""
+        return f"{self.path}: {self.message}; {self.next_step}"
+
+
+class RecordedResults(NamedTuple):
+    """The results of one scale, the records left out, and the folder of each training's records."""
+
+    results: ScaleResults
+    faults: tuple[RecordFault, ...]
+    folder_by_key: dict[TrainingKey, Path]
+
+
+def gather_from_records(
+    scale: str, results_folders: Sequence[Path], config_folder: Path = CONFIG_FOLDER
+) -> RecordedResults:
+    """Read the records of a scale below one or several results folders; missing ones are allowed.
+
+    Raises:
+        RecordError: if a record is torn or of another training than its path names, or if two folders hold different
+            runs of one training.
+        ConfigError: if a corpus or a system has no file.
+    """
+    found, folder_by_key = _read_trainings(scale, results_folders)
+    request, trainings = _read_request(scale, results_folders, found, config_folder)
+    keys = [training.key for training in trainings]
+    faults = []
+    for key, train in found.items():
+        if key not in keys:
+            message = f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed {train.seed}"
+            faults.append(_fault_of(train, folder_by_key[key], scale, message, "name it in the scale's config"))
+    experiment = expand(request, config_folder, trainings)
+    system_by_name = _as_trained(experiment, found)
+    state_by_key = {key: _state(key, found.get(key), system_by_name[key[1]]) for key in keys}
+    train_by_key = {key: found[key] for key in keys if key in found and state_by_key[key].status == "finished"}
+    for key in keys:
+        if state_by_key[key].status == "outdated":
+            message = f"{found[key].run} was trained under another spec than other runs of {key[1]}"
+            faults.append(_fault_of(found[key], folder_by_key[key], scale, message, "train all runs of a system alike"))
+    scores, translations, text_faults = _read_evaluations(scale, experiment.evaluations, train_by_key, folder_by_key)
+    binarized: dict[str, BinarizedCorpus] = {}
+    for folder in reversed(results_folders):
+        binarized |= read_binarized(experiment, folder)
+    results = ScaleResults(
+        **msgspec.structs.asdict(msgspec.structs.replace(experiment, system_by_name=system_by_name)),
+        scores=scores,
+        train_by_key=train_by_key,
+        state_by_key=state_by_key,
+        baseline_records=[one for folder in results_folders for one in read_baselines(experiment, folder, so_far=True)],
+        binarized_by_corpus=binarized,
+        hardware=read_hardware(config_folder / "hardware.yaml"),
+        translations=translations,
+        measured=next(filter(None, (read_measured(measure_record(folder, scale)) for folder in results_folders)), None),
+    )
+    return RecordedResults(results, tuple(faults + text_faults), folder_by_key)
+
+
+def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
+    """Return why scores are not of the translations beside a record of decode; None if they are."""
+    found_path = find_packed(decode_path.with_suffix(".txt"))
+    next_step = "score these translations again (`aiayn score`), or restore those that were scored"
+    if found_path is None:
+        missing = decode_path.with_suffix(".txt")
+        return RecordFault(decode_path, f"no {missing.name} beside it, so that its scores cannot be checked", next_step)
+    try:
+        sha256 = unpacked_sha256(found_path)
+    except UNPACK_ERRORS as error:
+        return RecordFault(found_path, f"cannot be unpacked ({error}), so that its scores cannot be checked", next_step)
+    scored = next((score.hypotheses_sha256 for score in scores.scores if score.hypotheses_sha256 != sha256), sha256)
+    if scored == sha256:
+        return None
+    return RecordFault(found_path, f"sha256 {sha256}, but the scores are of {scored}: left out", next_step)
+
+
+def _read_trainings(
+    scale: str, results_folders: Sequence[Path]
+) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
+    """Return the records of training by key, and the folder in which each was found first."""
+    found: dict[TrainingKey, TrainRecord] = {}
+    folder_by_key: dict[TrainingKey, Path] = {}
+    for folder in results_folders:
+        for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
+            train = read_record(path, TrainRecord)
+            key = (train.corpus, train.system, train.seed)
+            if path.parts[-3:] != (train.corpus, train.system, f"seed{train.seed}.json"):
+                raise RecordError(f"{path}: is of {key}, expected the training of its path; delete it or move it back")
+            if key not in found:
+                found[key], folder_by_key[key] = train, folder
+            elif found[key].run != train.run:
+                raise RecordError(
+                    f"{path}: is of run {train.run}, but {folder_by_key[key]} holds {found[key].run} of the same "
+                    "training; name one of the two folders"
+                )
+    return found, folder_by_key
+
+
+def _read_request(
+    scale: str,
+    results_folders: Sequence[Path],
+    found: Mapping[TrainingKey, TrainRecord],
+    config_folder: Path,
+) -> tuple[ScaleSpec, list[Training]]:
+    """Return the request and its trainings: of one folder its asked.json, else what is there."""
+    path = results_folders[0] / scale / REQUEST_NAME
+    if len(results_folders) == 1 and path.exists():
+        try:
+            request = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise RecordError(f"{path}: not the config of a scale ({error}); pack the scale again") from error
+        return request, expand_trainings(request)
+    has_baselines = any(any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders)
+    request = _request_of_trained(scale, found, config_folder, has_baselines=has_baselines)
+    return request, [one for one in expand_trainings(request) if (one.corpus, one.system, one.seed) in found]
+
+
+def _request_of_trained(
+    scale: str, found: Iterable[TrainingKey], config_folder: Path, *, has_baselines: bool
+) -> ScaleSpec:
+    """Return a config for what was trained: each system in the list of its table.
+
+    A corpus that the scale's own file names is the one of its language pair; else the first of that pair.
+    """
+    default = read_scale(config_folder / f"{scale}.yaml")
+    trained: dict[tuple[str, str], set[int]] = {}
+    for corpus, system, seed in sorted(found):
+        trained.setdefault((corpus, system), set()).add(seed)
+    repeated = repeated_runs()
+    replications = list(dict.fromkeys(run.row for run in repeated if (run.corpus, run.system) in trained))
+    own_corpora = sorted({corpus for corpus, _ in trained} - {run.corpus for run in repeated})
+    corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
+    for pair, name in corpus_by_pair.items():
+        others = [corpus for corpus in own_corpora if read_corpus(corpus, config_folder).language_pair == pair]
+        corpus_by_pair[pair] = name if name in others or not others else others[0]
+    en_de = [system for corpus, system in trained if corpus == corpus_by_pair["en-de"]]
+    en_fr = [system for corpus, system in trained if corpus == corpus_by_pair["en-fr"]]
+    of_table_2 = {join.system for join in read_cells() if join.table == 2}
+    known = all_compared()
+    architectures = [system for system in known.architectures if system in en_de]
+    variants = [system for system in en_de if not is_asked_for("en-de", system) and system not in architectures]
+
+    def seeds_of(corpora: Iterable[str], systems: Iterable[str]) -> list[int]:
+        wanted = {(corpus, system) for corpus in corpora for system in systems}
+        return sorted({seed for key, seeds in trained.items() if key in wanted for seed in seeds})
+
+    table_2 = [system for system in en_de if system in of_table_2]
+    ablations = [join.system for join in read_cells() if join.table == 3 and join.system in {*en_de} - of_table_2]
+    repeated_corpora = [run.corpus for run in repeated if run.row in replications]
+    repeated_systems = [run.system for run in repeated if run.row in replications]
+    return msgspec.structs.replace(
+        default,
+        **PLACE,
+        en_de_corpus=corpus_by_pair["en-de"],
+        en_fr_corpus=corpus_by_pair["en-fr"],
+        en_de_systems=table_2,
+        en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
+        ablation_systems=list(dict.fromkeys(ablations)),
+        replications=replications,
+        variants=[
+            *(name for name in known.variants if name in variants),
+            *sorted(name for name in variants if name not in known.variants),
+        ],
+        architectures=architectures,
+        seeds=sorted({
+            *seeds_of([corpus_by_pair["en-de"]], table_2),
+            *seeds_of([corpus_by_pair["en-fr"]], en_fr),
+            *seeds_of(repeated_corpora, repeated_systems),
+        }),
+        ablation_seeds=seeds_of([corpus_by_pair["en-de"]], ablations),
+        variant_seeds=seeds_of([corpus_by_pair["en-de"]], [*variants, *architectures]),
+        has_baselines=has_baselines,
+        updates=None,
+        precision=None,
+    )  # fmt: skip
+
+
+def _as_trained(experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]) -> dict[str, SystemSpec]:
+    """Return each system as its first run was trained; one without a run as in its file."""
+    systems = dict(experiment.system_by_name)
+    for name, system in systems.items():
+        keys = sorted(one.key for one in experiment.trainings if one.system == name and one.key in found)
+        first = next(filter(None, (read_trained(found[key]) for key in keys)), None)
+        if first is not None:
+            training = msgspec.structs.replace(first, device=system.training.device)
+            systems[name] = msgspec.structs.replace(system, training=training)
+    return systems
+
+
+def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> RunState:
+    if train is None:
+        return RunState(status="missing", run="", update=0, updates=system.training.updates, reason="no record of it")
+    return find_run_state(*key, training=system.training, train=train, runs_folder=Path())
+
+
+def _fault_of(train: TrainRecord, results_folder: Path, scale: str, message: str, next_step: str) -> RecordFault:
+    path = train_record(results_folder, scale, train.corpus, train.system, train.seed)
+    return RecordFault(path, f"{message}: left out", next_step)
+
+
+def _read_evaluations(
+    scale: str,
+    evaluations: Sequence[Evaluation],
+    train_by_key: dict[TrainingKey, TrainRecord],
+    folder_by_key: Mapping[TrainingKey, Path],
+) -> tuple[pd.DataFrame, dict[Evaluation, Translations], list[RecordFault]]:
+    """Return scores in the order of evaluations, the translations that a table shows, and what was left out."""
+    faults: dict[Evaluation, RecordFault] = {}
+    frames: list[pd.DataFrame] = []
+    translations: dict[Evaluation, Translations] = {}
+
+    def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
+        folder = folder_by_key[training_key(evaluation)]
+        fault = text_fault(evaluation_record(folder, scale, "decode", evaluation), scores)
+        if fault is not None:
+            faults[evaluation] = fault
+        return fault is None
+
+    for evaluation in evaluations:
+        folder = folder_by_key.get(training_key(evaluation))
+        if folder is None:
+            continue
+        frame = collect_scores(
+            [evaluation], train_by_key, folder, scale, so_far=True, is_trusted=is_trusted
+        )  # fmt: skip
+        frames += [frame] if len(frame) else []
+        if evaluation not in faults:
+            shown = shown_evaluations([evaluation])
+            translations |= read_translations(shown, train_by_key, folder, scale, so_far=True)
+    scores = pd.concat(frames, ignore_index=True) if frames else tidy_frame([])
+    return scores, translations, list(faults.values())

@@ -22,9 +22,9 @@ from analysis.doctor.check_training import (
     MIN_UPDATES_RATIO,
     PAPER_TOKENS_PER_UPDATE,
     SYMBOL_CHECKS,
+    TOLERANCE,
 )
 from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand, PastedBleu
-from analysis.doctor.rates import TOLERANCE
 from analysis.doctor.types import Claim
 from analysis.findings import Finding
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_arguments, symbols_of_spec

@@ -1,19 +1,21 @@
 """Checks of the training, from its log alone: batch, schedule, model, regularisation, updates."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import TOLERANCE, LoggedRate, deviation, expected_rate, wrong_rates
-from analysis.doctor.types import Answer, Case, Claim, Trained
+from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained
 from analysis.findings import Evidence, Finding
 from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 
 NO_LOG = "no log of a training was given"
+TOLERANCE = 0.05  # a learning rate further off than that is another one
 LARGER_RANK = "A5"  # larger batches or more steps: they raise the score
 PAPER_TOKENS_PER_UPDATE = 25_000  # section 5.1, of each language
 MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.7, 1.4  # batches are never quite full: padding, whole sentences, the last one
@@ -129,6 +131,32 @@ def check_schedule(case: Case) -> Answer:
         symbol, amount = "schedule", None  # the rates are not those of the arguments
     title = "Another learning rate than the spec's"
     return Answer(check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),))
+
+
+def expected_rate(training: TrainingSpec, update: int) -> float:
+    """Return the rate of an update by the spec."""
+    if training.schedule == "equation_3":
+        return learning_rate(update, d_model=training.d_model, warmup_steps=training.warmup_steps)
+    peak, initial = training.peak_learning_rate or 0.0, training.initial_learning_rate or 0.0
+    if training.schedule == "constant":
+        return peak
+    if update < training.warmup_steps:
+        return initial + (peak - initial) * update / training.warmup_steps
+    return peak * math.sqrt(training.warmup_steps / update)
+
+
+def deviation(training: TrainingSpec, rate: LoggedRate) -> float:
+    """Return the printed rate over the expected one, that of this or of the next update, whichever is nearer to it.
+
+    fairseq sets the rate of the next step when a step ends: a line at update u prints that of u or of u + 1.
+    """
+    ratios = [rate.rate / expected_rate(training, update) for update in (rate.update, rate.update + 1)]
+    return min(ratios, key=lambda ratio: abs(math.log(ratio)) if ratio > 0 else math.inf)
+
+
+def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[LoggedRate]:
+    """Return the printed rates that are off by more than TOLERANCE."""
+    return [rate for rate in rates if abs(deviation(training, rate) - 1) > TOLERANCE]
 
 
 def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:

@@ -29,11 +29,12 @@ from aiayn.records import (
 )
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import read_rates
-from analysis.doctor.types import Averaged, Case, Claim, Reported, Scorer, Search, Trained, Translation
+from analysis.doctor.types import Averaged, Case, Claim, LoggedRate, Reported, Scorer, Search, Trained, Translation
 from analysis.logs.folder import average_of, metric_of_generation
+from analysis.logs.lines import LogText
 from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
+from analysis.logs.statistics import parse_statistics
 from analysis.logs.symbols import symbols_of_arguments
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
 from analysis.scoring.system_output import generated_sentences, joined, read_output, read_text
@@ -43,6 +44,7 @@ _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
 _PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
 _METRIC_BY_TOKENIZER = {"13a": "bleu_sacre_13a", "intl": "bleu_sacre_intl"}
+MAX_RATES = 4000  # of a longer log, as many evenly spaced lines
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
@@ -296,6 +298,20 @@ def read_trained(path: Path) -> Trained:
         raise RecordError(f"{path}: {len(found)} trainings{refusal}; expected the log of one, by fairseq-train")
     symbols = symbols_of_arguments(found[0].arguments, found[0].num_gpus)
     return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path))
+
+
+def read_rates(path: Path) -> tuple[LoggedRate, ...]:
+    """Return every rate that a log prints with its update, in order of line."""
+    rates = []
+    for block in LogText(path).blocks():
+        for number, line in block:
+            if b"lr" not in line or b"num_updates" not in line:
+                continue
+            statistics_of_line = parse_statistics(line)
+            values = statistics_of_line.value_by_name if statistics_of_line else {}
+            if "lr" in values and values.get("num_updates", 0) >= 1:
+                rates.append(LoggedRate(number, int(values["num_updates"]), values["lr"]))
+    return tuple(rates[:: max(1, len(rates) // MAX_RATES)])
 
 
 def _of_records(

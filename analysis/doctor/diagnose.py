@@ -1,4 +1,4 @@
-"""Runs every check of `causes` in its order. Findings keep that order, symptoms last, until costs rank them."""
+"""Runs every check of `causes` in its order. Findings keep that order until costs rank them."""
 
 import functools
 from collections.abc import Callable
@@ -8,8 +8,7 @@ import msgspec
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor import check_data, check_scores, check_search, check_training
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import CAUSES, PLACE_BY_CHECK, Answer, Case, Diagnosis, Scorer
-from analysis.findings import Finding
+from analysis.doctor.types import CAUSES, Answer, Case, Diagnosis, Scorer
 
 # The check of a cause is the function `check_<its key>` of one of these modules; one function compares all symbols.
 _FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training)
@@ -34,7 +33,7 @@ def diagnose(case: Case) -> Diagnosis:
         system=claim.system,
         corpus=claim.corpus.name,
         files=_files(case),
-        findings=rank([finding for outcome in outcomes for finding in outcome.findings]),
+        findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
         scores=_scores(case),
     )
@@ -73,11 +72,6 @@ def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
         else Answer(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
         for outcome in outcomes
     )
-
-
-def rank(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return findings in the order of the ranked causes; a symptom comes after every cause."""
-    return tuple(sorted(findings, key=lambda finding: (finding.is_symptom, PLACE_BY_CHECK[finding.check])))
 
 
 def _files(case: Case) -> dict[str, str]:

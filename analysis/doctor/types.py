@@ -6,7 +6,6 @@ import msgspec
 
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.rates import LoggedRate
 from analysis.findings import Finding
 from analysis.logs.symbols import Symbols
 from analysis.logs.types import BleuLine, TrainingLog
@@ -30,6 +29,14 @@ class Claim(msgspec.Struct, frozen=True):
     def is_papers_corpus(self) -> bool:
         """Whether the corpus is WMT14's, of which alone the paper's counts hold (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
+
+
+class LoggedRate(msgspec.Struct, frozen=True):
+    """A printed rate: the line, the update, the value."""
+
+    line: int
+    update: int
+    rate: float
 
 
 class Trained(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ fairseq-generate is `bleu_as_given`, fairseq's arithmetic on the tokens as given
 """
 
 import json
+import math
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -16,16 +17,18 @@ import msgspec
 
 from aiayn.runs.attempts import ATTEMPTS_NAME, read_events
 from analysis.logs.logged import (
+    Difference,
     LoggedEvaluation,
     LoggedFolder,
     LoggedGeneration,
     LoggedTraining,
+    Match,
+    PaperRow,
     final_validation,
     language_pair_of,
 )
-from analysis.logs.rows import PaperRow, find_row
 from analysis.logs.rules import broken, generation_findings, symbol_findings, training_findings
-from analysis.logs.symbols import Symbols, is_ours, symbols_of_arguments
+from analysis.logs.symbols import ROW_SYMBOLS, Symbols, are_equal, is_ours, symbols_of_arguments
 from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLog
 
 _CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")
@@ -83,6 +86,46 @@ def _judged_training(name: str, log: TrainingLog, folder: Path, rows: Sequence[P
         match=find_row(symbols, language_pair_of(log), rows),
     )
     return msgspec.structs.replace(training, findings=training_findings(training))
+
+
+def find_row(symbols: Symbols, language_pair: str, rows: Sequence[PaperRow]) -> Match:
+    """Return the row whose ROW_SYMBOLS are all the log's; rows that come first win over later ones.
+
+    A symbol that the log lacks cannot match. Without a row that is trained in this language pair, the nearest
+    is sought among all.
+    """
+    candidates = [row for row in rows if language_pair in row.language_pairs]
+    values = [symbols.get(name) for name in ROW_SYMBOLS]
+    for row in candidates:
+        if [row.symbols[name] for name in ROW_SYMBOLS] == values:
+            return Match(row, row, ())
+    for row in candidates:  # a number may differ in its last digit
+        if not _differences(symbols, row):
+            return Match(row, row, ())
+    if not rows:
+        return Match(None, None, ())
+    nearest = min(candidates or rows, key=lambda row: _distance(_differences(symbols, row)))
+    return Match(None, nearest, tuple(_differences(symbols, nearest)))
+
+
+def _differences(symbols: Symbols, row: PaperRow) -> list[Difference]:
+    return [
+        Difference(name, symbols.get(name), row.symbols[name])
+        for name in ROW_SYMBOLS
+        if name not in symbols or not are_equal(symbols[name], row.symbols[name])
+    ]
+
+
+def _distance(differences: Sequence[Difference]) -> tuple[int, float]:
+    """Return how many symbols differ, and by how much the sizes do (sum of the logarithms of their ratios)."""
+    reach = 0.0
+    for difference in differences:
+        found, expected = difference.found, difference.expected
+        if isinstance(found, int | float) and isinstance(expected, int | float) and found > 0 and expected > 0:
+            reach += abs(math.log(found / expected))
+        else:
+            reach += 1.0
+    return len(differences), reach
 
 
 def training_of(name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]) -> LoggedTraining | None:

@@ -5,16 +5,42 @@ import msgspec
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.runs.attempts import Event, Started, summarise_attempts
 from analysis.findings import Finding
-from analysis.logs.rows import Match, PaperRow
-from analysis.logs.symbols import Symbols, is_ours
+from analysis.logs.symbols import Symbol, Symbols, is_ours
 from analysis.logs.types import Argument, GenerationLog, LogFile, TrainingLog, Validation
 
+LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 is en-de alone
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",
     "namespace": "fairseq 0.10",
     "config": "fairseq 1.0.0a0 to 0.12",
     "": "fairseq, version unknown",
 }
+
+
+class PaperRow(msgspec.Struct, frozen=True):
+    """A system at a scale: the symbols that a log of its training must have, and the search of its translations."""
+
+    scale: str
+    system: str
+    language_pairs: tuple[str, ...]
+    symbols: Symbols
+    decoding: Symbols
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A symbol in which a log differs from a row: the log's value (None: absent), and the row's."""
+
+    symbol: str
+    found: Symbol | None
+    expected: Symbol
+
+
+class Match(msgspec.Struct, frozen=True):
+    """The row that a log is of; or None, the nearest row, and the symbols that differ from it."""
+
+    row: PaperRow | None
+    nearest: PaperRow | None
+    differences: tuple[Difference, ...]
 
 
 class LoggedEvaluation(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,11 +25,6 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
     half_width: float | None
 
 
-def sample_mean(values: Sequence[float]) -> float:
-    """Return the mean, computed exactly: that of equal values is their value."""
-    return statistics.mean(values)
-
-
 def t_half_width(values: Sequence[float]) -> float:
     """Return half the width of the two-sided t-interval of the mean of two values or more, at CONFIDENCE."""
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
@@ -46,7 +41,7 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
         raise ScoreError("no seed has a value: nothing to summarise; run `snakemake`")
     return SeedSummary(
         num_seeds=len(values),
-        mean=sample_mean(values),
+        mean=statistics.mean(values),  # exact: that of equal values is their value
         sd=statistics.stdev(values) if len(values) > 1 else None,
         half_width=t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None,
     )

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from aiayn.printed import PAPER_SCALE
 from aiayn.runs.attempts import Attempt
 from aiayn.terminal import table, titled
-from paper_tables.answers.where import CellTrace, SeedTrace, Step
-from paper_tables.answers.where_cells import NamedCell
+from paper_tables.answers.where import CellTrace, NamedCell, SeedTrace, Step
 from paper_tables.layout import format_value
 
 COLUMN = 13  # of the labels

@@ -17,10 +17,10 @@ from aiayn.errors import RecordError
 from aiayn.printed import PAPER_SCALE
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
-from analysis.logs.averages import AveragedLine
 from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from analysis.logs.folder import entries_by_name
 from analysis.logs.reader import read_log
+from analysis.logs.rules import AveragedLine
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.figures.figure import FAINT, INK, PALETTE, WARNING, WIDTH, Figure, FigureError, round_ticks
 from paper_tables.scale_results import ScaleResults

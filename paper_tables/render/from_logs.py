@@ -20,17 +20,14 @@ from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
 from analysis.findings import Finding
-from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import LeftOut, list_folder
-from analysis.logs.logged import LoggedFolder
-from analysis.logs.rows import PaperRow
-from analysis.logs.rules import broken
+from analysis.logs.logged import LoggedFolder, PaperRow
+from analysis.logs.rules import AveragedLine, average_trainings, broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.cell_verdicts import JudgedCell, judge_cells
-from paper_tables.from_records import RecordedResults, RecordFault, gather_from_records
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page, render_report
@@ -43,8 +40,8 @@ from paper_tables.render.tables import (
     write_table,
     write_text,
 )
-from paper_tables.tables.log_list import file_problems, lay_out_logs
-from paper_tables.tables.logs import lay_out_logged_table2, lay_out_logged_table3
+from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
+from paper_tables.tables.logs import file_problems, lay_out_logged_table2, lay_out_logged_table3, lay_out_logs
 
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",

@@ -9,9 +9,9 @@ from aiayn.paths import RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
-from paper_tables.from_records import REQUEST_NAME, RecordedResults
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.render.render import render_markdown
+from paper_tables.scale_results import REQUEST_NAME, RecordedResults
 from paper_tables.tables.ours import commit_words
 
 README_NAME = "README.md"

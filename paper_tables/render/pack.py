@@ -40,10 +40,16 @@ from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import training_key
 from paper_tables.figures import has_figures
-from paper_tables.from_records import PLACE, REQUEST_NAME, gather_from_records, text_fault
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import FIGURES_FOLDER, make_recorded_tables
-from paper_tables.scale_results import ScaleResults, gather_results
+from paper_tables.scale_results import (
+    PLACE,
+    REQUEST_NAME,
+    ScaleResults,
+    gather_from_records,
+    gather_results,
+    text_fault,
+)
 
 RUNS_NAME = "runs"
 FIGURES = ("forest_bleu", "forest_perplexity", "bleu_cost", "curves_by_update")  # of those of a page: what came out

@@ -12,23 +12,22 @@ from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from analysis.scoring.scores import summarise_frame
 from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
 from paper_tables.figures import INSTALL_COMMAND, has_figures
-from paper_tables.from_records import RecordedResults
 from paper_tables.layout import Table, compact
 from paper_tables.render.measured_readme import README_NAME, render_readme
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
-from paper_tables.scale_results import ScaleResults, gather_results
+from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
 from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
 from paper_tables.tables.conclusions import lay_out_conclusions, lay_out_expectations
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.further import (
     lay_out_baselines,
+    lay_out_reference,
     lay_out_runs,
     lay_out_table4,
 )
 from paper_tables.tables.parameters import lay_out_parameters
-from paper_tables.tables.reference import lay_out_reference
 from paper_tables.tables.table1 import lay_out_table1
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3

@@ -1,6 +1,6 @@
 """Lays out what the paper concludes from two printed cells, and whether ours show it; and expectations.
 
-The rule of conclusions is in `analysis.scoring.conclusion`, and in the notes of the table. An expectation is a
+The rule of conclusions is in `analysis.scoring.verdict`, and in the notes of the table. An expectation is a
 direction of Table 3, looked at seed by seed. All were fixed before any run.
 """
 
@@ -23,8 +23,7 @@ from aiayn.printed import (
     read_expectations,
     read_table,
 )
-from analysis.scoring.conclusion import Call, Conclusion, draw_conclusion
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Call, Conclusion, draw_conclusion
 from paper_tables.cell_verdicts import pool_of
 from paper_tables.layout import (
     Aside,

@@ -20,7 +20,7 @@ VIOLATIONS = [
     ("answers are made of rendered tables, these of tables and figures", "paper_tables/scale_results.py",
      "import paper_tables.render.page"),
     ("the doctor reads logs and scores, logs are judged by scores", "analysis/scoring/seeds.py",
-     "import analysis.doctor.rates"),
+     "import analysis.doctor.plain"),
     ("the model is torch alone", "workflow/aiayn/model/norms.py", "import fairseq"),
     ("tables and analyses need the core dependencies, and no stage", "analysis/scoring/verdict.py",
      "import sentencepiece"),

@@ -26,7 +26,7 @@ from aiayn.measure.measure import (
 from aiayn.model.norms import BatchNorm, LayerNorm
 from aiayn.records import Measurement, MeasureRecord, read_record
 from aiayn.train.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
-from paper_tables.claims.published import read_claims
+from paper_tables.claims.layout import read_claims
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from aiayn.errors import TableError
 from aiayn.experiment import expand_trainings
 from aiayn.printed import read_sentences
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
-from paper_tables.claims.published import (
+from paper_tables.claims.layout import (
     CONTRADICTED,
     NOT_SETTLED,
     SETTLED,

@@ -7,8 +7,7 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_conclusions
-from analysis.scoring.conclusion import Call, Relation, draw_conclusion
-from analysis.scoring.verdict import PooledSd, pool_sd
+from analysis.scoring.verdict import Call, PooledSd, Relation, draw_conclusion, pool_sd
 from paper_tables.layout import Table
 from paper_tables.tables.conclusions import lay_out_conclusions, pair_conclusions
 from tests import laid_out

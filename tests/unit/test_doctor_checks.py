@@ -18,12 +18,15 @@ from analysis.doctor.check_training import (
     check_schedule,
     check_symbols,
     check_updates,
+    deviation,
+    expected_rate,
+    wrong_rates,
 )
 from analysis.doctor.collect import collect_folder
-from analysis.doctor.diagnose import CHECKS, rank, without_lone_symptoms
+from analysis.doctor.diagnose import CHECKS, without_lone_symptoms
 from analysis.doctor.plain import share_out_of_order
-from analysis.doctor.rates import LoggedRate, deviation, expected_rate, wrong_rates
-from analysis.doctor.types import Answer, Averaged, Case, Claim, Reported, Search
+from analysis.doctor.types import Answer, Averaged, Case, Claim, LoggedRate, Reported, Search
+from paper_tables.costs import rank
 from tests.doctor.fixtures import assemble
 
 LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")

@@ -11,8 +11,7 @@ from aiayn.paths import Evaluation
 from aiayn.printed import read_sentences
 from aiayn.spec.system import CorpusSpec, ListedSource
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.claims.layout import judge_claim, lay_out_claims
-from paper_tables.claims.published import VERDICTS, Judgement, PublishedClaim, read_claims
+from paper_tables.claims.layout import VERDICTS, Judgement, PublishedClaim, judge_claim, lay_out_claims, read_claims
 from paper_tables.layout import Table
 from paper_tables.scale_results import ScaleResults, Translations
 from tests import laid_out

@@ -6,7 +6,7 @@ import pytest
 
 from paper_tables.layout import Table
 from paper_tables.reference import read_reference_replications
-from paper_tables.tables.reference import lay_out_reference
+from paper_tables.tables.further import lay_out_reference
 from tests.laid_out import results_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 

@@ -11,10 +11,9 @@ import pytest
 
 from aiayn.runs.attempts import Ended, Started
 from analysis.logs import rules
-from analysis.logs.averages import average_trainings
 from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
-from analysis.logs.rules import show, symbol_findings
+from analysis.logs.rules import average_trainings, show, symbol_findings
 from analysis.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
 from paper_tables.render.from_logs import read_rows
 from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, write

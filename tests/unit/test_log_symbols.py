@@ -9,7 +9,8 @@ import pytest
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from analysis.logs.arguments import parse_arguments
-from analysis.logs.rows import LANGUAGE_PAIRS, PaperRow, describe_differences, find_row
+from analysis.logs.folder import find_row
+from analysis.logs.logged import LANGUAGE_PAIRS, PaperRow
 from analysis.logs.symbols import (
     OURS_ONLY,
     SYMBOL_RULES,
@@ -20,6 +21,7 @@ from analysis.logs.symbols import (
     symbols_of_spec,
 )
 from paper_tables.render.from_logs import read_rows
+from paper_tables.tables.logs import describe_differences
 from tests.logs.factory import BASE, namespace
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
@@ -138,7 +140,7 @@ def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
     assert match.row is None
     assert match.nearest is not None
     assert match.nearest.system == "table3_d_pdrop02"
-    assert describe_differences(match.differences) == "num_layers 5, not 6; p_drop 0.3, not 0.2"
+    assert describe_differences(match.differences, {}) == "num_layers 5, not 6; p_drop 0.3, not 0.2"
 
 
 def test_the_nearest_is_the_one_whose_sizes_are_nearest() -> None:
@@ -153,14 +155,16 @@ def test_a_symbol_that_the_log_does_not_state_matches_nothing() -> None:
     del symbols["eps_ls"]
     match = find_row(symbols, "en-de", ROWS)
     assert match.row is None
-    assert describe_differences(match.differences) == "eps_ls not in the log, not 0.1"
+    assert describe_differences(match.differences, {}) == "eps_ls not in the log, not 0.1"
 
 
 def test_many_differences_are_counted() -> None:
     match = find_row({}, "en-de", ROWS)
-    assert (
-        describe_differences(match.differences, limit=1) == "architecture not in the log, not transformer; and 9 more"
+    described = describe_differences(match.differences, {"num_layers": "its arguments are cut"})
+    assert described.startswith(
+        "architecture not in the log, not transformer; num_layers unknown (its arguments are cut)"
     )
+    assert described.endswith("; and 4 more")
     assert find_row({}, "en-de", []).nearest is None
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from analysis.logs.averages import AveragedLine, average_trainings
 from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder, metric_of_generation
 from analysis.logs.reader import read_log
+from analysis.logs.rules import AveragedLine, average_trainings
 from analysis.logs.types import GenerationLog
 from paper_tables.render.from_logs import make_tables_from_logs, read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write

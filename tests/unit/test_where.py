@@ -12,8 +12,7 @@ from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.provenance import Provenance
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import LOG_NAME
-from paper_tables.answers.where import CellTrace, SeedTrace, last_update_line, trace_cell
-from paper_tables.answers.where_cells import find_cell, read_named_cells
+from paper_tables.answers.where import CellTrace, SeedTrace, find_cell, last_update_line, read_named_cells, trace_cell
 from paper_tables.answers.where_text import render_list, render_trace
 from tests.records_factory import (
     EIGHT_P100,

@@ -10,8 +10,7 @@ from aiayn.cli.config import add_changes_argument, read_changed_scale
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
-from paper_tables.answers.where import trace_cell
-from paper_tables.answers.where_cells import find_cell, read_named_cells
+from paper_tables.answers.where import find_cell, read_named_cells, trace_cell
 from paper_tables.answers.where_text import render_list, render_trace
 
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
