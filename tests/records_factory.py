@@ -143,6 +143,12 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 
 
+def make_compared_site(folder: Path, **changes: object) -> Site:
+    """Make a demo that compares systems with base, two seeds each, and asks for nothing else."""
+    nothing: dict[str, object] = {key: [] for key in ("en_de_systems", "en_fr_systems", "ablation_systems")}
+    return make_site(folder, **nothing | {"has_baselines": False, "variant_seeds": [1, 2]} | changes)
+
+
 def _corpus(name: str, language_pair: str, testsets: tuple[str, str]) -> CorpusSpec:
     sizes = dict.fromkeys(("train", *testsets), 10)
     source = ShippedSource(file="", sha256="", num_pairs_by_split=sizes)
@@ -204,6 +210,14 @@ def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, 
             signature="eos:yes|ls:no",
         )  # fmt: skip
         write_record(perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation))
+
+
+def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float = 5.0) -> None:
+    """Write a system's scores on dev: BLEU as Table 3 prints it, sacreBLEU's one below, and perplexity."""
+    for evaluation in site.experiment.evaluations:
+        if (evaluation.system, evaluation.seed, evaluation.role) == (system, seed, "dev"):
+            values = {"bleu_tok_compound_split": bleu, "bleu_sacre_13a": bleu - 1, "ppl_per_subword": ppl}
+            write_scores(site, evaluation, values)
 
 
 def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) -> None:

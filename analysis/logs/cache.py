@@ -27,7 +27,7 @@ from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile
 
 logger = logging.getLogger(__name__)
-READER_MODULES = ("arguments", "generation", "lines", "reader", "statistics", "training", "types")
+READER_MODULES = ("arguments", "lines", "reader", "statistics", "training", "types")
 MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
 SHARES_PER_PROCESS = 8  # so that no process is left with the largest files
 CachedFolder = tuple[str, dict[str, LogFile]]  # the version of the reader; what was read, by the digest of the bytes

@@ -11,7 +11,7 @@ import bisect
 import datetime
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -177,15 +177,3 @@ def read_validations(log_path: Path) -> dict[int, float]:
                 except (ValueError, KeyError, TypeError):
                     continue
     return {update: ppl for update, ppl in sorted(ppl_by_update.items()) if math.isfinite(ppl)}
-
-
-def updates_to_reach(ppl_by_update: Mapping[int, float], target: float) -> int | None:
-    """Return the first validated update with a perplexity of at most `target`; None if there is none."""
-    return next((update for update, ppl in sorted(ppl_by_update.items()) if ppl <= target), None)
-
-
-def common_target(ppl_by_update_by_system: Mapping[str, Mapping[int, float]]) -> float | None:
-    """Return the lowest perplexity that every system reached, the worst of their best ones; None if one has none."""
-    if not ppl_by_update_by_system or not all(ppl_by_update_by_system.values()):
-        return None
-    return max(min(ppl_by_update.values()) for ppl_by_update in ppl_by_update_by_system.values())

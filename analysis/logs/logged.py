@@ -137,11 +137,6 @@ class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
     @property
-    def training_path(self) -> str:
-        """The path of the training that it is of, '' of none."""
-        return self.training.path if self.training else ""
-
-    @property
     def subset(self) -> str:
         """What was translated: `test`, `valid`, or another subset; '' if the log does not name it."""
         return self.log.bleu.subset if self.log.bleu else str(self.log.arguments.get("gen_subset") or "")

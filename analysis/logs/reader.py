@@ -10,10 +10,9 @@ import re
 from pathlib import Path
 
 from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
-from analysis.logs.generation import Generation, has_generation_event
 from analysis.logs.lines import LogText
 from analysis.logs.training import Part, has_event, join_parts
-from analysis.logs.types import AveragingLog, LogEntry, LogFile, Refusal
+from analysis.logs.types import AveragingLog, BleuLine, GenerationLog, LogEntry, LogFile, Refusal
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
@@ -23,6 +22,13 @@ _ENDS_WHOLE = re.compile(rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\
 # The two lines of average_checkpoints.py.
 _AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
 _AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
+# fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the first, with commas of
+# thousands, and print the second bare. A score by sacreBLEU reads `BLEU = 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
+_TRANSLATED = re.compile(rb"Translated ([\d,]+) sentences \(")
+_GENERATE = re.compile(rb"Generate (\S+) with beam=(\d+): (BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)")
+_LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
+_LOADING = re.compile(rb"loading model\(s\) from (\S+)")
+_PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 
@@ -47,6 +53,74 @@ def read_log(path: Path) -> tuple[LogFile, str]:
         not_utf8_line=text.not_utf8_line,
     )
     return log_file, text.digest
+
+
+def has_generation_event(line: bytes) -> bool:
+    """Return whether a line may be one that `Generation.read_event` reads."""
+    return b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
+
+
+class Generation:
+    """One run of fairseq-generate, filled line by line."""
+
+    def __init__(self, line: int, arguments: ParsedArguments | None) -> None:
+        self.line = self.last_line = line
+        self.arguments = arguments
+        self.model_path = "" if arguments is None else str(arguments.get("path") or "")
+        self.num_sentences: int | None = None
+        self.num_hypotheses = 0
+        self.has_piece_marks = False
+        self.bleu: BleuLine | None = None
+        self._last_sentence = b""
+
+    def read_sentence(self, number: int, line: bytes) -> None:
+        """Take in a line of S-, T-, H-, D- or P-; only the best of several hypotheses counts."""
+        self.last_line = number
+        if line[:2] == b"H-":
+            sentence = line[: line.find(b"\t")]
+            if sentence != self._last_sentence:
+                self._last_sentence = sentence
+                self.num_hypotheses += 1
+                self.has_piece_marks = self.has_piece_marks or _PIECE.search(line) is not None
+
+    def read_event(self, number: int, line: bytes) -> None:
+        """Take in any other line."""
+        self.last_line = number
+        if found := _TRANSLATED.search(line):
+            self.num_sentences = int(found[1].replace(b",", b""))
+        elif found := _LOADING.search(line):
+            self.model_path = found[1].decode(errors="replace")
+        elif found := _GENERATE.search(line):
+            lengths = _LENGTHS.search(line)
+            self.bleu = BleuLine(
+                line=number,
+                subset=found[1].decode(errors="replace"),
+                beam_size=int(found[2]),
+                name=found[3].decode(),
+                value=float(found[4]),
+                brevity_penalty=float(found[5]),
+                hypothesis_length=int(lengths[1]) if lengths else 0,
+                reference_length=int(lengths[2]) if lengths else 0,
+            )
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the BLEU line was seen, the last that fairseq-generate prints."""
+        return self.bleu is not None
+
+    def as_log(self, truncated_line: int | None) -> GenerationLog:
+        """Return what was read."""
+        return GenerationLog(
+            first_line=self.line,
+            last_line=self.last_line,
+            arguments=dict(self.arguments or {}),
+            model_path=self.model_path,
+            num_sentences=self.num_sentences,
+            num_hypotheses=self.num_hypotheses,
+            has_piece_marks=self.has_piece_marks,
+            bleu=self.bleu,
+            truncated_line=truncated_line,
+        )
 
 
 class _Reader:

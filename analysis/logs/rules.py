@@ -253,7 +253,9 @@ def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
     row = training.match.row if training else None
     found, expected = _search_of(generation), {}
     if row is not None:
-        expected = expected_decoding(row, "dev" if generation.subset == "valid" else "test", training_pair(generation))
+        role = "dev" if generation.subset == "valid" else "test"
+        average = row.decoding.get(f"average_{role}_{training_pair(generation)}")
+        expected = row.decoding | ({} if average is None else {"average": average})
     num_expected = _expected_sentences(generation) if row is None or row.scale == "paper" else None
     num_scored = generation.log.num_sentences or generation.log.num_hypotheses or None
     findings = [*_of_a_generation(generation), *_of_sentences(generation, num_scored, num_expected)]
@@ -323,12 +325,6 @@ def _search_of(generation: LoggedGeneration) -> Symbols:
     if isinstance(alpha, int | float):
         found["length_penalty_alpha"] = float(alpha)
     return found
-
-
-def expected_decoding(row: PaperRow, role: str, language_pair: str) -> Symbols:
-    """Return the search and the average of a row's translations of a role."""
-    average = row.decoding.get(f"average_{role}_{language_pair}")
-    return row.decoding | ({"average": average} if average is not None else {})
 
 
 def copies(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:

@@ -177,9 +177,7 @@ class Part:
         """Return the start as a typed value."""
         return Start(
             line=self.line,
-            last_line=self.last_line,
             resumed_update=self.resumed_update,
-            num_ranks_printed=self.num_ranks_printed,
             seconds=_seconds_between(time_of(self._first_text), time_of(self._last_text)),
             done_seconds=self.done_seconds,
         )

@@ -51,9 +51,7 @@ class Start(LogStruct, frozen=True, kw_only=True):
     """
 
     line: int
-    last_line: int
     resumed_update: int | None
-    num_ranks_printed: int
     seconds: float | None
     done_seconds: float | None
 

@@ -12,7 +12,7 @@ from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, 
 from aiayn.paths import Evaluation
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import TrainRecord
-from analysis.logs.curves import common_target, read_validations, updates_to_reach
+from analysis.logs.curves import read_validations
 from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
 from paper_tables.layout import (
     DASH,
@@ -210,21 +210,18 @@ def common_targets(trains_by_system: Mapping[str, Mapping[int, TrainRecord]]) ->
 
     Seeds that a system has no finished training or no log of are left out.
     """
-    seeds = sorted({seed for trains in trains_by_system.values() for seed in trains})
     target_by_seed = {}
-    for seed in seeds:
+    for seed in sorted({seed for trains in trains_by_system.values() for seed in trains}):
         if all(seed in trains for trains in trains_by_system.values()):
-            target = common_target({
-                system: read_validations(trains[seed].log_path) for system, trains in trains_by_system.items()
-            })  # fmt: skip
-            if target is not None:
-                target_by_seed[seed] = target
+            validations = [read_validations(trains[seed].log_path) for trains in trains_by_system.values()]
+            if all(validations):
+                target_by_seed[seed] = max(min(ppl_by_update.values()) for ppl_by_update in validations)
     return target_by_seed
 
 
 def seconds_to_reach(train: TrainRecord, target: float) -> float | None:
     """Return the seconds until a training's first validation of at most `target` perplexity; None if it has none."""
-    update = updates_to_reach(read_validations(train.log_path), target)
+    update = next((update for update, ppl in read_validations(train.log_path).items() if ppl <= target), None)
     return None if update is None else train.wall_seconds * update / train.updates
 
 

@@ -270,8 +270,9 @@ def lay_out_logs(
                     fills = f"the tables of scale {scale_by_path[name]}, by its records"
                 found = [*training.findings, *found]
             elif isinstance(entry, GenerationLog):
-                row, fills = generation_by_path[name].training_path, _fills_bleu(folder, name)
-                found = [*generation_by_path[name].findings, *found]
+                generation = generation_by_path[name]
+                row, fills = generation.training.path if generation.training else "", _fills_bleu(folder, name)
+                found = [*generation.findings, *found]
             else:
                 row, fills = "", ""
             why = _numbered([*problems, *(finding.text(path) for finding in found)])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from aiayn.records import TrainRecord, read_record
-from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
+from tests.doctor.faults import CLEAN, MULTI30K, Fault
 from tests.doctor.planting import DATA_RECORDS, TESTSET, TRAIN_RECORD, Planted
 
 FIXTURES_FOLDER = Path(__file__).parent / "fixtures"
@@ -120,8 +120,3 @@ def write_multi30k(results_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER
     contents[PACKED_NAME] = packed(data_bin)
     shutil.rmtree(data_bin.parent)
     write_contents(contents, Fault(MULTI30K, "none", "train", ""), fixtures_folder)
-
-
-def fault_of(name: str) -> Fault:
-    """Return the fault of a fixture."""
-    return next(fault for fault in (CLEAN, *FAULTS) if fault.name == name)

@@ -7,12 +7,7 @@ import pytest
 
 from aiayn.printed import METRIC_BY_PAIR, read_cells
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.layout import (
-    format_difference,
-    format_seeds,
-    format_significant,
-    format_value,
-)
+from paper_tables.layout import Table, format_difference, format_seeds, format_significant, format_value
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import BLEU_METRIC
@@ -40,6 +35,10 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
     site = make_site(tmp_path_factory.mktemp("paper"), "paper", seeds=[1, 2, 3])
     write_everything(site, base_bleu=27.1, hardware=EIGHT_P100)
     return results_of(site, so_far=False)
+
+
+def table2(results: ScaleResults) -> Table:
+    return lay_out_table2(results, judge_cells(results))
 
 
 @pytest.mark.parametrize(
@@ -71,23 +70,14 @@ def test_a_difference_has_its_sign_and_no_negative_zero() -> None:
     assert [format_difference(value) for value in (0.3, -0.3, -0.001)] == ["+0.30", "-0.30", "+0.00"]
 
 
-def test_three_seeds_are_a_mean_with_its_interval() -> None:
-    assert format_seeds([27.0, 28.0, 29.0], "bleu_sacre_13a", 3) == "28.00 \u00b1 2.48 (n=3)"
-
-
-def test_two_seeds_are_shown_each() -> None:
+def test_fewer_than_three_seeds_are_shown_each() -> None:
     assert format_seeds([25.5, 24.68], "bleu_sacre_13a", 2) == "25.50, 24.68 (n=2)"
-    assert format_seeds([25.5, 24.68], "bleu_sacre_13a", 3) == "25.50, 24.68 (n=2 of 3)"
+    assert format_seeds([27.31], "bleu_sacre_13a", 3) == "27.31 (n=1 of 3)"
 
 
 def test_a_count_that_is_the_same_with_both_seeds_is_shown_once() -> None:
     assert format_seeds([500, 500], "steps", 2) == "500 (n=2)"
     assert format_seeds([500, 480], "steps", 2) == "500, 480 (n=2)"
-
-
-def test_one_seed_has_no_interval() -> None:
-    assert format_seeds([27.31], "bleu_sacre_13a", 1) == "27.31 (n=1)"
-    assert format_seeds([27.31], "bleu_sacre_13a", 3) == "27.31 (n=1 of 3)"
 
 
 def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
@@ -98,7 +88,7 @@ def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
 
 
 def test_the_demo_takes_no_difference_to_a_printed_number(demo: ScaleResults) -> None:
-    row = row_of(lay_out_table2(demo, judge_cells(demo)), "Transformer (base")
+    row = row_of(table2(demo), "Transformer (base")
     assert row["bleu_en_de"] == "27.3"
     assert row["bleu_en_de_ours"] == f"70.20 \u00b1 0.25 (n=3) {DAGGER}"  # 70.1, 70.2, 70.3: sd 0.1, 4.303 / 3^0.5
     assert row["bleu_en_de_difference"] == DAGGER
@@ -106,7 +96,7 @@ def test_the_demo_takes_no_difference_to_a_printed_number(demo: ScaleResults) ->
 
 
 def test_without_a_gpu_the_cost_is_a_dash_and_a_note_has_the_wall_seconds(demo: ScaleResults) -> None:
-    table = lay_out_table2(demo, judge_cells(demo))
+    table = table2(demo)
     assert row_of(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [c]"
     note = next(note.text for note in table.notes if note.mark == "c")
     assert "demo_en_de base 120 s (n=3)" in note
@@ -115,19 +105,17 @@ def test_without_a_gpu_the_cost_is_a_dash_and_a_note_has_the_wall_seconds(demo: 
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
-    results = results_of(site)
-    table = lay_out_table2(results, judge_cells(results))
-    assert row_of(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
+    assert row_of(table2(results_of(site)), "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
 
 
 def test_at_the_papers_scale_and_corpus_the_difference_is_taken_and_nothing_is_marked(paper: ScaleResults) -> None:
-    row = row_of(lay_out_table2(paper, judge_cells(paper)), "Transformer (base")
+    row = row_of(table2(paper), "Transformer (base")
     assert row["bleu_en_de_ours"] == "27.30 \u00b1 0.25 (n=3)"
     assert row["bleu_en_de_difference"] == "+0.00"
 
 
 def test_each_edition_of_the_french_number_has_its_own_verdict(paper: ScaleResults) -> None:
-    row = row_of(lay_out_table2(paper, judge_cells(paper)), "Transformer (big)")
+    row = row_of(table2(paper), "Transformer (big)")
     assert row["bleu_en_fr"] == "41.0 [a] / 41.8 [b]"
     assert row["bleu_en_fr_difference"] == "-13.70 [a] / -14.50 [b]"
 
@@ -151,8 +139,7 @@ def test_missing_running_and_failed_runs_are_named_as_such(tmp_path: Path) -> No
             write_scores(site, evaluation, {"bleu_tok_compound_split": 71.25})
     write_attempt(site, "demo_en_de", "base", 2, update=300, outcome="failed")
     write_attempt(site, "demo_en_de", "base", 3, update=700)
-    results = results_of(site)
-    table = lay_out_table2(results, judge_cells(results))
+    table = table2(results_of(site))
     row = row_of(table, "Transformer (base")
     assert row["bleu_en_de_ours"] == f"71.25 (n=1 of 3: 1 failed, 1 running) {DAGGER}"
     assert row["bleu_en_fr_ours"] == f"missing {DAGGER}"
@@ -166,6 +153,5 @@ def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
     write_training(site, "demo_en_de", "base", 1)
     for evaluation in site.experiment.evaluations:
         write_scores(site, evaluation, {"bleu_sacre_13a": 71.25})
-    results = results_of(site)
-    row = row_of(lay_out_table2(results, judge_cells(results)), "Transformer (base")
+    row = row_of(table2(results_of(site)), "Transformer (base")
     assert (row["bleu_en_de_ours"], row["bleu_en_de_ours_sacre"]) == (f"\u2013 {DAGGER}", f"71.25 (n=1) {DAGGER}")

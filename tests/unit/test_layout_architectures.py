@@ -11,7 +11,7 @@ from paper_tables.layout import Table
 from paper_tables.tables.compared import lay_out_architectures
 from tests import laid_out
 from tests.laid_out import DAGGER, DASH, results_of
-from tests.records_factory import CPU, Site, make_site, write_everything, write_training
+from tests.records_factory import CPU, Site, make_compared_site, write_everything, write_training
 
 # Perplexity on dev by update, of 3,000 updates in all; the worse best one is lstm's 3.5.
 PPL_BY_SYSTEM = {"base": {600: 5.0, 1500: 3.25, 3000: 2.0}, "lstm": {600: 9.0, 1500: 4.0, 3000: 3.5}}
@@ -35,10 +35,7 @@ def write_logged_training(site: Site, system: str, seed: int, *, cpu: str = "a C
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Base and lstm, two seeds each, with logs."""
-    made = make_site(
-        tmp_path, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, architectures=["lstm"],
-        variant_seeds=[1, 2],
-    )  # fmt: skip
+    made = make_compared_site(tmp_path, architectures=["lstm"])
     write_everything(made)
     for system in PPL_BY_SYSTEM:
         for seed in (1, 2):

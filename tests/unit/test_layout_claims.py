@@ -16,7 +16,15 @@ from paper_tables.layout import Table
 from paper_tables.scale_results import ScaleResults, Translations
 from tests import laid_out
 from tests.laid_out import DAGGER, PLUS_MINUS, results_of
-from tests.records_factory import EIGHT_P100, Site, make_site, write_everything, write_measured, write_scores
+from tests.records_factory import (
+    EIGHT_P100,
+    Site,
+    make_compared_site,
+    make_site,
+    write_dev_scores,
+    write_everything,
+    write_measured,
+)
 
 NOT_RUN = "not run here: snakemake --profile profiles/local --configfile workflow/config/variants.yaml"
 
@@ -43,23 +51,13 @@ def judged(site: Site, **fields: str) -> Judgement:
     return judge_claim(claim_of(**fields), results, judge_cells(results))
 
 
-def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
-    """Write a system's scores on dev."""
-    wanted = (system, seed, "last1")
-    evaluation = next(e for e in site.experiment.evaluations if (e.system, e.seed, e.average) == wanted)
-    write_scores(site, evaluation, {"bleu_tok_compound_split": bleu, "bleu_sacre_13a": bleu, "ppl_per_subword": ppl})
-
-
 def make_claims_site(folder: Path) -> Site:
     """Base 70 and 72 BLEU; pre-norm 71 and 74, perplexity 0.25 below base's in both seeds."""
-    made = make_site(
-        folder, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, variants=["pre_norm"],
-        architectures=["lstm"], variant_seeds=[1, 2],
-    )  # fmt: skip
+    made = make_compared_site(folder, variants=["pre_norm"], architectures=["lstm"])
     write_everything(made)
     for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
-        score(made, "base", seed, base, 1.5)
-        score(made, "pre_norm", seed, variant, 1.25)
+        write_dev_scores(made, "base", seed, base, 1.5)
+        write_dev_scores(made, "pre_norm", seed, variant, 1.25)
     return made
 
 
@@ -108,14 +106,11 @@ def test_a_difference_is_taken_seed_by_seed_and_judged_by_its_interval(site: Sit
 
 def test_a_difference_of_three_seeds_is_shown_as_a_mean_with_its_interval(tmp_path: Path) -> None:
     """Differences 1, 2 and 3: t(0.975, 2 df) = 4.303, over the root of 3."""
-    made = make_site(
-        tmp_path, en_de_systems=[], en_fr_systems=[], ablation_systems=[], has_baselines=False, variants=["pre_norm"],
-        variant_seeds=[1, 2, 3],
-    )  # fmt: skip
+    made = make_compared_site(tmp_path, variants=["pre_norm"], variant_seeds=[1, 2, 3])
     write_everything(made)
     for seed in (1, 2, 3):
-        score(made, "base", seed, 70.0 + seed, 1.5)
-        score(made, "pre_norm", seed, 70.0, 1.5)
+        write_dev_scores(made, "base", seed, 70.0 + seed, 1.5)
+        write_dev_scores(made, "pre_norm", seed, 70.0, 1.5)
     row = rows_of(table_of(made))["X-3"]
     assert row["by"].endswith(f"n=3: 2 {PLUS_MINUS} 2.5, expected > 0")
 
@@ -123,7 +118,7 @@ def test_a_difference_of_three_seeds_is_shown_as_a_mean_with_its_interval(tmp_pa
 def test_a_claim_whose_opposite_is_seen_is_contradicted(tmp_path: Path) -> None:
     site = make_claims_site(tmp_path)
     for seed in (1, 2):
-        score(site, "pre_norm", seed, 70.0, 2.0)
+        write_dev_scores(site, "pre_norm", seed, 70.0, 2.0)
     assert rows_of(table_of(site))["V-46d"]["verdict"] == f"contradicted {DAGGER}"
 
 

@@ -10,11 +10,8 @@ import pytest
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.paths import corpus_record, train_record
 from aiayn.records import Energy, Hardware, write_record
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.tables.costs import lay_out_costs
-from paper_tables.tables.table2 import lay_out_table2
-from tests import laid_out
 from tests.laid_out import DASH, notes_of, results_of, rows_of
 from tests.records_factory import (
     BASE_TRAINING,
@@ -164,14 +161,6 @@ def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
 def test_a_training_of_no_seconds_has_no_utilisation(tmp_path: Path) -> None:
     row = row_of(lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, gpu_seconds=0.0, wall_seconds=0.0))))
     assert row["utilisation_percent"].startswith(DASH)
-
-
-def test_table_2_has_model_flops_beside_the_estimate(tmp_path: Path) -> None:
-    results = results_of(site_of(tmp_path, EIGHT_P100))
-    table = lay_out_table2(results, judge_cells(results))
-    texts = laid_out.row_of(table, "Transformer (base")
-    assert texts["flops_en_de_ours"].startswith("7.6e15")
-    assert float(texts["model_flops_en_de_ours"].split(" ")[0]) == pytest.approx(FLOPS, rel=0.05)
 
 
 def test_a_record_of_an_earlier_version_is_shown(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from paper_tables.layout import Table
-from paper_tables.reference import read_reference_replications
 from paper_tables.tables.further import lay_out_reference
 from tests.laid_out import results_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
@@ -20,25 +19,6 @@ def paper_site(tmp_path: Path) -> Site:
     site = make_site(tmp_path, "paper", has_baselines=False)
     write_everything(site, base_bleu=27, hardware=EIGHT_P100)
     return site
-
-
-def test_every_replication_has_one_row_as_printed(tmp_path: Path) -> None:
-    rows = rows_of(table_of(make_site(tmp_path)))
-    printed = sorted((row["who"], row["system"], row["testset"], row["metric"], row["printed"]) for row in rows)
-    assert printed == sorted(
-        (one.who, one.system, one.testset, one.metric, one.value) for one in read_reference_replications()
-    )
-    assert all(row["source"] and row["definition"] for row in rows)
-
-
-def test_comparable_rows_are_together_the_highest_value_first(tmp_path: Path) -> None:
-    rows = rows_of(table_of(make_site(tmp_path)))
-    groups = [(row["language_pair"], row["system"], row["testset"], row["metric"]) for row in rows]
-    starts = [group for before, group in zip([None, *groups], groups, strict=False) if group != before]
-    assert len(starts) == len(set(starts))  # no group is torn apart
-    sacre = [row["printed"] for row, group in zip(rows, groups, strict=True)
-             if group == ("en-de", "base", "newstest2014", "bleu_sacre_13a")]  # fmt: skip
-    assert sacre == ["27.52", "27.4", "27.3", "27.06", "27.05", "26.4", "26.2", "24.38"]
 
 
 def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:

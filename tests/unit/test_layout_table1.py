@@ -1,13 +1,23 @@
-"""Table 1 shows what was measured of its layers, says what was derived, and why an exponent is missing."""
+"""Table 1 shows what was measured of its layers, and why an exponent is missing; its fits are checked by hand."""
+
+import math
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from aiayn.errors import TableError
 from aiayn.records import TimedLayers
 from paper_tables.layout import compact
-from paper_tables.tables.table1 import lay_out_table1
+from paper_tables.tables.table1 import fit_power_law, lay_out_table1
 from tests.laid_out import rows_of
 from tests.records_factory import timed_layers
+
+POINTS: list[dict[str, float]] = [
+    *({"n": n, "d": 64.0} for n in (32.0, 64.0, 128.0, 256.0)),
+    *({"n": 64.0, "d": d} for d in (16.0, 32.0, 128.0, 256.0)),
+]
 
 
 def test_exponents_are_shown_beside_the_printed_complexity() -> None:
@@ -56,3 +66,44 @@ def test_a_type_of_layer_that_was_not_timed_is_blank() -> None:
     row = rows_of(lay_out_table1(some))[1]
     assert (row["flops_exponent_of_n"], row["seconds_exponent_of_n"]) == ("", "")
     assert row["complexity_per_layer"] == "O(n * d^2)"
+
+
+def law(point: dict[str, float]) -> float:
+    return float(3e-9 * point["n"] ** 2 * point["d"])
+
+
+def test_an_exact_law_has_its_exponents_and_no_spread() -> None:
+    fitted = fit_power_law(["n", "d"], POINTS, [law(point) for point in POINTS])
+    assert fitted["n"] == pytest.approx((2.0, 0.0), abs=1e-9)
+    assert fitted["d"] == pytest.approx((1.0, 0.0), abs=1e-9)
+
+
+def test_one_variable_by_hand() -> None:
+    """log2 y = 0, 1, 3 at log2 n = 0, 1, 2: slope 1.5, residuals 1/6, -1/3, 1/6; t(0.975, 1) = 12.706."""
+    fitted = fit_power_law(["n"], [{"n": n} for n in (1, 2, 4)], [1, 2, 8])
+    assert fitted["n"] == pytest.approx((1.5, 12.7062 * math.sqrt(1 / 6 / 2)), rel=1e-4)
+
+
+def test_the_interval_covers_the_exponent_19_times_in_20() -> None:
+    rng = np.random.default_rng(1)
+    covered = []
+    for _ in range(1000):
+        noisy = [law(point) * math.exp(0.1 * rng.standard_normal()) for point in POINTS]
+        exponent, half_width = fit_power_law(["n", "d"], POINTS, noisy)["n"]
+        covered.append(abs(exponent - 2) <= half_width)
+    assert 0.93 <= np.mean(covered) <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("points", "values", "words"),
+    [
+        (POINTS[:3], [1, 2, 3], "3 sizes for 3 unknowns"),
+        (POINTS, [math.nan, *[1.0] * 7], "value nan"),
+        (POINTS, [0.0, *[1.0] * 7], r"value 0\.0"),
+        ([{"n": n, "d": 2 * n} for n in (1, 2, 4, 8)], [1, 2, 3, 4], "n, d; vary"),
+        ([{"n": n, "d": 64} for n in (1, 2, 4, 8)], [1, 2, 3, 4], "n, d; vary"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(points: Any, values: list[float], words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        fit_power_law(["n", "d"], points, values)

@@ -9,28 +9,17 @@ import pytest
 from paper_tables.layout import Table
 from paper_tables.tables.compared import lay_out_variants
 from tests.laid_out import DAGGER, PLUS_MINUS, results_of, row_of
-from tests.records_factory import Site, make_site, write_attempt, write_everything, write_scores
-
-BLEU, PPL = "bleu_tok_compound_split", "ppl_per_subword"
+from tests.records_factory import Site, make_compared_site, write_attempt, write_dev_scores, write_everything
 
 
 def site_of(folder: Path, **changes: object) -> Site:
     """Return a site of one variant and nothing of the other language."""
-    values: dict[str, object] = {"en_fr_systems": [], "ablation_systems": [], "has_baselines": False}
-    values |= {"en_de_systems": [], "variants": ["pre_norm"], "variant_seeds": [1, 2]}
-    return make_site(folder, **values | changes)
+    return make_compared_site(folder, **{"variants": ["pre_norm"]} | changes)
 
 
 def table_of(site: Site) -> Table:
     """Return the table of whatever is there."""
     return lay_out_variants(results_of(site))
-
-
-def score(site: Site, system: str, seed: int, bleu: float, ppl: float) -> None:
-    """Write a system's scores on dev."""
-    wanted = (system, seed, "last1")
-    evaluation = next(e for e in site.experiment.evaluations if (e.system, e.seed, e.average) == wanted)
-    write_scores(site, evaluation, {BLEU: bleu, "bleu_sacre_13a": bleu - 1, PPL: ppl})
 
 
 @pytest.fixture
@@ -39,8 +28,8 @@ def site(tmp_path: Path) -> Site:
     made = site_of(tmp_path)
     write_everything(made)
     for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
-        score(made, "base", seed, base, 1.5)
-        score(made, "pre_norm", seed, variant, 1.25)
+        write_dev_scores(made, "base", seed, base, 1.5)
+        write_dev_scores(made, "pre_norm", seed, variant, 1.25)
     return made
 
 
@@ -57,15 +46,15 @@ def test_three_seeds_have_a_mean_difference_and_its_interval(tmp_path: Path) -> 
     site = site_of(tmp_path, variant_seeds=[1, 2, 3])
     write_everything(site)
     for seed in (1, 2, 3):
-        score(site, "base", seed, 70.0, 1.5)
-        score(site, "pre_norm", seed, 70.0 + seed, 1.5)
+        write_dev_scores(site, "base", seed, 70.0, 1.5)
+        write_dev_scores(site, "pre_norm", seed, 70.0 + seed, 1.5)
     assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+2.00 {PLUS_MINUS} 2.48 (n=3) {DAGGER}"
 
 
 def test_one_common_seed_has_its_difference_alone(tmp_path: Path) -> None:
     site = site_of(tmp_path, variant_seeds=[1])
     write_everything(site)
-    score(site, "pre_norm", 1, 70.6, 1.5)  # base: 70.1
+    write_dev_scores(site, "pre_norm", 1, 70.6, 1.5)  # base: 70.1
     row = row_of(table_of(site), "pre_norm")
     assert row["bleu_dev_difference"] == f"+0.50 (n=1) {DAGGER}"
     assert row["ppl_dev_difference"] == f"+0.00 (n=1) {DAGGER}"
@@ -76,7 +65,7 @@ def test_seeds_that_base_lacks_are_left_out_of_the_difference(tmp_path: Path) ->
     site = site_of(tmp_path, variant_seeds=[1, 2, 3])
     write_everything(site)
     for seed, bleu in ((1, 71.1), (2, 71.2), (3, 99.0)):
-        score(site, "pre_norm", seed, bleu, 1.5)
+        write_dev_scores(site, "pre_norm", seed, bleu, 1.5)
     (site.results_folder / "demo/score/demo_en_de/base/seed3/last1/demo_dev.json").unlink()
     assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+1.00, +1.00 (n=2) {DAGGER}"
 

@@ -72,7 +72,7 @@ def test_a_slurm_output_with_all_three_steps_keeps_each(tmp_path: Path) -> None:
     assert [one.path for one in found.trainings] == ["slurm-4711.out@2"]
     assert found.trainings[0].row is not None
     (generation,) = found.generations
-    assert generation.training_path == "slurm-4711.out@2"
+    assert generation.training.path == "slurm-4711.out@2"
     assert [one.settings for one in found.trainings[0].evaluations] == [""]
     assert len([name for name in rows_of_logs(folder) if name.startswith("slurm-4711.out@")]) == 3
     row = line_of(folder, "table2")

@@ -188,9 +188,9 @@ def test_the_table_of_logs_says_what_each_is(tmp_path: Path) -> None:
 
 @pytest.mark.figures
 def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
-    write(tmp_path, {"a.log": ONE.changed(fp16=True).text()})
+    write(tmp_path / "logs", {"a.log": ONE.changed(fp16=True).text(), "b.log": TWO.changed(fp16=True).text()})
     output = tmp_path / "out"
-    assert make_tables_from_logs([tmp_path], output, None).pages[0] == output / "report.html"
+    assert make_tables_from_logs([tmp_path / "logs"], output, None).pages[0] == output / "report.html"
     names = {
         f"tables/{name}.{suffix}" for name in ("table2", "table3", "logs") for suffix in ("md", "tex", "csv", "html")
     }
@@ -203,6 +203,10 @@ def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
     findings = (output / "findings.tsv").read_text(encoding="utf-8").split("\n")
     assert findings[1].split("\t")[:3] == ["a.log", "precision", "note"]
     assert "ppl_per_subword\t4.0" in (output / "trainings.tsv").read_text(encoding="utf-8")
+    svg = (output / "figures" / "curves_by_update.svg").read_text(encoding="utf-8")
+    assert "series: base, en-de" in svg
+    assert "seeds: 2" in svg
+    assert '<figure id="figure-curves_by_update">' in (output / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_folder_without_logs_has_the_printed_tables(tmp_path: Path) -> None:
@@ -210,15 +214,6 @@ def test_a_folder_without_logs_has_the_printed_tables(tmp_path: Path) -> None:
     report = make_tables_from_logs([tmp_path / "empty"], tmp_path / "out", None).pages[0]
     assert "0 logs" in report.read_text(encoding="utf-8")
     assert "| base | 6 | 512 |" in (report.parent / "tables" / "table3.md").read_text(encoding="utf-8")
-
-
-def test_the_verb_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "logs", {"a.log": ONE.text()})
-    arguments = ["tables", "--from-logs", str(tmp_path / "logs"), "--output", str(tmp_path / "out"),
-                 "--log-cache", str(tmp_path / "cache")]  # fmt: skip
-    assert main(arguments) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'report.html'}\n"
-    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ import pytest
 
 import paper_tables.figures
 from aiayn.__main__ import main
-from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import make_tables
-from tests.logs.factory import TrainingText, write
 from tests.records_factory import make_site, run_of, write_everything
 from tests.unit.test_curves import inner, start, valid
 from tests.unit.test_render import check_latex
@@ -133,22 +131,6 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     latex = (folder / "forest_bleu.tex").read_text(encoding="utf-8")
     assert r"\includegraphics[width=0.7\linewidth]{forest_bleu.pdf}" in latex
     check_latex(latex.replace("% needs", "%"), num_comments=0)
-
-
-@pytest.mark.figures
-def test_tables_from_logs_come_with_curves(tmp_path: Path) -> None:
-    seeds = {
-        "one.log": TrainingText().text(),
-        "two.log": TrainingText().changed(seed=2, save_dir="checkpoints/two").text(),
-    }
-    write(tmp_path / "logs", seeds)
-    make_tables_from_logs([tmp_path / "logs"], tmp_path / "out", None)
-    svg = (tmp_path / "out" / "figures" / "curves_by_update.svg").read_text(encoding="utf-8")
-    assert "series: base, en-de" in svg
-    assert "seeds: 2" in svg
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert '<figure id="figure-curves_by_update">' in page
-    assert requests_of(page) == []
 
 
 def test_looking_for_the_extra_draws_nothing() -> None:

@@ -5,15 +5,12 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pandas as pd
 import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import TableError
 from aiayn.paths import measure_record, train_record
 from aiayn.records import write_record
-from analysis.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS
-from paper_tables.cell_verdicts import VERDICT_COLUMNS
 from paper_tables.render.tables import make_tables
 from tests.golden_files import GOLDEN_FOLDER
 from tests.records_factory import Site, make_site, write_attempt, write_everything, write_training
@@ -53,17 +50,6 @@ def test_all_files_are_written_and_the_report_is_named(tmp_path: Path) -> None:
     before = names_below(tmp_path / "results" / "demo")
     assert make(site, so_far=False) == tmp_path / "results" / "demo" / "report.html"
     assert names_below(tmp_path / "results" / "demo") - before == ALL_FILES
-
-
-def test_the_frames_have_their_columns(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    write_everything(site)
-    folder = make(site, so_far=False).parent
-    for name, columns in (("scores", SCORE_COLUMNS), ("summary", SUMMARY_COLUMNS), ("verdicts", VERDICT_COLUMNS)):
-        assert tuple(pd.read_csv(folder / f"{name}.tsv", sep="\t").columns) == columns
-    verdicts = pd.read_csv(folder / "verdicts.tsv", sep="\t", keep_default_na=False)
-    assert set(verdicts["outcome"]) == {"NOT COMPARABLE"}
-    assert set(verdicts["difference"]) == {""}
 
 
 def test_a_missing_record_is_named_with_both_next_steps(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What holds of the paper's conclusions: calls whose numbers can be checked by hand, and the table that shows them."""
+"""What holds of the paper's conclusions and expectations: calls checked by hand, and the tables that show them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import TableError
-from aiayn.printed import PUBLISHED_FOLDER, read_conclusions
+from aiayn.printed import PUBLISHED_FOLDER, printed_number, read_conclusions, read_expectations, read_table
 from analysis.scoring.verdict import Call, PooledSd, Relation, draw_conclusion, pool_sd
 from paper_tables.layout import Table
-from paper_tables.tables.conclusions import lay_out_conclusions, pair_conclusions
+from paper_tables.render.render import plain_text
+from paper_tables.tables.conclusions import holds, lay_out_conclusions, lay_out_expectations, pair_conclusions
 from tests import laid_out
 from tests.laid_out import results_of
-from tests.records_factory import Site, make_site, write_everything, write_scores
+from tests.records_factory import Site, make_site, write_dev_scores, write_everything
 
 
 def pool(sd: float, degrees_of_freedom: int) -> PooledSd:
@@ -73,13 +74,6 @@ def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     return {(row["rows"], row["metric"]): row for row in laid_out.rows_of(table)}
 
 
-def score_dev(site: Site, system: str, bleu_by_seed: dict[int, float]) -> None:
-    for evaluation in results_of(site).evaluations:
-        if evaluation.system == system and evaluation.role == "dev" and evaluation.seed in bleu_by_seed:
-            values = {"bleu_tok_compound_split": bleu_by_seed[evaluation.seed], "ppl_per_subword": 5.0}
-            write_scores(site, evaluation, values)
-
-
 def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path: Path) -> None:
     pairs = pair_conclusions(results_of(make_site(tmp_path)))
     printed = {pair.conclusion.name: float(pair.printed_difference) for pair in pairs}
@@ -102,8 +96,9 @@ def test_every_row_of_table_3_that_the_text_mentions_has_a_line() -> None:
 def test_the_table_shows_printed_ours_reach_and_call(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1, 2, 3], en_de_systems=["base"], ablation_systems=["table3_c_n2"])
     write_everything(site)
-    score_dev(site, "base", {1: 24.8, 2: 25.0, 3: 25.2})  # sd 0.2, 2 degrees of freedom
-    score_dev(site, "table3_c_n2", {1: 23.9})
+    for seed, bleu in ((1, 24.8), (2, 25.0), (3, 25.2)):  # sd 0.2, 2 degrees of freedom
+        write_dev_scores(site, "base", seed, bleu)
+    write_dev_scores(site, "table3_c_n2", 1, 23.9)
     row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", "bleu_tok_compound_split")]
     assert row["printed"] == "-2.1"
     assert row["ours"] == "-1.10 (n=1 and 3) [\u2020]"
@@ -143,3 +138,55 @@ def test_a_conclusion_from_a_cell_that_no_run_fills_is_refused(tmp_path: Path) -
     path.write_text(path.read_text(encoding="utf-8").replace("table3_a_h1,base", "gnmt_rl,base"), encoding="utf-8")
     with pytest.raises(TableError, match=r"conclusions.csv:2: Table 3, row gnmt_rl, column bleu_dev is not joined"):
         read_conclusions(tmp_path)
+
+
+def expectations(site: Site) -> Table:
+    return lay_out_expectations(results_of(site))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = make_site(tmp_path, ablation_systems=["table3_c_n2"], ablation_seeds=[1, 2])
+    write_everything(made)
+    return made
+
+
+def test_equal_values_hold_in_neither_direction() -> None:
+    above, below = read_expectations()
+    assert (above.relation, below.relation) == ("above", "below")
+    assert holds(above, 6.11, 4.92)
+    assert not holds(above, 4.92, 4.92)
+    assert holds(below, 4.67, 4.92)
+    assert not holds(below, 4.92, 4.92)
+
+
+def test_every_expectation_is_what_table_3_prints() -> None:
+    printed = {cell.row: cell.value for cell in read_table(3) if cell.column == "ppl_dev"}
+    for expectation in read_expectations():
+        ours, reference = (printed_number(printed[row]) for row in (expectation.system, expectation.reference))
+        assert holds(expectation, ours, reference), expectation.name
+
+
+def test_a_seed_that_disagrees_is_printed(site: Site) -> None:
+    write_dev_scores(site, "table3_c_n2", 1, 50.0, 1.75)
+    write_dev_scores(site, "table3_c_n2", 2, 50.0, 1.25)  # base has 1.50
+    row = expectations(site).rows[0]
+    assert plain_text(row.cells[2]) == "seed 1: 1.75 > 1.50; seed 2: 1.25 not > 1.50 [\u2020]"
+    assert plain_text(row.cells[3]) == "held in 1 of 2 seeds [\u2020]"
+
+
+def test_seeds_that_agree_are_counted(site: Site) -> None:
+    for seed in (1, 2):
+        write_dev_scores(site, "table3_c_n2", seed, 50.0, 1.75)
+    assert plain_text(expectations(site).rows[0].cells[3]) == "held in all 2 seeds [\u2020]"
+
+
+def test_a_system_that_is_not_run_has_no_row(site: Site) -> None:
+    assert len(expectations(site).rows) == 1
+
+
+def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:
+    text = (PUBLISHED_FOLDER / "expectations.csv").read_text(encoding="utf-8")
+    (tmp_path / "expectations.csv").write_text(text + text.split("\n")[1] + "\n", encoding="utf-8")
+    with pytest.raises(TableError, match=r"expectations\.csv:4: fewer_layers .*expectations\.csv:2"):
+        read_expectations(tmp_path)
