@@ -11,7 +11,7 @@ from aiayn.__main__ import SUMMARY_BY_VERB
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = ("workflow/aiayn", "workflow/aiayn_fairseq", "analysis", "paper_tables")
-HEAVY = ("torch", "fairseq", "submitit", "snakemake", "sentencepiece")
+HEAVY = ("torch", "fairseq", "submitit", "snakemake", "sentencepiece", "altair")
 VERDICT = re.compile(r"^(.+) (KEPT|BROKEN)(?: \(.*\))?$", re.MULTILINE)
 
 # One import against each contract: (name of the contract, module, a line that breaks it).

@@ -180,23 +180,6 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(site: Site, tmp
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(encoding="utf-8")
 
 
-def test_a_packed_log_gives_the_same_as_a_plain_one_and_a_damaged_one_an_error(tmp_path: Path) -> None:
-    text = TrainingText().text().encode()
-    contents = {"a.log": text, "b.log.gz": gzip.compress(text), "c.log.xz": lzma.compress(text)}
-    contents["d.log.xz"] = contents["c.log.xz"][:-30]
-    contents["e.log.gz"] = b"no gzip at all"
-    (tmp_path / "logs").mkdir()
-    for name, content in contents.items():
-        (tmp_path / "logs" / name).write_bytes(content)
-    make_tables_from_logs([tmp_path / "logs"], tmp_path / "out", None)
-    rows = logs_rows(tmp_path / "out")
-    whole = [(rows[name]["what"], rows[name]["row"]) for name in ("a.log", "b.log.gz", "c.log.xz")]
-    assert whole == [whole[0]] * 3
-    assert "base" in whole[0][1]
-    for name in ("d.log.xz", "e.log.gz"):
-        assert "cannot be unpacked on from here" in rows[name]["why_not"], name
-
-
 def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """The cache of logs: the second reading reads nothing, and a changed file is never taken for what it was."""
 
+import lzma
 import os
 from pathlib import Path
 
@@ -39,11 +40,16 @@ def read_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_second_reading_reads_no_file(folder: Path, tmp_path: Path, read_paths: list[str]) -> None:
+    (folder / "a.log.xz").write_bytes(lzma.compress((folder / "a.log").read_bytes()))
+    (folder / "a.log").unlink()
     first = read_folder(folder, tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").iterdir()
+    written_ns = kept.stat().st_mtime_ns
     second = read_folder(folder, tmp_path / "cache")
     assert first == second
-    assert seeds(second) == {"a.log": 1, "b/train.log": 2}
-    assert read_paths == ["a.log", "train.log"]
+    assert seeds(second) == {"a.log.xz": 1, "b/train.log": 2}
+    assert read_paths == ["a.log.xz", "train.log"]
+    assert kept.stat().st_mtime_ns == written_ns  # nothing was read, so nothing is written
 
 
 def test_without_a_cache_everything_is_read(folder: Path, read_paths: list[str]) -> None:

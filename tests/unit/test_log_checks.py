@@ -150,29 +150,13 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
         lambda text: "".join(line * (2 if LAST_VALID in line else 1) for line in text.splitlines(keepends=True)),
         "first.log: 1 line(s) repeat another (several ranks, or one handler more an epoch)",
     ),
-    "norm-order": (
-        CLEAN._replace(first=CLEAN.first.changed(encoder_normalize_before=True, decoder_normalize_before=True)), str,
-        "first.log: ", "pre, the row's post (",
-    ),
     "norm-epsilon": (
         CLEAN._replace(ours=CLEAN.ours.changed(norm_epsilon=1e-05)), str,
         "ours/train.log: ", "1e-05, the row's 1e-06 (",
     ),
-    "sinusoids": (
-        CLEAN._replace(ours=CLEAN.ours.changed(positions="sinusoidal_halves")), str,
-        "ours/train.log: ", "sinusoidal_halves, the row's sinusoidal (",
-    ),
-    "peak-learning-rate": (
-        CLEAN._replace(first=CLEAN.first.changed(lr=[0.0005])), str,
-        "first.log: ", "0.0005, the row's 0.000699 (",
-    ),
     "tokens-per-update": (
         CLEAN._replace(first=CLEAN.first.changed(distributed_world_size=1)), str,
         "first.log: ", "3,250, the row's 26,000 (",
-    ),
-    "precision": (
-        CLEAN._replace(first=CLEAN.first.changed(fp16=True)), str,
-        "first.log: ", "fp16, the row's fp32 (",
     ),
     "language-pair": (
         CLEAN._replace(first=CLEAN.first.changed(target_lang="ro")), str,

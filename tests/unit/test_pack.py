@@ -22,7 +22,8 @@ FRAMES = ("scores.tsv", "summary.tsv", "verdicts.tsv")
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    made = make_site(tmp_path / "made", variants=["pre_norm"], replications=["revisit_tiny"])
+    systems = {"en_de_systems": ["base"], "en_fr_systems": ["big_enfr"], "variants": ["pre_norm"]}
+    made = make_site(tmp_path / "made", **systems, replications=["revisit_tiny"])
     write_left(made)
     return made
 
@@ -60,15 +61,15 @@ def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(site: Site,
 def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path: Path) -> None:
     for seed in (1, 2):
         train_record(site.results_folder, "demo", "demo_en_fr", "big_enfr", seed).unlink()
-    train_record(site.results_folder, "demo", "demo_en_de", "big", 2).unlink()
+    train_record(site.results_folder, "demo", "demo_en_de", "base", 2).unlink()
     evaluation = next(e for e in site.experiment.evaluations if e.system == "table3_c_n2")
     evaluation_record(site.results_folder, "demo", "score", evaluation).unlink()
     packed = pack(site, tmp_path / "measured")
     missing = tuple(
         f"{name}: finished"
-        for name in ("demo_en_de big seed 2", "demo_en_fr big_enfr seed 1", "demo_en_fr big_enfr seed 2")
+        for name in ("demo_en_de base seed 2", "demo_en_fr big_enfr seed 1", "demo_en_fr big_enfr seed 2")
     )
-    assert (packed.num_runs, packed.num_asked, packed.missing) == (9, 12, missing)
+    assert (packed.num_runs, packed.num_asked, packed.missing) == (5, 8, missing)
     readme = (packed.folder / "README.md").read_text(encoding="utf-8")
     assert "- demo_en_fr big_enfr, seeds 1, 2\n" in readme
     assert "(n=1 of 2: 1 missing)" in readme

@@ -1,7 +1,6 @@
 """`aiayn plot` and the figures of `aiayn tables`: real logs in, pictures and sentences out."""
 
 import lzma
-import subprocess
 import sys
 from pathlib import Path
 
@@ -131,9 +130,3 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     latex = (folder / "forest_bleu.tex").read_text(encoding="utf-8")
     assert r"\includegraphics[width=0.7\linewidth]{forest_bleu.pdf}" in latex
     check_latex(latex.replace("% needs", "%"), num_comments=0)
-
-
-def test_looking_for_the_extra_draws_nothing() -> None:
-    code = "import paper_tables.render.tables, sys; print('altair' in sys.modules)"
-    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert outcome.stdout.strip() == "False"
