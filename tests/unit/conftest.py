@@ -1,10 +1,13 @@
 """What all unit tests share: a fake Slurm, a driven run; tables without figures, unless a test is marked `figures`."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.spec.cluster import read_cluster
 from tests.driven_run import DrivenRun
 from tests.fake_slurm import FakeSlurm, install
@@ -32,3 +35,22 @@ def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
     request = msgspec.structs.replace(make_request(folder), command="aiayn train --seed 1")
     cluster = msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
     return DrivenRun(request, cluster, slurm, tmp_path / "seed1.json")
+
+
+@pytest.fixture
+def copied_folder(tmp_path: Path) -> Path:
+    """Return a copy of the published files that a test may spoil."""
+    return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
+
+
+@pytest.fixture
+def spoil(copied_folder: Path) -> Callable[[str, str, str], None]:
+    """Return what replaces, in a file of `copied_folder`, the only occurrence of a text."""
+
+    def replace(name: str, old: str, new: str) -> None:
+        path = copied_folder / f"{name}.csv"
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{old!r} must occur once in {path.name}"
+        path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
+
+    return replace

@@ -1,6 +1,7 @@
 """The tutorial's eight sentences: ours beside its author's, seed by seed, and nothing claimed that was not seen."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from aiayn.experiment import (
     expand_trainings,
 )
 from aiayn.paths import Evaluation, evaluation_record
-from aiayn.printed import PUBLISHED_FOLDER, evaluations_of, read_sentences
+from aiayn.printed import evaluations_of, read_sentences
 from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
 from analysis.scoring.scores import read_trainings
 from paper_tables.cell_verdicts import judge_cells
@@ -216,12 +217,9 @@ def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
          r"sentences\.csv:4: .*'last2'"),
     ],
 )  # fmt: skip
-def test_a_spoilt_file_of_sentences_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    folder = tmp_path / "published"
-    shutil.copytree(PUBLISHED_FOLDER, folder)
-    path = folder / "sentences.csv"
-    text = path.read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new), encoding="utf-8")
+def test_a_spoilt_file_of_sentences_is_refused(
+    copied_folder: Path, spoil: Callable[[str, str, str], None], old: str, new: str, message: str
+) -> None:
+    spoil("sentences", old, new)
     with pytest.raises(TableError, match=message):
-        read_sentences(folder)
+        read_sentences(copied_folder)

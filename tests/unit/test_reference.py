@@ -1,14 +1,14 @@
 """Gaps, replications and causes are those that were published, and a spoilt file is refused with file and line."""
 
-import shutil
 import string
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from aiayn.errors import TableError
-from aiayn.printed import PUBLISHED_FOLDER
+from aiayn.printed import PUBLISHED_FOLDER, read_expectations, read_replications
 from analysis.scoring.score import METRICS
 from paper_tables.reference import (
     SCORE_METRICS,
@@ -17,20 +17,10 @@ from paper_tables.reference import (
     read_reference_replications,
 )
 
-READERS = {"gaps": read_gaps, "reference_replications": read_reference_replications, "causes": read_causes}
-
-
-@pytest.fixture
-def copied_folder(tmp_path: Path) -> Path:
-    """A copy of the published files that a test may spoil."""
-    return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
-
-
-def spoil(path: Path, old: str, new: str) -> None:
-    """Replace the only occurrence of `old` in a file."""
-    text = path.read_text(encoding="utf-8")
-    assert text.count(old) == 1, f"{old!r} must occur once in {path.name}"
-    path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
+READERS = {
+    "gaps": read_gaps, "reference_replications": read_reference_replications, "causes": read_causes,
+    "replications": read_replications, "expectations": read_expectations,
+}  # fmt: skip
 
 
 def repeat_last_line(path: Path) -> None:
@@ -129,9 +119,9 @@ REPLICATION, CAUSE = "base,en-de,newstest2014,24.38", "lowers,6.4,11,"
     ],
 )
 def test_a_spoilt_file_is_refused_with_its_line_and_value(
-    copied_folder: Path, name: str, old: str, new: str, value: str
+    copied_folder: Path, spoil: Callable[[str, str, str], None], name: str, old: str, new: str, value: str
 ) -> None:
-    spoil(copied_folder / f"{name}.csv", old, new)
+    spoil(name, old, new)
     with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .*{value}"):
         READERS[name](copied_folder)
 
