@@ -30,7 +30,7 @@ from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.cell_verdicts import JudgedCell, judge_cells
 from paper_tables.layout import Table, compact
 from paper_tables.render.render import Popovers
-from paper_tables.render.report import DrawnFigure, Origin, card, card_words, render_page, render_report
+from paper_tables.render.report import DrawnFigure, Origin, card_words, render_cards, render_page, render_report
 from paper_tables.render.tables import (
     FIGURES_FOLDER,
     REPORT_NAME,
@@ -315,6 +315,6 @@ def _render_page(
     title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in folders)}"
     lead = "Every number below is from a log; the table of logs lists what each is, what it fills, what not and why."
     banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in (fault.text for fault in faults))
-    glance = '<dl class="glance">\n' + "".join(card(*one) for one in cards) + "</dl>\n"
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
-    return render_page(title, f'<p class="lead">{lead}</p>\n{banners}', glance, tables, figures, origin, Popovers())
+    opening = f'<p class="lead">{lead}</p>\n{banners}'
+    return render_page(title, opening, render_cards(cards), tables, figures, origin, Popovers())

@@ -199,12 +199,13 @@ def _glance(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popov
         ("Verdict", _verdict(results, judged)),
         ("Missing", _missing(results, judged)),
     )
-    return '<dl class="glance">\n' + "".join(map(card, *zip(*cards, strict=True))) + "</dl>\n"
+    return render_cards(cards)
 
 
-def card(name: str, content: str) -> str:
-    """Return one of the cards of the overview; `content` is HTML."""
-    return f"<div><dt>{name}</dt><dd>{content}</dd></div>\n"
+def render_cards(cards: Iterable[tuple[str, str]]) -> str:
+    """Return the overview from the name and the content, which is HTML, of each card."""
+    divs = "".join(f"<div><dt>{name}</dt><dd>{content}</dd></div>\n" for name, content in cards)
+    return f'<dl class="glance">\n{divs}</dl>\n'
 
 
 def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
