@@ -1,4 +1,4 @@
-"""The rule keeps its stated error rates on runs drawn from known distributions; a rule that does not is noticed.
+"""The rule keeps its stated error rates on runs drawn from known distributions.
 
 Each rate is allowed three binomial standard errors beyond what is stated. Seeds are fixed, so a test cannot fail by
 chance; tests/benchmarks/bench_verdicts.py prints the whole table.
@@ -9,7 +9,6 @@ import math
 import numpy as np
 import pytest
 
-from analysis.scoring import verdict
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome
 from tests.benchmarks.simulation import Rates, Scene, simulate_rates
 
@@ -54,22 +53,6 @@ def test_without_a_difference_it_is_never_not_reproduced_and_more_seeds_reproduc
     assert powers[2] > 0.99
 
 
-def test_pooling_makes_three_seeds_reproduce_what_is_equal_far_more_often() -> None:
-    alone, pooled = (rates(0, sds, 3).fraction_by_outcome[Outcome.REPRODUCED] for sds in (ALONE, POOLED))
-    assert pooled > alone + 0.2
-
-
-def test_two_points_away_is_not_reproduced_and_never_reproduced() -> None:
-    found = rates(2, ALONE, 3).fraction_by_outcome
-    assert found[Outcome.REPRODUCED] == 0
-    assert found[Outcome.NOT_REPRODUCED] > 0.95
-
-
 def test_pooling_with_calmer_systems_breaks_the_stated_rate() -> None:
     found = rates(MARGIN_BLEU, (2 * SD, SD / 2, SD / 2, SD / 2), 3).fraction_by_outcome
     assert found[Outcome.REPRODUCED] > 2 * allowed(ALPHA)  # why the tables warn where Bartlett's test is small
-
-
-def test_a_rule_without_its_reach_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "reaches", lambda *_: (0.0, 1.0))  # calls whatever lies within the margin equal
-    assert rates(MARGIN_BLEU, ALONE, 3).fraction_by_outcome[Outcome.REPRODUCED] > 0.4
