@@ -9,7 +9,14 @@ import pytest
 from paper_tables.layout import Table
 from paper_tables.tables.compared import lay_out_variants
 from tests.laid_out import DAGGER, PLUS_MINUS, results_of, row_of
-from tests.records_factory import Site, make_compared_site, write_attempt, write_dev_scores, write_everything
+from tests.records_factory import (
+    Site,
+    make_compared_site,
+    make_pre_norm_site,
+    write_attempt,
+    write_dev_scores,
+    write_everything,
+)
 
 
 def site_of(folder: Path, **changes: object) -> Site:
@@ -24,13 +31,7 @@ def table_of(site: Site) -> Table:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """Base 70 and 72 BLEU; pre-norm 71 and 74, perplexity 0.25 below base's in both seeds."""
-    made = site_of(tmp_path)
-    write_everything(made)
-    for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
-        write_dev_scores(made, "base", seed, base, 1.5)
-        write_dev_scores(made, "pre_norm", seed, variant, 1.25)
-    return made
+    return make_pre_norm_site(tmp_path)
 
 
 def test_a_difference_is_of_the_same_seeds_and_of_two_each_is_shown(site: Site) -> None:
