@@ -11,7 +11,7 @@ import msgspec
 import pandas as pd
 
 from aiayn import terminal
-from aiayn.errors import UsageError
+from aiayn.errors import ScoreError, UsageError
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_decoding
 
@@ -90,8 +90,21 @@ def pairs_to_try(decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequ
 
 
 def common_signature(table: SearchTable) -> str:
-    """Return the signature of all cells, with ROW and COLUMN in place of beam and alpha."""
-    return re.sub(r"\|beam:[^|]+", "|beam:ROW", re.sub(r"\|alpha:[^|]+", "|alpha:COLUMN", table.cells[0].signature))
+    """Return the signature of all cells, with ROW and COLUMN in place of beam and alpha.
+
+    Raises:
+        ScoreError: if they differ in anything else, so that their values are not to be compared.
+    """
+    signatures = {
+        re.sub(r"\|beam:[^|]+", "|beam:ROW", re.sub(r"\|alpha:[^|]+", "|alpha:COLUMN", cell.signature))
+        for cell in table.cells
+    }
+    if len(signatures) != 1:
+        raise ScoreError(
+            f"{table.run}: {len(signatures)} definitions in one table: {', '.join(sorted(signatures))}; expected one; "
+            "score all pairs in the same way"
+        )
+    return signatures.pop()
 
 
 def render_text(table: SearchTable) -> str:
@@ -122,6 +135,7 @@ def _rows(table: SearchTable, best_mark: str) -> list[list[str]]:
 
 def render_csv(table: SearchTable) -> str:
     """Return a line a pair, nothing rounded."""
+    common_signature(table)
     shared = {key: getattr(table, key) for key in ("metric", "testset", "num_lines", "run", "average")}
     marks = [{"is_best": cell in table.best, "is_papers_choice": _is_papers(cell)} for cell in table.cells]
     lines = [shared | msgspec.structs.asdict(cell) | of_it for cell, of_it in zip(table.cells, marks, strict=True)]

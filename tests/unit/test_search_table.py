@@ -6,12 +6,13 @@ import io
 import msgspec
 import pytest
 
-from aiayn.errors import UsageError
+from aiayn.errors import ScoreError, UsageError
 from aiayn.spec.system import read_system
 from analysis.scoring.search import (
     CSV_COLUMNS,
     SearchCell,
     SearchTable,
+    common_signature,
     pairs_to_try,
     render_csv,
     render_markdown,
@@ -111,3 +112,12 @@ def test_the_csv_has_every_pair_unrounded_with_its_whole_signature() -> None:
     assert [row["is_papers_choice"] for row in rows] == ["False"] * 3 + ["True"] + ["False"] * 2
     assert rows[3]["signature"] == "nrefs:1|tok:13a|beam:4|lenpen:gnmt|alpha:0.6|stop:fairseq|maxlen:1x+50"
     assert (rows[3]["run"], rows[3]["num_lines"]) == ("wmt14_en_de-base-seed1-0123abcd", "3000")
+
+
+@pytest.mark.parametrize("render", [render_text, render_markdown, render_csv])
+def test_values_of_two_definitions_are_never_put_in_one_table(render: object) -> None:
+    other = msgspec.structs.replace(TABLE.cells[0], signature=TABLE.cells[0].signature.replace("13a", "intl"))
+    mixed = msgspec.structs.replace(TABLE, cells=[other, *TABLE.cells[1:]])
+    assert common_signature(TABLE).startswith("nrefs:1|tok:13a|beam:ROW")
+    with pytest.raises(ScoreError, match=r"0123abcd: 2 definitions in one table: .*intl.*; expected one; score all"):
+        render(mixed)  # type: ignore[operator]
