@@ -64,6 +64,8 @@ def main() -> int:
             install_fairseq(arguments.dry_run)
         extras = EXTRAS_BY_PART[arguments.part]
         pip(["--no-build-isolation", "--editable", f".[{extras}]"], arguments.dry_run)
+        if sys.dont_write_bytecode:
+            compile_packages(arguments.dry_run)
     except InstallError as error:
         print(f"make: {error}; then run make again", file=sys.stderr)
         return 1
@@ -138,6 +140,15 @@ def install_fairseq(dry_run: bool) -> None:
     )  # fmt: skip
 
 
+def compile_packages(dry_run: bool) -> None:
+    """Compile all packages at once where Python is told not to (PYTHONDONTWRITEBYTECODE, as in many images).
+
+    Each command would compile torch again there, for 2 seconds. What no Python 3 can compile is passed over.
+    """
+    code = "import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=0)"
+    run([str(PYTHON), "-c", code, str(VENV / "lib")], dry_run)
+
+
 def pinned_version(name: str) -> str:
     """Return the version of a package that constraints.txt allows."""
     constraints = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8")
@@ -145,7 +156,7 @@ def pinned_version(name: str) -> str:
 
 
 def pip(arguments: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
-    """Let pip install; byte code is made when a module is first imported, as most never are."""
+    """Let pip install; byte code is made when a module is first imported, as most never are (`compile_packages`)."""
     command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
     run([*command, "--no-compile", "--constraint", "constraints.txt", *arguments], dry_run, variables)
 

@@ -42,22 +42,27 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
-    made = make_tables_from_logs([measured], tmp_path, None)
-    assert made.faults == ()
-    again = {name: text for name, text in files_of(tmp_path / measured.name).items() if RENDERED.fullmatch(name)}
+@pytest.fixture(scope="module")
+def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what is made of the folder alone."""
+    output = tmp_path_factory.mktemp("again")
+    assert make_tables_from_logs([measured], output, None).faults == ()
+    return output / measured.name
+
+
+def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
+    made = {name: text for name, text in files_of(again).items() if RENDERED.fullmatch(name)}
     shipped = {name: text for name, text in files_of(measured).items() if RENDERED.fullmatch(name)}
     assert {"README.md", "scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(shipped)
-    assert sorted(again) == sorted(shipped)
-    assert [name for name in shipped if again[name] != shipped[name]] == []
+    assert sorted(made) == sorted(shipped)
+    assert [name for name in shipped if made[name] != shipped[name]] == []
 
 
-def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
-    make_tables_from_logs([measured], tmp_path, None)
+def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
     shipped = files_of(measured / "figures")
     assert {"forest_perplexity.svg", "forest_perplexity.tsv", "bleu_cost.svg"} <= set(shipped)
-    again = files_of(tmp_path / measured.name / "figures")
-    assert [name for name in shipped if again.get(name) != shipped[name]] == []
+    drawn = files_of(again / "figures")
+    assert [name for name in shipped if drawn.get(name) != shipped[name]] == []
 
 
 @pytest.mark.parametrize("scale", SHIPPED)
