@@ -6,7 +6,7 @@ The frames are made of the same data as the tables: `ScaleResults`, judged cells
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import altair as alt
@@ -26,9 +26,9 @@ from aiayn.printed import (
 )
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import find_utilisation
-from analysis.scoring.seeds import paired_differences, summarise_seeds
-from analysis.scoring.verdict import MARGIN_BLEU
-from paper_tables.cell_verdicts import JudgedCell, is_bleu
+from analysis.scoring.seeds import summarise_seeds
+from analysis.scoring.verdict import MARGIN_BLEU, draw_conclusion
+from paper_tables.cell_verdicts import JudgedCell, is_bleu, pool_of
 from paper_tables.figures.figure import (
     FAINT,
     INK,
@@ -52,7 +52,7 @@ OURS_NAME, PRINTED_NAME = "ours", "printed"
 BOTH = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=[PRINTED, OURS])
 SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"])
 SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
-INTERVAL, RANGE, SINGLE = "95 % t-interval", "range of 2 seeds", "one seed"
+NO_SD = "no system has two seeds: no interval"
 
 # ---- Table 3: the difference that each variation makes ------------------------------------------------------------
 
@@ -63,8 +63,9 @@ FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_see
 def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
-    Ours are over the seeds that a row and base have in common, each seed with itself: mean and 95 % t-interval from
-    three seeds on, lowest and highest of two. A row that is not run, or not yet, has its printed difference alone.
+    Ours are those of the table of conclusions: the mean of a row minus the mean of base, and a 95 % t-interval by the
+    sd that is pooled over systems of two seeds or more. A row that is not run, or not yet, has its printed difference
+    alone.
     """
     printed = read_table(3)
     joins = {join.row: join for join in read_cells() if (join.table, join.metric) == (3, metric)}
@@ -81,24 +82,16 @@ def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
         lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
         evaluation = dev_evaluation(results, row)
         values = results.values_of(evaluation, metric) if evaluation else {}
-        if values.keys() & base_values.keys():
-            ours = spread_of_differences(values, base_values)
+        if evaluation and base_evaluation and values and base_values:
+            pooled = pool_of(results, [evaluation, base_evaluation], metric)
+            found = draw_conclusion("above", list(values.values()), list(base_values.values()), pooled)
+            low, high, spread = None, None, NO_SD
+            if pooled is not None and found.reach is not None:
+                low, high = found.difference - found.reach, found.difference + found.reach
+                spread = f"95 % t-interval, pooled sd of {pooled.degrees_of_freedom} degrees of freedom"
+            ours = (found.num_seeds, found.difference, low, high, spread)
             lines.append((*head, OURS_NAME, results.scale.scale, metric, *ours))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
-
-
-def spread_of_differences(
-    value_by_seed: Mapping[int, float], base_by_seed: Mapping[int, float]
-) -> tuple[int, float, float | None, float | None, str]:
-    """Return number of common seeds, mean difference, its low and high end, and what these ends are."""
-    differences = paired_differences(value_by_seed, base_by_seed)
-    summary = summarise_seeds(differences)
-    if summary.num_seeds == 1:
-        return 1, summary.mean, None, None, SINGLE
-    if summary.num_seeds == 2 or summary.half_width is None:
-        return summary.num_seeds, summary.mean, min(differences), max(differences), RANGE
-    low, high = summary.mean - summary.half_width, summary.mean + summary.half_width
-    return summary.num_seeds, summary.mean, low, high, INTERVAL
 
 
 def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
@@ -120,8 +113,7 @@ def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
 def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
     """Return one line a row, groups apart: printed difference as a diamond, ours as a dot with its interval."""
     metric = str(frame["metric"].iloc[0])
-    ends = pd.concat([frame["difference"], frame["low"], frame["high"]]).dropna()
-    edge = max(abs(float(ends.min())), abs(float(ends.max())), 0.1) * 1.08
+    edge = max(float(frame["difference"].abs().max()), 0.1) * 1.3  # a bar that is longer is cut there
     scale = alt.Scale(domain=[-edge, edge], nice=False)
     sources = [name for name in (PRINTED_NAME, OURS_NAME) if (frame["source"] == name).any()]
     groups = list(frame.groupby("group", sort=False))
@@ -147,7 +139,7 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         layers = [zero, points]
         with_ends = part.dropna(subset=["low"])
         if not with_ends.empty:
-            bars = alt.Chart(with_ends).mark_rule(color=OURS, strokeWidth=2.2)
+            bars = alt.Chart(with_ends).mark_rule(color=OURS, strokeWidth=2.2, clip=True)
             layers.insert(1, bars.encode(alt.X("low:Q"), y, alt.X2("high:Q")))
         letter = alt.TitleParams(str(group), orient="left", angle=0, align="left", baseline="middle", anchor="middle",
                                  offset=12)  # fmt: skip
@@ -556,9 +548,10 @@ def describe_plan(frame: pd.DataFrame) -> str:
 
 
 _FOREST_CAPTION = (
-    "A diamond is the printed row minus the printed base, a dot is ours minus our base, each seed with itself. Bars "
-    "are 95 % t-intervals from three seeds on, the range of two seeds. At a smaller scale than the paper's a row keeps "
-    "its ratio to base, and the two compare in direction, not in size."
+    "A diamond is the printed row minus the printed base, a dot the mean of ours minus that of our base. Bars are the "
+    "95 % t-intervals of the table of conclusions, by an sd pooled over all systems of two seeds or more; those that "
+    "leave the plot are cut. At a smaller scale than the paper's a row keeps its ratio to base, and the two compare in "
+    "direction, not in size."
 )
 FOREST_BLEU = Figure(
     name="forest_bleu",

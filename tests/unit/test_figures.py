@@ -377,28 +377,27 @@ def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, *
     return laid_out.results_of(site)
 
 
-def test_a_forest_takes_each_seed_with_itself(tmp_path: Path) -> None:
-    site = make_site(tmp_path, seeds=[1, 2, 3], ablation_seeds=[1, 2, 3])
-    write_everything(site)
-    scale_results = laid_out.results_of(site)
-    for evaluation in scale_results.evaluations:
-        if evaluation.role == "dev" and evaluation.system in ("base", "table3_c_n2"):
-            loss = {"base": 0.0, "table3_c_n2": 2.0 + evaluation.seed / 10}[evaluation.system]
-            write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + 5 * evaluation.seed - loss})
-    scale_results = laid_out.results_of(site)
-    frame = results.forest_frame(scale_results, "bleu_tok_compound_split")
-    ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
-    assert ours["difference"] == pytest.approx(-2.2)
-    assert (ours["low"], ours["high"]) == pytest.approx((-2.2 - 0.2484, -2.2 + 0.2484), abs=1e-3)  # 4.303 x 0.1 / 3^0.5
-    assert ours["num_seeds"] == 3
-    printed = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "printed")].iloc[0]
-    assert printed["difference"] == pytest.approx(23.7 - 25.8)
-    assert list(dict.fromkeys(frame["group"])) == ["(A)", "(B)", "(C)", "(D)", "(E)", ""]
-
-
-def test_two_seeds_have_a_range_and_one_has_none() -> None:
-    assert results.spread_of_differences({1: 3.0, 2: 5.0}, {1: 1.0, 2: 2.0}) == (2, 2.5, 2.0, 3.0, results.RANGE)
-    assert results.spread_of_differences({1: 3.0}, {1: 1.0, 2: 2.0}) == (1, 2.0, None, None, results.SINGLE)
+def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: Path) -> None:
+    """Also of a row with fewer seeds than base; without a system of two seeds there is no interval."""
+    for seeds, name in (([1, 2, 3], "three"), ([1], "one")):
+        site = make_site(tmp_path / name, seeds=seeds, ablation_seeds=[1])
+        write_everything(site)
+        for evaluation in laid_out.results_of(site).evaluations:
+            if evaluation.role == "dev" and evaluation.system in ("base", "big", "table3_c_n2"):
+                loss = {"base": 0.0, "big": -1.0, "table3_c_n2": 2.5}[evaluation.system]
+                write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + evaluation.seed - loss})
+        frame = results.forest_frame(laid_out.results_of(site), "bleu_tok_compound_split")
+        ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
+        assert ours["num_seeds"] == 1
+        if name == "one":
+            assert (ours["difference"], ours["spread"]) == (-2.5, results.NO_SD)
+            assert pd.isna(ours["low"])
+            continue
+        reach = 2.776445 * (1 + 1 / 3) ** 0.5  # sd 1 with 4 degrees of freedom, of base and big
+        assert (ours["difference"], ours["low"], ours["high"]) == pytest.approx((-3.5, -3.5 - reach, -3.5 + reach))
+        printed = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "printed")].iloc[0]
+        assert printed["difference"] == pytest.approx(23.7 - 25.8)
+        assert list(dict.fromkeys(frame["group"])) == ["(A)", "(B)", "(C)", "(D)", "(E)", ""]
 
 
 def test_a_demo_costs_by_formula_in_a_panel_of_its_own(tmp_path: Path) -> None:
