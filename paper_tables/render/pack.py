@@ -200,10 +200,11 @@ class _Packer:
         target.mkdir(parents=True)
         for event in read_events(source):
             append_event(target, self._neutral_event(event))
-        text = (source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape")
-        for folder in sorted(set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(train.run)}/", text))):
-            self._replacements += _replacements_of(folder, ".")  # where it was trained, if that is not here
-        text = self._neutral(text)
+        text = self._neutral((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
+        elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(train.run)}/", text))
+        if elsewhere:  # it was trained in another folder than it lies in; later records may name that, too
+            self._replacements += [one for folder in sorted(elsewhere) for one in _replacements_of(folder, ".")]
+            text = self._neutral(text)
         (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
