@@ -80,7 +80,8 @@ def _seed_lines(trace: CellTrace, seed: SeedTrace) -> Iterable[str]:
 
 def _attempt_words(attempt: Attempt) -> str:
     job = f"job {attempt.job}, " if attempt.job else ""  # a pack has neither jobs nor hosts
-    place = f"{attempt.host} ({attempt.device}, {job}commit {attempt.commit[:12]})".lstrip()
+    place = f"{attempt.device}, {job}commit {attempt.commit[:12]}"
+    place = f"{attempt.host} ({place})" if attempt.host else place
     begun = f"{attempt.began}, update {attempt.first_update:,}, {place}"
     if not attempt.outcome:
         return f"{begun}, no end noted"

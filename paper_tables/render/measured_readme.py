@@ -156,7 +156,9 @@ def _files() -> str:
         "- `train/<corpus>/<system>/seed<k>.json`: the record of the training.",
         "- `decode/`, `score/`, `perplexity/`, each `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, "
         "and of decode the translations beside it. Scores are taken if the translations have the digest they name.",
-        f"- `fetch/<corpus>/{RECORD_NAME}`: digests of the text; `binarize/<corpus>/{RECORD_NAME}`: vocabulary sizes.",
+        "- `average/<corpus>/<system>/seed<k>/<average>.json`: which updates were averaged, and the tensors' digest.",
+        f"- `fetch/`, `clean/`, `segment/`, `binarize/`, each `<corpus>/{RECORD_NAME}`: digests of the text, what was "
+        "dropped and why, subwords, vocabulary sizes.",
         "- `scores.tsv`, `summary.tsv`, `verdicts.tsv`, `tables/`: what follows from all that.",
     ]
     return "\n".join(lines) + "\n"

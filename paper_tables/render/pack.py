@@ -18,6 +18,7 @@ from aiayn.errors import RecordError, StateError
 from aiayn.packed import packed_bytes
 from aiayn.paths import (
     Evaluation,
+    average_record,
     baselines_record,
     corpus_record,
     evaluation_record,
@@ -27,12 +28,15 @@ from aiayn.paths import (
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
+    CheckpointRecord,
     Hypotheses,
     MeasureRecord,
+    ParallelText,
     PerplexityRecord,
     RawCorpus,
     Record,
     ScoreRecords,
+    SegmentedText,
     TrainRecord,
     read_record,
 )
@@ -52,6 +56,12 @@ from paper_tables.scale_results import (
 )
 
 RUNS_NAME = "runs"
+DATA_RECORD_BY_VERB: dict[str, type[Record]] = {
+    "fetch": RawCorpus,
+    "clean": ParallelText,
+    "segment": SegmentedText,
+    "binarize": BinarizedCorpus,
+}
 FIGURES = ("forest_bleu", "forest_perplexity", "bleu_cost", "curves_by_update")  # of those of a page: what came out
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -162,8 +172,8 @@ class _Packer:
         path.parent.mkdir(parents=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
         for corpus in self.results.corpora:
-            self._copy(corpus_record(Path(), self.scale, "fetch", corpus), RawCorpus)
-            self._copy(corpus_record(Path(), self.scale, "binarize", corpus), BinarizedCorpus)
+            for verb, record_type in DATA_RECORD_BY_VERB.items():
+                self._copy(corpus_record(Path(), self.scale, verb, corpus), record_type)
         for baselines in self.results.baseline_records:
             self._copy(baselines_record(Path(), self.scale, baselines.corpus, baselines.testset), BaselineRecords)
         self._copy(measure_record(Path(), self.scale), MeasureRecord)
@@ -208,7 +218,9 @@ class _Packer:
         (target / f"{LOG_NAME}.xz").write_bytes(packed_bytes(text.encode("utf-8", errors="surrogateescape")))
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
-        run = self.results.train_by_key[training_key(evaluation)].run
+        key = training_key(evaluation)
+        run = self.results.train_by_key[key].run
+        self._copy(average_record(Path(), self.scale, *key, evaluation.average), CheckpointRecord, run)
         decoded, scored, perplexity = (
             evaluation_record(Path(), self.scale, verb, evaluation) for verb in ("decode", "score", "perplexity")
         )

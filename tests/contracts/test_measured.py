@@ -78,15 +78,20 @@ def test_the_doctor_finds_nothing_in_shipped_runs_and_reads_their_packed_files(
 
 
 @pytest.mark.parametrize("scale", SHIPPED)
-def test_a_shipped_number_is_followed_to_its_packed_log_and_translations(
+def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_translations(
     scale: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = CONFIG_FOLDER / f"{scale}.yaml"
     arguments = ["--configfile", str(config), "--results", str(MEASURED_FOLDER), "--json"]
     assert main(["where", "table2:base:bleu_en_de", *arguments]) == 0
-    seeds = [seed for seed in json.loads(capsys.readouterr().out)["seeds"] if seed["value"] is not None]
+    trace = json.loads(capsys.readouterr().out)
+    assert [step["verb"] for step in trace["data_steps"]] == ["fetch", "clean", "segment", "binarize"]
+    seeds = [seed for seed in trace["seeds"] if seed["value"] is not None]
     assert seeds
     for seed in seeds:
+        assert [step["verb"] for step in seed["steps"]] == ["train", "average", "decode", "score"]
+        assert seed["problems"] == []
+        assert len(seed["checkpoint"]["tensors_sha256"]) == 64
         assert seed["hypotheses"]["state"] == "as recorded"
         assert seed["log_line"]["path"].endswith("train.log.xz")
         assert seed["log_line"]["update"] == seed["attempts"][-1]["last_update"]
