@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from aiayn.data.sources.testsets import public_references, target_language_of
-from aiayn.errors import ScoreError, UsageError
-from aiayn.provenance import file_sha256
+from aiayn.errors import CorpusError, ScoreError, UsageError
+from aiayn.packed import find_packed, unpacked_sha256
 from aiayn.runs.finished import Decoded, find_decoded, read_references
 from aiayn.spec.system import read_corpus
 from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
@@ -47,6 +47,7 @@ def read_compared_outputs(
 
     Raises:
         UsageError: if two files come without references and test set.
+        CorpusError: if the references of the runs' corpus are not there.
         RecordError: if a run is not found, or the runs were decoded on different test sets.
         ScoreError: if numbers of lines differ, or the texts are of different forms: plain, tokens, pieces.
     """
@@ -88,7 +89,10 @@ def _references_of_runs(runs: list[Decoded], references_path: Path | None, resul
             )
     corpus = read_corpus(first.corpus)
     if references_path is None:
-        lines = read_references(results_folder, first.scale, first.corpus, first.hypotheses.testset)
+        try:
+            lines = read_references(results_folder, first.scale, first.corpus, first.hypotheses.testset)
+        except CorpusError as error:  # packed results have no references
+            raise CorpusError(f"{error}, or give --references FILE") from error
         place = f"{first.corpus}, {first.hypotheses.testset},"
     else:
         lines, place = _read_file(references_path), str(references_path)
@@ -115,10 +119,12 @@ def _references_of_files(references_path: Path | None, testset: str | None, lang
 
 def _read_output(name: str, decoded: Decoded | None) -> ComparedOutput:
     if decoded is None:
-        return ComparedOutput(name=name, lines=_read_file(Path(name)), sha256=file_sha256(Path(name)))
+        return ComparedOutput(name=name, lines=_read_file(Path(name)), sha256=unpacked_sha256(Path(name)))
     found = decoded.hypotheses
-    path = found.path
-    sha256 = file_sha256(path) if path.is_file() else "no such file"
+    path = find_packed(found.path)
+    if path is None:
+        raise ScoreError(f"{found.path}: no such file, the translations of {found.run}; rerun `decode` for it")
+    sha256 = unpacked_sha256(path)
     if sha256 != found.hypotheses_sha256:
         raise ScoreError(
             f"{path}: sha256 {sha256}, its record says {found.hypotheses_sha256}; expected the translations of "

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.packed import packed_bytes
 from aiayn.paths import Evaluation, corpus_record, evaluation_record
 from aiayn.provenance import file_sha256
 from aiayn.records import Hypotheses, RawCorpus, TextPair, write_record
@@ -108,6 +109,25 @@ def test_two_runs_are_compared_against_their_corpus_by_the_beginning_of_their_na
     assert "demo_en_de-base-seed1-0a1b2c3d, last5" in printed
     assert "demo_en_de-big-seed1-0a1b2c3d, last20" in printed
     assert "baseline by beam:4" in printed
+
+
+def test_packed_translations_of_runs_are_compared_with_references_that_are_given(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in [*results.glob("demo/decode/**/*.txt")]:
+        path.with_name(f"{path.name}.xz").write_bytes(packed_bytes(path.read_bytes()))
+        path.unlink()
+    references = (results / "text" / "demo_test.de").rename(results / "elsewhere.de")
+    systems = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big", "--results", str(results))
+    message = refused(capsys, 1, *systems)
+    assert "demo_test.de: no such file" in message
+    assert "or give --references FILE" in message
+    assert compare(*systems, "--references", str(references), *QUICK) == 0
+    assert "The system is better than the baseline" in capsys.readouterr().out
+    next(results.glob("demo/decode/demo_en_de/base/**/*.txt.xz")).unlink()
+    assert "no such file, the translations of demo_en_de-base-seed1-0a1b2c3d; rerun `decode`" in refused(
+        capsys, 1, *systems, "--references", str(references)
+    )
 
 
 def refused(capsys: pytest.CaptureFixture[str], exit_code: int, *arguments: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 import aiayn.runs.logs
 from aiayn.__main__ import main
+from aiayn.packed import packed_bytes
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, append_event
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
 from aiayn.runs.log import last_lines, read_end
@@ -221,6 +222,20 @@ def test_the_verb_prints_words_or_the_file(run_folder: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         main(["logs", "demo", "--lines", "-1"])
     assert "expected a whole number of 0 or more" in capsys.readouterr().err
+
+
+def test_a_packed_log_is_printed_too(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(run_folder, ["first", statistics_line(10, 3.4, "12:00:00")])
+    log_path = run_folder / LOG_NAME
+    log_path.with_name(f"{LOG_NAME}.xz").write_bytes(packed_bytes(log_path.read_bytes()))
+    arguments = ["logs", run_folder.name, "--runs-folder", str(run_folder.parent), "--lines", "1"]
+    printed = []
+    for is_packed in (False, True):
+        if is_packed:
+            log_path.unlink()
+        assert main(arguments) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != ""
 
 
 def test_following_ends_when_the_run_is_done(run_folder: Path) -> None:

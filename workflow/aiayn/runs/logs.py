@@ -3,11 +3,13 @@
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from aiayn.errors import RecordError
+from aiayn.packed import find_packed, open_unpacked
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
 from aiayn.runs.jobs import (
     JOBS_NAME,
@@ -26,7 +28,7 @@ MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8
 
 
 def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
-    """Yield the last lines of a run's log; before its training has one, of what the newest job printed.
+    """Yield the last lines of a run's log, packed or not; before its training has one, of what the newest job printed.
 
     `note` gets the name of any file but the log. A later job without an attempt, whose prologue or import failed, has
     written nothing to the log: `note` gets the last lines of its output.
@@ -34,7 +36,12 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
     Raises:
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
     """
-    has_log = (run_folder / LOG_NAME).exists()
+    packed = find_packed(run_folder / LOG_NAME)
+    has_log = packed == run_folder / LOG_NAME
+    if packed is not None and not has_log:
+        with open_unpacked(packed) as lines:
+            yield from (line.decode("utf-8", errors="replace").rstrip("\n") for line in deque(lines, num_lines))
+        return
     path = run_folder / LOG_NAME if has_log else newest_output(run_folder)
     if path is None:
         raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
