@@ -117,6 +117,25 @@ def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:
     assert attention.v_proj.weight.shape == (10, 6)
 
 
+@pytest.mark.parametrize(("d_k", "d_v"), [(3, 3), (2, 5), (5, 2)])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_fused_kernels_attend_and_learn_as_equation_1_also_where_d_k_is_not_d_v(
+    d_k: int, d_v: int, is_causal: bool, is_padded: bool
+) -> None:
+    """The rows (B) of Table 3 have a smaller d_k than d_v, for which torch takes other kernels."""
+    attention = make_attention(d_k=d_k, d_v=d_v).double()
+    x, direction = torch.randn(2, 2, 5, 6, dtype=torch.float64).unbind()
+    x.requires_grad_()
+    hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if is_padded else None
+    found = []
+    for needs_weights in (False, True):  # with weights, the equation as it is written
+        output, _ = attention(x, x, padding_mask_BK=hidden, is_causal=is_causal, needs_weights=needs_weights)
+        found.append((output, *torch.autograd.grad((output * direction).sum(), [x, *attention.parameters()])))
+    for fused, written in zip(*found, strict=True):
+        torch.testing.assert_close(fused, written, rtol=1e-5, atol=1e-6)  # the written one has its softmax in fp32
+
+
 def test_queries_keys_and_values_come_from_two_places_in_cross_attention() -> None:
     attention, x, memory = make_attention(), torch.randn(1, 2, 6), torch.randn(1, 3, 6)
     changed, _ = attention(x, memory + 1.0)
