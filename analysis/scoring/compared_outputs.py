@@ -124,7 +124,7 @@ def _read_output(name: str, decoded: Decoded | None) -> ComparedOutput:
     path = find_packed(found.path)
     if path is None:
         raise ScoreError(f"{found.path}: no such file, the translations of {found.run}; rerun `decode` for it")
-    sha256 = unpacked_sha256(path)
+    lines, sha256 = read_output(path, may_be_blank=True).lines, unpacked_sha256(path)
     if sha256 != found.hypotheses_sha256:
         raise ScoreError(
             f"{path}: sha256 {sha256}, its record says {found.hypotheses_sha256}; expected the translations of "
@@ -132,7 +132,7 @@ def _read_output(name: str, decoded: Decoded | None) -> ComparedOutput:
         )
     return ComparedOutput(
         name=f"{found.run}, {found.average}",
-        lines=read_output(path, may_be_blank=True).lines,
+        lines=lines,
         sha256=sha256,
         search=found.signature,
     )

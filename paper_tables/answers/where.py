@@ -15,12 +15,14 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cost import training_flops
+from aiayn.data.text.lines import open_bytes
 from aiayn.errors import UsageError, did_you_mean
 from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared, expand_trainings
-from aiayn.packed import find_packed, open_unpacked, unpacked_sha256
+from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
 from aiayn.printed import find_printed, read_cells, read_replications, read_table
 from aiayn.records import (
+    DATA_RECORD_BY_VERB,
     CheckpointRecord,
     Hypotheses,
     PerplexityRecord,
@@ -36,7 +38,6 @@ from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
 from analysis.scoring.runs import find_run_state
 
-DATA_VERBS = ("fetch", "clean", "segment", "binarize")
 TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
 RECORD_BY_VERB: dict[str, type[Record]] = {
     "train": TrainRecord,
@@ -231,7 +232,7 @@ def trace_cell(
             f"{systems} there; name another --scale, or add it to the lists of the scale's config"
         )
     testset = read_corpus(corpus_name, config_folder).testset_of(cell.role)
-    paths = {verb: corpus_record(results_folder, scale.scale, verb, corpus_name) for verb in DATA_VERBS}
+    paths = {verb: corpus_record(results_folder, scale.scale, verb, corpus_name) for verb in DATA_RECORD_BY_VERB}
     evaluations = [
         Evaluation(
             corpus=corpus_name, system=cell.system, seed=seed, average=cell.average, testset=testset, role=cell.role,
@@ -250,9 +251,13 @@ def trace_cell(
 
 
 def last_update_line(log_path: Path) -> LogLine | None:
-    """Return the last line of a training's log, plain or packed, that has an update, or None if none has."""
+    """Return the last line of a training's log, plain or packed, that has an update, or None if none has.
+
+    Raises:
+        CorpusError: if a packed log is torn.
+    """
     last: tuple[int, int, bytes] | None = None
-    with open_unpacked(log_path) as lines:
+    with open_bytes(log_path) as lines:
         for number, line in enumerate(lines, start=1):
             found = _UPDATE_LINE.search(line)
             if found:
@@ -342,7 +347,10 @@ def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:
         return None
     path, state = find_packed(decoded.path), "missing"
     if path is not None:
-        state = "as recorded" if unpacked_sha256(path) == decoded.hypotheses_sha256 else "changed"
+        try:
+            state = "as recorded" if unpacked_sha256(path) == decoded.hypotheses_sha256 else "changed"
+        except UNPACK_ERRORS:
+            state = "changed"
     return FileTrace(path=str(path or decoded.path), sha256=decoded.hypotheses_sha256, state=state)
 
 

@@ -26,17 +26,14 @@ from aiayn.paths import (
     train_record,
 )
 from aiayn.records import (
+    DATA_RECORD_BY_VERB,
     BaselineRecords,
-    BinarizedCorpus,
     CheckpointRecord,
     Hypotheses,
     MeasureRecord,
-    ParallelText,
     PerplexityRecord,
-    RawCorpus,
     Record,
     ScoreRecords,
-    SegmentedText,
     TrainRecord,
     read_record,
 )
@@ -56,12 +53,6 @@ from paper_tables.scale_results import (
 )
 
 RUNS_NAME = "runs"
-DATA_RECORD_BY_VERB: dict[str, type[Record]] = {
-    "fetch": RawCorpus,
-    "clean": ParallelText,
-    "segment": SegmentedText,
-    "binarize": BinarizedCorpus,
-}
 FIGURES = ("forest_bleu", "forest_perplexity", "bleu_cost", "curves_by_update")  # of those of a page: what came out
 CHECKOUT = Path(__file__).resolve().parents[2]
 

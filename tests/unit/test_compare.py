@@ -124,7 +124,10 @@ def test_packed_translations_of_runs_are_compared_with_references_that_are_given
     assert "or give --references FILE" in message
     assert compare(*systems, "--references", str(references), *QUICK) == 0
     assert "The system is better than the baseline" in capsys.readouterr().out
-    next(results.glob("demo/decode/demo_en_de/base/**/*.txt.xz")).unlink()
+    packed_path = next(results.glob("demo/decode/demo_en_de/base/**/*.txt.xz"))
+    packed_path.write_bytes(packed_path.read_bytes()[:-30])
+    assert f"{packed_path}: " in refused(capsys, 1, *systems, "--references", str(references))
+    packed_path.unlink()
     assert "no such file, the translations of demo_en_de-base-seed1-0a1b2c3d; rerun `decode`" in refused(
         capsys, 1, *systems, "--references", str(references)
     )

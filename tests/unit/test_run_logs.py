@@ -236,6 +236,10 @@ def test_a_packed_log_is_printed_too(run_folder: Path, capsys: pytest.CaptureFix
         assert main(arguments) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] != ""
+    packed_path = log_path.with_name(f"{LOG_NAME}.xz")
+    packed_path.write_bytes(packed_path.read_bytes()[:-30])
+    assert main(arguments) == 1
+    assert "train.log.xz: not a whole .xz file" in capsys.readouterr().err
 
 
 def test_following_ends_when_the_run_is_done(run_folder: Path) -> None:

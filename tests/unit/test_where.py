@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.errors import UsageError
+from aiayn.errors import CorpusError, UsageError
+from aiayn.packed import packed_bytes
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.provenance import Provenance
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, TrainRecord, read_record, write_record
@@ -132,7 +133,11 @@ def test_changed_or_deleted_translations_are_named(site: Site) -> None:
     (translations,) = (site.results_folder / "demo/decode/demo_en_de/base/seed1").rglob("*.txt")
     translations.write_text("kein Haus\n", encoding="utf-8")
     assert f"{translations}: changed; rerun `decode`" in first_seed(site).problems
+    packed = translations.with_name(f"{translations.name}.xz")
+    packed.write_bytes(packed_bytes(translations.read_bytes())[:-30])
     translations.unlink()
+    assert f"{packed}: changed; rerun `decode`" in first_seed(site).problems
+    packed.unlink()
     assert f"{translations}: missing; rerun `decode`" in first_seed(site).problems
 
 
@@ -186,6 +191,10 @@ def test_the_last_update_is_found_past_validation_and_torn_lines(tmp_path: Path)
     assert (line.number, line.update) == (2, 3000)
     path.write_text("nothing yet\n", encoding="utf-8")
     assert last_update_line(path) is None
+    packed = path.with_name(f"{LOG_NAME}.xz")
+    packed.write_bytes(packed_bytes(LOG.encode())[:-30])
+    with pytest.raises(CorpusError, match=r"train\.log\.xz: not a whole \.xz file"):
+        last_update_line(packed)
 
 
 def test_a_number_that_the_editions_print_differently_is_one_cell_with_both() -> None:

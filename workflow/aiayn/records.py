@@ -130,6 +130,14 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
         return self.fairseq_split_by_testset[testset]
 
 
+DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # of the data stages, in their order
+    "fetch": RawCorpus,
+    "clean": ParallelText,
+    "segment": SegmentedText,
+    "binarize": BinarizedCorpus,
+}
+
+
 class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The machine that a training ran on; `num_gpus` is 0 on a CPU, `gpu` its product name or ''."""
 

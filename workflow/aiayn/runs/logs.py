@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from aiayn.data.text.lines import open_bytes
 from aiayn.errors import RecordError
-from aiayn.packed import find_packed, open_unpacked
+from aiayn.packed import find_packed
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
 from aiayn.runs.jobs import (
     JOBS_NAME,
@@ -35,19 +36,20 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
 
     Raises:
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
+        CorpusError: if a packed log is torn.
     """
-    packed = find_packed(run_folder / LOG_NAME)
-    has_log = packed == run_folder / LOG_NAME
-    if packed is not None and not has_log:
-        with open_unpacked(packed) as lines:
-            yield from (line.decode("utf-8", errors="replace").rstrip("\n") for line in deque(lines, num_lines))
-        return
-    path = run_folder / LOG_NAME if has_log else newest_output(run_folder)
+    log_path = find_packed(run_folder / LOG_NAME)
+    has_log = log_path is not None
+    path = log_path or newest_output(run_folder)
     if path is None:
         raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
     if not has_log:
         note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
-    yield from read_end(path, num_lines).lines
+    if has_log and path.name != LOG_NAME:  # packed, so it ends here
+        with open_bytes(path) as lines:
+            yield from (line.decode("utf-8", errors="replace").rstrip("\n") for line in deque(lines, num_lines))
+    else:
+        yield from read_end(path, num_lines).lines
     job = job_without_attempt(read_events(run_folder), read_jobs(run_folder))
     if job is None or is_done(run_folder):
         return
