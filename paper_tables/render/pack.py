@@ -2,20 +2,21 @@
 
 The folder is laid out as `results/<scale>/` is, with `runs/<run>/` for logs and attempts, texts packed by xz. The same
 runs give the same bytes: no time of packing, and neither hosts nor the folders of this machine, are written.
+Runs of the pack before that are no longer here stay in it: a table may be trained on several machines.
 """
 
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from aiayn.errors import RecordError, StateError
-from aiayn.packed import packed_bytes
+from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, packed_bytes
 from aiayn.paths import (
     Evaluation,
     average_record,
@@ -28,6 +29,7 @@ from aiayn.paths import (
 from aiayn.records import (
     DATA_RECORD_BY_VERB,
     BaselineRecords,
+    BinarizedCorpus,
     CheckpointRecord,
     Hypotheses,
     MeasureRecord,
@@ -35,11 +37,12 @@ from aiayn.records import (
     Record,
     ScoreRecords,
     TrainRecord,
+    is_trained_as,
     read_record,
 )
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from analysis.scoring.scores import training_key
+from analysis.scoring.scores import TrainingKey, read_trainings, training_key
 from paper_tables.figures import has_figures
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import FIGURES_FOLDER, make_recorded_tables
@@ -58,10 +61,14 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
-    """The packed folder; `num_asked` trainings were requested, `missing` gives the states of those not packed."""
+    """The packed folder; `num_asked` trainings were requested, `missing` gives the states of those not packed.
+
+    `num_kept` of the `num_runs` were in the pack before, and are not in the results.
+    """
 
     folder: Path
     num_runs: int
+    num_kept: int
     num_asked: int
     num_translations: int
     num_bytes: int
@@ -71,7 +78,9 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
 def pack_scale(
     scale: ScaleSpec, results_folder: Path, output_folder: Path, *, max_bytes: int, config_folder: Path = CONFIG_FOLDER
 ) -> Packed:
-    """Pack the finished runs of a scale into `<output_folder>/<scale>/`, which is replaced as a whole.
+    """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
+
+    Of a pack that is there, what the results lack is kept: runs that are of the config's spec and of the same data.
 
     Raises:
         RecordError: if nothing is finished, a log or attempts are missing, scores are not of the translations beside
@@ -89,16 +98,18 @@ def pack_scale(
             f"{results_folder / scale.scale}: no finished training of this config ({counted}); train first, "
             "or give the --config of the trainings"
         )
+    kept = _kept(results, output_folder)
+    results = msgspec.structs.replace(results, train_by_key=results.train_by_key | kept)
     output_folder.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{scale.scale}-", dir=output_folder))
     try:
-        packer = _Packer(results, results_folder, staging)
+        packer = _Packer(results, results_folder, output_folder, staging, kept)
         packer.pack()
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         make_recorded_tables(recorded, staging / scale.scale)
         if has_figures():
             _add_figures(staging / scale.scale, staging / "again", config_folder)
-        packed = _summary(results, staging / scale.scale, target, packer.num_translations)
+        packed = _summary(results, staging / scale.scale, target, len(kept), packer.num_translations)
         _check_size(packed, staging / scale.scale, max_bytes)
         if target.exists():
             target.rename(staging / "before")
@@ -106,6 +117,27 @@ def pack_scale(
     finally:
         shutil.rmtree(staging)
     return packed
+
+
+def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
+    """Return the trainings of an earlier pack that the results lack, if they are of the same spec and data."""
+    scale = results.scale.scale
+    lacking = [key for key in results.state_by_key if key not in results.train_by_key]
+    found = read_trainings(lacking, earlier_folder, scale, runs_folder=earlier_folder / scale / RUNS_NAME, so_far=True)
+
+    return {
+        key: train
+        for key, train in found.items()
+        if is_trained_as(train, results.system_by_name[train.system].training)
+        and _has_same_data(results, earlier_folder, train.corpus)
+    }
+
+
+def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
+    """Return whether an earlier pack is of the data-bin that the results have, or of the only one."""
+    path = corpus_record(earlier_folder, results.scale.scale, "binarize", corpus)
+    binarized = results.binarized_by_corpus.get(corpus)
+    return path.exists() and (binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest)
 
 
 def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
@@ -118,11 +150,12 @@ def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
                 shutil.copyfile(path, folder / FIGURES_FOLDER / path.name)
 
 
-def _summary(results: ScaleResults, folder: Path, target: Path, num_translations: int) -> Packed:
+def _summary(results: ScaleResults, folder: Path, target: Path, num_kept: int, num_translations: int) -> Packed:
     missing = [key for key in results.state_by_key if key not in results.train_by_key]
     return Packed(
         folder=target,
         num_runs=len(results.train_by_key),
+        num_kept=num_kept,
         num_asked=len(results.state_by_key),
         num_translations=num_translations,
         num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
@@ -145,12 +178,21 @@ def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
 
 
 class _Packer:
-    """Writes the files behind the results of a scale below `<folder>/<scale>/`."""
+    """Writes the files behind the results of a scale below `<folder>/<scale>/`, `kept` runs from the earlier pack."""
 
-    def __init__(self, results: ScaleResults, results_folder: Path, folder: Path) -> None:
+    def __init__(
+        self,
+        results: ScaleResults,
+        results_folder: Path,
+        earlier_folder: Path,
+        folder: Path,
+        kept: Container[TrainingKey],
+    ) -> None:
         self.results = results
         self.results_folder = results_folder
+        self.earlier_folder = earlier_folder
         self.folder = folder
+        self.kept = kept
         self.scale = results.scale.scale
         self.runs_folder = Path(results.scale.runs_folder)
         self.num_translations = 0
@@ -162,22 +204,34 @@ class _Packer:
         path = self.folder / self.scale / REQUEST_NAME
         path.parent.mkdir(parents=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
-        for corpus in self.results.corpora:
+        for corpus in self.results.corpora:  # of the same data the records that the earlier pack's runs were made from
+            is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
+            folders = (self.earlier_folder, self.results_folder) if is_kept else (self.results_folder,)
             for verb, record_type in DATA_RECORD_BY_VERB.items():
-                self._copy(corpus_record(Path(), self.scale, verb, corpus), record_type)
-        for baselines in self.results.baseline_records:
-            self._copy(baselines_record(Path(), self.scale, baselines.corpus, baselines.testset), BaselineRecords)
-        self._copy(measure_record(Path(), self.scale), MeasureRecord)
+                self._copy_first(folders, corpus_record(Path(), self.scale, verb, corpus), record_type)
+        folders = (self.results_folder, self.earlier_folder)
+        for corpus, testset in self.results.baselines:
+            self._copy_first(folders, baselines_record(Path(), self.scale, corpus, testset), BaselineRecords)
+        self._copy_first(folders, measure_record(Path(), self.scale), MeasureRecord)
         for key, train in self.results.train_by_key.items():
-            self._pack_run(train)
-            self._copy(train_record(Path(), self.scale, *key), TrainRecord)
+            is_kept = key in self.kept
+            self._pack_run(self.earlier_folder / self.scale / RUNS_NAME if is_kept else self.runs_folder, train.run)
+            self._copy(self._folder_of(key), train_record(Path(), self.scale, *key), TrainRecord)
         for evaluation in self.results.evaluations:
             if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
 
-    def _copy(self, inside: Path, record_type: type[Record], run: str = "") -> bool:
+    def _folder_of(self, key: TrainingKey) -> Path:
+        """Return where the records of a training lie."""
+        return self.earlier_folder if key in self.kept else self.results_folder
+
+    def _copy_first(self, folders: Iterable[Path], inside: Path, record_type: type[Record]) -> None:
+        """Copy a record of no training from the first folder that has it."""
+        any(self._copy(folder, inside, record_type) for folder in folders)
+
+    def _copy(self, folder: Path, inside: Path, record_type: type[Record], run: str = "") -> bool:
         """Copy a record without this machine's names; return whether it existed, and is of the run if one is given."""
-        path = self.results_folder / inside
+        path = folder / inside
         if not path.exists():
             return False
         record = read_record(path, record_type)
@@ -190,19 +244,20 @@ class _Packer:
         target.write_bytes(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
         return True
 
-    def _pack_run(self, train: TrainRecord) -> None:
-        source, target = self.runs_folder / train.run, self.folder / self.scale / RUNS_NAME / train.run
-        for name in (LOG_NAME, ATTEMPTS_NAME):
-            if not (source / name).exists():
-                raise RecordError(
-                    f"{source / name}: no such file; {train.run} is not packed without it; set "
-                    "`runs_folder` to the folder above the run's (--config runs_folder=...)"
-                )
+    def _pack_run(self, runs_folder: Path, run: str) -> None:
+        source, target = runs_folder / run, self.folder / self.scale / RUNS_NAME / run
+        log_path, attempts_path = find_packed(source / LOG_NAME), find_packed(source / ATTEMPTS_NAME)
+        if log_path is None or attempts_path is None:
+            missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
+            raise RecordError(
+                f"{missing}: no such file; {run} is not packed without it; set `runs_folder` to the folder above the "
+                "run's (--config runs_folder=...)"
+            )
         target.mkdir(parents=True)
         for event in read_events(source):
             append_event(target, self._neutral_event(event))
-        text = self._neutral((source / LOG_NAME).read_bytes().decode("utf-8", errors="surrogateescape"))
-        elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(train.run)}/", text))
+        text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
+        elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
         if elsewhere:  # it was trained in another folder than it lies in; later records may name that, too
             self._replacements += [one for folder in sorted(elsewhere) for one in _replacements_of(folder, ".")]
             text = self._neutral(text)
@@ -210,23 +265,22 @@ class _Packer:
 
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
         key = training_key(evaluation)
-        run = self.results.train_by_key[key].run
-        self._copy(average_record(Path(), self.scale, *key, evaluation.average), CheckpointRecord, run)
+        folder, run = self._folder_of(key), self.results.train_by_key[key].run
+        self._copy(folder, average_record(Path(), self.scale, *key, evaluation.average), CheckpointRecord, run)
         decoded, scored, perplexity = (
             evaluation_record(Path(), self.scale, verb, evaluation) for verb in ("decode", "score", "perplexity")
         )
-        self._copy(perplexity, PerplexityRecord, run)
-        if not self._copy(decoded, Hypotheses, run):
+        self._copy(folder, perplexity, PerplexityRecord, run)
+        if not self._copy(folder, decoded, Hypotheses, run):
             return
-        text_path = (self.results_folder / decoded).with_suffix(".txt")
-        if self._copy(scored, ScoreRecords, run):
-            scores = read_record(self.results_folder / scored, ScoreRecords)
-            fault = text_fault(self.results_folder / decoded, scores)
+        if self._copy(folder, scored, ScoreRecords, run):
+            fault = text_fault(folder / decoded, read_record(folder / scored, ScoreRecords))
             if fault is not None:
                 raise RecordError(f"{fault.text}. Nothing was changed")
-        if text_path.exists():
+        text_path = find_packed((folder / decoded).with_suffix(".txt"))
+        if text_path is not None:
             packed_path = (self.folder / decoded).with_suffix(".txt.xz")
-            packed_path.write_bytes(packed_bytes(text_path.read_bytes()))
+            packed_path.write_bytes(packed_bytes(_read_unpacked(text_path)))
             self.num_translations += 1
 
     def _neutral(self, text: str) -> str:
@@ -242,12 +296,28 @@ class _Packer:
         return msgspec.structs.replace(event, reason=self._neutral(event.reason), log_tail=[])
 
 
+def _read_unpacked(path: Path) -> bytes:
+    """Return the whole content of a file, packed or not.
+
+    Raises:
+        RecordError: if a packed file is torn.
+    """
+    try:
+        with open_unpacked(path) as content:
+            return content.read()
+    except UNPACK_ERRORS as error:
+        raise RecordError(
+            f"{path}: cannot be unpacked ({error}); restore it, or delete its run. Nothing was changed"
+        ) from error
+
+
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
-    """Return replacements of the absolute paths of this machine: nothing for the working folder and the checkout."""
+    """Return replacements of this machine's mirror and folders: nothing for the mirror, working folder and checkout."""
     name_by_folder = {str(folder.absolute()): folder.name for folder in folders if folder.is_absolute()}
     name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
     folders_by_length = sorted(name_by_folder, key=len, reverse=True)
-    return [one for folder in folders_by_length for one in _replacements_of(folder, name_by_folder[folder])]
+    mirror = (re.compile(r"(?<=--mirror=)[^\s'\"]+"), "")
+    return [mirror, *(one for folder in folders_by_length for one in _replacements_of(folder, name_by_folder[folder]))]
 
 
 def _replacements_of(folder: str, name: str) -> list[tuple[re.Pattern[str], str]]:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from aiayn.errors import RecordError, StateError
-from aiayn.paths import evaluation_record, train_record
+from aiayn.paths import corpus_record, evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec.system import ScaleSpec
 from paper_tables.render.from_logs import make_tables_from_logs
@@ -58,6 +58,59 @@ def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(site: Site,
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["demo"]
 
 
+def lose_run(site: Site, corpus: str, system: str, seed: int) -> None:
+    """Delete what one run left on this machine."""
+    train_record(site.results_folder, "demo", corpus, system, seed).unlink()
+    shutil.rmtree(Path(site.scale.runs_folder) / run_of(corpus, system, seed))
+    for verb in ("average", "decode", "perplexity", "score"):
+        shutil.rmtree(site.results_folder / "demo" / verb / corpus / system / f"seed{seed}", ignore_errors=True)
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | changes), encoding="utf-8")
+
+
+def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Path) -> None:
+    first = texts(pack(site, tmp_path / "measured").folder)
+    lose_run(site, "demo_en_de", "base", 2)
+    lose_run(site, "demo_en_fr", "big_enfr", 1)
+    shutil.rmtree(site.results_folder / "demo" / "binarize" / "demo_en_fr")
+    again = site.results_folder / "demo" / "binarize" / "demo_en_de" / "record.json"
+    rewrite(again, provenance=json.loads(again.read_bytes())["provenance"] | {"created": "of the same data, later"})
+    packed = pack(site, tmp_path / "measured")
+    assert (packed.num_kept, packed.num_runs, packed.missing) == (2, packed.num_asked, ())
+    assert texts(packed.folder) == first
+    assert pack(site, tmp_path / "another").num_kept == 0
+
+
+@pytest.mark.parametrize("differs", ["spec", "data"])
+def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
+    site: Site, tmp_path: Path, differs: str
+) -> None:
+    earlier = pack(site, tmp_path / "measured").folder
+    lose_run(site, "demo_en_de", "base", 2)
+    if differs == "data":
+        rewrite(earlier / "binarize/demo_en_de/record.json", digest="of other text")
+    else:
+        path = earlier / "train/demo_en_de/base/seed2.json"
+        training = json.loads(json.loads(path.read_bytes())["training_json"])
+        rewrite(path, training_json=json.dumps(training | {"updates": training["updates"] + 1}))
+    packed = pack(site, tmp_path / "measured")
+    assert (packed.num_kept, packed.missing) == (0, ("demo_en_de base seed 2: missing",))
+    assert not (packed.folder / "train/demo_en_de/base/seed2.json").exists()
+
+
+def test_a_torn_log_of_the_earlier_pack_is_named_and_nothing_is_changed(site: Site, tmp_path: Path) -> None:
+    earlier = pack(site, tmp_path / "measured").folder
+    lose_run(site, "demo_en_de", "base", 2)
+    log_path = earlier / "runs" / run_of("demo_en_de", "base", 2) / "train.log.xz"
+    log_path.write_bytes(log_path.read_bytes()[:-20])
+    before = texts(earlier)
+    with pytest.raises(RecordError, match=r"train\.log\.xz: cannot be unpacked .* Nothing was changed"):
+        pack(site, tmp_path / "measured")
+    assert texts(tmp_path / "measured") == {f"demo/{name}": content for name, content in before.items()}
+
+
 def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path: Path) -> None:
     for seed in (1, 2):
         train_record(site.results_folder, "demo", "demo_en_fr", "big_enfr", seed).unlink()
@@ -84,12 +137,17 @@ def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> Non
     home, runs = Path.home() / "data", Path(site.scale.runs_folder).absolute()
     made = msgspec.structs.replace(train.provenance, host="secret-node", command=f"aiayn train --data {home}")
     write_record(msgspec.structs.replace(train, provenance=made, run_folder=str(runs / train.run)), path)
+    fetched = corpus_record(site.results_folder, "demo", "fetch", "demo_en_de")
+    provenance = json.loads(fetched.read_bytes())["provenance"]
+    rewrite(fetched, provenance=provenance | {"command": f"aiayn fetch --mirror=file://{tmp_path} --record fetch.json"})
     packed = pack(site, tmp_path / "measured").folder
     contents = {
         name: lzma.decompress(content) if name.endswith(".xz") else content for name, content in texts(packed).items()
     }
     for word in (str(tmp_path), str(Path.home()), "secret-node", '"here"'):
         assert [name for name, content in contents.items() if word.encode() in content] == []
+    copied = json.loads(contents["fetch/demo_en_de/record.json"])
+    assert copied["provenance"]["command"] == "aiayn fetch --mirror= --record fetch.json"
     copied = json.loads(contents["train/demo_en_de/base/seed1.json"])
     assert copied["provenance"]["command"] == "aiayn train --data ~/data"
     assert copied["run_folder"] == f"runs/{train.run}"

@@ -4,7 +4,8 @@ Into <output>/<scale>/ go the records, logs, attempts and translations of every 
 the tables, four figures (with the extra `figures`), and a README.md with the tables, when, on which hardware and at
 which commit. `aiayn tables --from-logs` makes tables and figures again from that folder alone. The same runs give the
 same bytes. References are not packed: their digest and public place are named. What is not finished is named and
-omitted.
+omitted. A pack that is there is replaced; its runs that are not here any more, trained elsewhere or since deleted, stay
+if they are of the same spec and data.
 """
 
 import argparse
@@ -35,9 +36,10 @@ def run(args: argparse.Namespace) -> None:
     """Pack, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
     packed = pack_scale(scale, args.results, args.output, max_bytes=round(args.max_mb * 1e6))
+    kept = f" ({packed.num_kept} kept from the pack before)" if packed.num_kept else ""
     print(
-        f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings, {packed.num_translations} translations, "
-        f"{packed.num_bytes / 1e6:.2f} MB"
+        f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept}, {packed.num_translations} "
+        f"translations, {packed.num_bytes / 1e6:.2f} MB"
     )
     for name in packed.missing:
         print(f"missing: {name}")
