@@ -145,3 +145,23 @@ def test_a_line_that_pins_nothing_or_again_is_noticed(line: str, fault: str) -> 
 def test_a_wrong_environment_is_noticed(old: str, new: str, fault: str) -> None:
     assert old in ENVIRONMENT
     assert faults_of_environment(PYPROJECT, CONSTRAINTS, ENVIRONMENT.replace(old, new)) == [fault]
+
+
+def checkout_installs(text: str) -> list[str]:
+    """Return the lines of a page that install this checkout with pip, extras or none."""
+    return re.findall(r"pip install[^\n`]* '?\.(?:\[[a-z,]+\])?'?(?=\s|`|$)", text)
+
+
+def test_the_pages_install_the_checkout_in_place_where_configs_and_printed_numbers_are() -> None:
+    installs = [
+        line
+        for path in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
+        for line in checkout_installs(path.read_text(encoding="utf-8"))
+    ]
+    assert len(installs) >= 3
+    assert [line for line in installs if not re.search(r" (?:--editable|-e) ", line)] == []
+
+
+def test_an_installation_that_is_not_in_place_is_found() -> None:
+    page = "```\npip install --constraint constraints.txt .\n```\nor `pip install -e '.[figures]'`\n"
+    assert checkout_installs(page) == ["pip install --constraint constraints.txt .", "pip install -e '.[figures]'"]
