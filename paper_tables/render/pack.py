@@ -124,7 +124,6 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
     scale = results.scale.scale
     lacking = [key for key in results.state_by_key if key not in results.train_by_key]
     found = read_trainings(lacking, earlier_folder, scale, runs_folder=earlier_folder / scale / RUNS_NAME, so_far=True)
-
     return {
         key: train
         for key, train in found.items()
@@ -227,7 +226,9 @@ class _Packer:
 
     def _copy_first(self, folders: Iterable[Path], inside: Path, record_type: type[Record]) -> None:
         """Copy a record of no training from the first folder that has it."""
-        any(self._copy(folder, inside, record_type) for folder in folders)
+        for folder in folders:
+            if self._copy(folder, inside, record_type):
+                return
 
     def _copy(self, folder: Path, inside: Path, record_type: type[Record], run: str = "") -> bool:
         """Copy a record without this machine's names; return whether it existed, and is of the run if one is given."""
@@ -246,8 +247,8 @@ class _Packer:
 
     def _pack_run(self, runs_folder: Path, run: str) -> None:
         source, target = runs_folder / run, self.folder / self.scale / RUNS_NAME / run
-        log_path, attempts_path = find_packed(source / LOG_NAME), find_packed(source / ATTEMPTS_NAME)
-        if log_path is None or attempts_path is None:
+        log_path = find_packed(source / LOG_NAME)
+        if log_path is None or not (source / ATTEMPTS_NAME).exists():
             missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
             raise RecordError(
                 f"{missing}: no such file; {run} is not packed without it; set `runs_folder` to the folder above the "
