@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """The packed folder; `num_asked` trainings were requested, `missing` gives the states of those not packed.
 
-    `num_kept` of the `num_runs` were in the pack before, and are not in the results.
+    `num_kept` of the `num_runs` were in the pack before, and are not in the results; `left_out` names the trainings
+    of the pack before that are not in this one, and why.
     """
 
     folder: Path
@@ -73,6 +74,7 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     num_translations: int
     num_bytes: int
     missing: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 def pack_scale(
@@ -158,11 +160,23 @@ def _summary(results: ScaleResults, folder: Path, target: Path, num_kept: int, n
         num_asked=len(results.state_by_key),
         num_translations=num_translations,
         num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-        missing=tuple(
-            f"{corpus} {system} seed {seed}: {results.state_by_key[(corpus, system, seed)].status}"
-            for corpus, system, seed in missing
-        ),
+        missing=tuple(f"{_name(key)}: {results.state_by_key[key].status}" for key in missing),
+        left_out=tuple(_left_out(results, folder, target)),
     )
+
+
+def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
+    """Yield the trainings of an earlier pack that the new one lacks, and why."""
+    for path in sorted(earlier.glob("train/*/*/seed*.json")):
+        if not (folder / path.relative_to(earlier)).exists():
+            key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
+            is_asked = key in results.state_by_key
+            yield f"{_name(key)}: {'of another spec or other data' if is_asked else 'not asked for'}"
+
+
+def _name(key: TrainingKey) -> str:
+    corpus, system, seed = key
+    return f"{corpus} {system} seed {seed}"
 
 
 def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
@@ -250,10 +264,12 @@ class _Packer:
         log_path = find_packed(source / LOG_NAME)
         if log_path is None or not (source / ATTEMPTS_NAME).exists():
             missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
-            raise RecordError(
-                f"{missing}: no such file; {run} is not packed without it; set `runs_folder` to the folder above the "
-                "run's (--config runs_folder=...)"
+            next_step = (
+                "set `runs_folder` to the folder above the run's (--config runs_folder=...)"
+                if runs_folder == self.runs_folder
+                else "restore it in the earlier pack, or delete the run's record there"
             )
+            raise RecordError(f"{missing}: no such file; {run} is not packed without it; {next_step}")
         target.mkdir(parents=True)
         for event in read_events(source):
             append_event(target, self._neutral_event(event))

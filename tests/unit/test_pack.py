@@ -78,7 +78,7 @@ def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Pat
     again = site.results_folder / "demo" / "binarize" / "demo_en_de" / "record.json"
     rewrite(again, provenance=json.loads(again.read_bytes())["provenance"] | {"created": "of the same data, later"})
     packed = pack(site, tmp_path / "measured")
-    assert (packed.num_kept, packed.num_runs, packed.missing) == (2, packed.num_asked, ())
+    assert (packed.num_kept, packed.num_runs, packed.missing, packed.left_out) == (2, packed.num_asked, (), ())
     assert texts(packed.folder) == first
     assert pack(site, tmp_path / "another").num_kept == 0
 
@@ -97,7 +97,26 @@ def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
         rewrite(path, training_json=json.dumps(training | {"updates": training["updates"] + 1}))
     packed = pack(site, tmp_path / "measured")
     assert (packed.num_kept, packed.missing) == (0, ("demo_en_de base seed 2: missing",))
+    assert packed.left_out == ("demo_en_de base seed 2: of another spec or other data",)
     assert not (packed.folder / "train/demo_en_de/base/seed2.json").exists()
+
+
+def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(site: Site, tmp_path: Path) -> None:
+    pack(site, tmp_path / "measured")
+    packed = pack(site, tmp_path / "measured", seeds=[1])
+    names = ("demo_en_de base", "demo_en_fr big_enfr", "multi30k_revisit_en_de revisit_tiny")
+    assert packed.left_out == tuple(f"{name} seed 2: not asked for" for name in names)
+    assert pack(site, tmp_path / "measured", seeds=[1]).left_out == ()
+
+
+def test_a_missing_log_of_the_earlier_pack_is_to_be_restored_there(site: Site, tmp_path: Path) -> None:
+    earlier = pack(site, tmp_path / "measured").folder
+    lose_run(site, "demo_en_de", "base", 2)
+    (earlier / "runs" / run_of("demo_en_de", "base", 2) / "train.log.xz").unlink()
+    before = texts(earlier)
+    with pytest.raises(RecordError, match=r"demo/runs/.*/train\.log: no such file; .* restore it in the earlier pack"):
+        pack(site, tmp_path / "measured")
+    assert texts(earlier) == before
 
 
 def test_a_torn_log_of_the_earlier_pack_is_named_and_nothing_is_changed(site: Site, tmp_path: Path) -> None:

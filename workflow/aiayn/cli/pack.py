@@ -5,7 +5,7 @@ the tables, four figures (with the extra `figures`), and a README.md with the ta
 which commit. `aiayn tables --from-logs` makes tables and figures again from that folder alone. The same runs give the
 same bytes. References are not packed: their digest and public place are named. What is not finished is named and
 omitted. A pack that is there is replaced; its runs that are not here any more, trained elsewhere or since deleted, stay
-if they are of the same spec and data.
+if the config asks for them and they are of the same spec and data. Those that leave it are named.
 """
 
 import argparse
@@ -43,3 +43,5 @@ def run(args: argparse.Namespace) -> None:
     )
     for name in packed.missing:
         print(f"missing: {name}")
+    for name in packed.left_out:
+        print(f"left out, though in the pack before: {name}")
