@@ -1,12 +1,16 @@
 """The one command ends without a word where nobody reads on, and with words where something else broke."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+import aiayn
 from aiayn.__main__ import EXIT_UNREAD, main
 
 
@@ -35,6 +39,16 @@ def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
     """argparse prints it and ends the program; unbuffered, newer Pythons forgive themselves what breaks there."""
     assert end_unread(("plan", "--help")) == (EXIT_UNREAD, "")
     assert end_unread(("plan", "--help"), unbuffered="1") in [(0, ""), (EXIT_UNREAD, "")]
+
+
+def test_a_copy_installed_without_the_checkouts_files_says_so(tmp_path: Path) -> None:
+    shutil.copytree(Path(aiayn.__file__).parent, tmp_path / "aiayn")
+    ended = subprocess.run(
+        [sys.executable, "-m", "aiayn", "describe", "base"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert re.fullmatch(r"aiayn describe: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr)
 
 
 def test_a_failure_keeps_its_exit_code_where_nobody_reads() -> None:

@@ -10,8 +10,9 @@ import os
 import select
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from aiayn.errors import AiaynError
+from aiayn.errors import AiaynError, ConfigError
 
 # In the order of the data flow; one line each, so that `aiayn --help` imports no verb.
 SUMMARY_BY_VERB = {
@@ -121,6 +122,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
     parsed = build_parser(verb).parse_args(arguments[1:])
     try:
+        _check_checkout()
         parsed.run_verb(parsed)
     except AiaynError as error:
         print(f"aiayn {verb}: {error}", file=sys.stderr)
@@ -137,6 +139,17 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return 1
     return 0
+
+
+def _check_checkout() -> None:
+    """Raise if this is a copy without what lies beside the code in the checkout."""
+    config_folder = Path(__file__).resolve().parents[1] / "config"  # where aiayn.spec.system looks for it
+    if not config_folder.is_dir():
+        raise ConfigError(
+            f"{config_folder}: no such folder: systems, corpora and printed numbers are read from the checkout, and "
+            "this installation is a copy without them; in the checkout run `pip install --constraint constraints.txt "
+            "--editable .`, or `make install`"
+        )
 
 
 if __name__ == "__main__":
