@@ -10,7 +10,6 @@ import os
 import select
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from aiayn.errors import AiaynError, ConfigError
 
@@ -143,10 +142,11 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _check_checkout() -> None:
     """Raise if this is a copy without what lies beside the code in the checkout."""
-    config_folder = Path(__file__).resolve().parents[1] / "config"  # where aiayn.spec.system looks for it
-    if not config_folder.is_dir():
+    from aiayn.spec.system import CONFIG_FOLDER
+
+    if not CONFIG_FOLDER.is_dir():
         raise ConfigError(
-            f"{config_folder}: no such folder: systems, corpora and printed numbers are read from the checkout, and "
+            f"{CONFIG_FOLDER}: no such folder: systems, corpora and printed numbers are read from the checkout, and "
             "this installation is a copy without them; in the checkout run `pip install --constraint constraints.txt "
             "--editable .`, or `make install`"
         )
