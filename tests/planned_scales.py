@@ -10,7 +10,7 @@ import pytest
 from aiayn.experiment import read_experiment
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine, choose_machine
-from aiayn.plan.plan import Plan, make_plan
+from aiayn.price.plan import Plan, make_plan
 from aiayn.records import TrainRecord, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware

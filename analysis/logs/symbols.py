@@ -1,6 +1,6 @@
 """Turns fairseq's arguments into the paper's symbols: the inverse of `aiayn.train.fairseq_args`.
 
-A symbol that the arguments do not determine is omitted, never guessed. tests/unit/test_log_symbols.py sends every
+A symbol that the arguments do not determine is omitted, never guessed. tests/logs/test_log_symbols.py sends every
 shipped system through both tables and back, so they cannot diverge. Two symbols are of a log only, as fairseq splits
 what the paper names by one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
 and `peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 * warmup_steps^-0.5.

@@ -155,8 +155,10 @@ def judge_number(value: float, half_width: float, expectation: Expectation) -> V
     return NOT_SETTLED
 
 
-def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
-    """Return one row a claim or part of one, sorted by verdict; the counts are in the caption."""
+def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table | None:
+    """Return one row a claim or part of one, by verdict, counted in the caption; None without `has_claims`."""
+    if not results.scale.has_claims:
+        return None
     pairs = [(claim, judge_claim(claim, results, judged)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
     counts = Counter(judgement.verdict for _, judgement in pairs)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aiayn.errors import TableError
+from aiayn.experiment import shown_evaluations
 from aiayn.paths import Evaluation
 from aiayn.printed import PublishedSentence, read_sentences
 from aiayn.spec.system import ListedSource
+from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, CellProvenance, Column, Note, Row, Table, text_cell
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import source_of, state_notes, state_words
@@ -19,12 +21,14 @@ NOT_TO_BE_HAD = "not to be had"
 OWN_REFERENCE_MARK = "*"
 
 
-def lay_out_toy(results: ScaleResults) -> Table:
-    """Return the table of the eight sentences, in the tutorial's order, of a scale that names its row.
+def lay_out_toy(results: ScaleResults, _judged: Sequence[JudgedCell]) -> Table | None:
+    """Return the table of the eight sentences, in the tutorial's order; None for a scale that does not name its row.
 
     Raises:
         TableError: if the corpus file and sentences.csv do not hold the same test sentences.
     """
+    if not shown_evaluations(results.evaluations):
+        return None
     published = read_sentences()[TOY_NAME]
     run = published[0]
     evaluations = [

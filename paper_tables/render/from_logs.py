@@ -29,6 +29,7 @@ from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.cell_verdicts import JudgedCell, judge_cells
 from paper_tables.layout import Table, compact
+from paper_tables.logs.tables import file_problems, lay_out_logged_table2, lay_out_logged_table3, lay_out_logs
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import DrawnFigure, Origin, card_words, render_cards, render_page, render_report
 from paper_tables.render.tables import (
@@ -41,7 +42,6 @@ from paper_tables.render.tables import (
     write_text,
 )
 from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
-from paper_tables.tables.logs import file_problems, lay_out_logged_table2, lay_out_logged_table3, lay_out_logs
 
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",

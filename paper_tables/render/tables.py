@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from aiayn.experiment import shown_evaluations
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from aiayn.wings import tables_after
 from analysis.scoring.scores import summarise_frame
 from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
 from paper_tables.figures import INSTALL_COMMAND, has_figures
@@ -23,12 +23,10 @@ from paper_tables.tables.conclusions import lay_out_conclusions, lay_out_expecta
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.further import (
     lay_out_baselines,
-    lay_out_reference,
     lay_out_runs,
     lay_out_table4,
 )
 from paper_tables.tables.parameters import lay_out_parameters
-from paper_tables.tables.table1 import lay_out_table1
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
@@ -109,20 +107,7 @@ def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_fo
 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
-    """Return all tables in the order of the report: ours first, what is only printed last.
-
-    Claims, and the tutorial's sentences, are there if the scale has them.
-    """
-    sentences: list[Table] = []
-    claims: list[Table] = []
-    if shown_evaluations(results.evaluations):
-        from paper_tables.claims.toy_en_es import lay_out_toy
-
-        sentences = [lay_out_toy(results)]
-    if results.scale.has_claims:
-        from paper_tables.claims.layout import lay_out_claims
-
-        claims = [lay_out_claims(results, judged)]
+    """Return all tables in the order of the report, each followed by the wings' tables that stand after it."""
     tables = [
         lay_out_table2(results, judged),
         lay_out_table3(results, judged),
@@ -134,15 +119,14 @@ def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Tabl
         lay_out_expectations(results),
         lay_out_baselines(results),
         lay_out_replications(results, judged),
-        *sentences,
         lay_out_verdicts(results, judged),
-        *claims,
         lay_out_runs(results),
-        lay_out_table1(results.measured.layers if results.measured else None),
         lay_out_table4(),
-        lay_out_reference(results),
     ]
-    return [compact(table) for table in tables]
+    with_wings = [
+        table for core in tables for table in (core, *(layout(results, judged) for layout in tables_after(core.name)))
+    ]
+    return [compact(table) for table in with_wings if table is not None]
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:

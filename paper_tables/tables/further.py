@@ -9,9 +9,7 @@ from aiayn.paths import Evaluation
 from aiayn.printed import (
     COLUMNS_BY_TABLE,
     METRIC_BY_PAIR,
-    PAPER_TESTSET_BY_ROLE,
     evaluations_of,
-    read_cells,
     read_table,
 )
 from aiayn.records import BaselineRecords, ScoreRecord, TrainRecord
@@ -28,24 +26,20 @@ from paper_tables.layout import (
     Row,
     Table,
     anchor_of,
-    blank_cell,
     columns_of,
     format_difference,
     format_value,
     label,
     label_field,
     our_field,
-    printed_field,
     row_by_column,
     rows_of,
     text_cell,
 )
-from paper_tables.reference import ReferenceReplication, read_reference_replications
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import commit_words, complete, hardware_words, mark_of, metric_cell, provenance_of
 
 BASELINE_SYSTEM = "base"
-OTHER_DEFINITION = "other"
 CAPTION_OF_TABLE_4 = (
     "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv edition only)."
 )
@@ -194,70 +188,3 @@ def lay_out_runs(results: ScaleResults) -> Table:
         columns=columns_of(fields),
         rows=tuple(replace(row, anchor=anchor_of(run.state.run) if run.state.run else "") for run, row in rows),
     )
-
-
-def lay_out_reference(results: ScaleResults) -> Table:
-    """Return one row a published replication, comparable ones together, the highest value first.
-
-    Ours is beside one only on the same test set and in the same definition; values are never subtracted here.
-    """
-    replications = sorted(read_reference_replications(), key=_order)
-    fields: tuple[Field[ReferenceReplication], ...] = (
-        label_field("who", "who", lambda one: one.who),
-        label_field("system", "system", lambda one: one.system),
-        label_field("language_pair", "languages", lambda one: one.language_pair),
-        label_field("testset", "test set", lambda one: one.testset),
-        label_field("metric", "definition", lambda one: one.metric),
-        printed_field("printed", "printed", lambda one: one.value),
-        our_field("ours", "ours", lambda one: _our_cell(results, one)),
-        label_field("definition", "as printed", lambda one: one.definition),
-        label_field("conditions", "steps, batch, hardware", lambda one: one.conditions),
-        label_field("remarks", "remarks", lambda one: one.remarks),
-        label_field("source", "source", lambda one: one.source),
-    )
-    rows = rows_of(fields, replications)
-    is_alone = not any(cell.shows for row in rows for cell in row.cells)
-    scale = results.scale.scale
-    note = Note("", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them.")
-    table = Table(
-        name="reference_replications",
-        title="Reference replications",
-        caption="What others published for base and big on WMT14 (other training data are named), each in the "
-        "definition in which it was printed; other: not known to equal one of ours. Only numbers of one test set and "
-        "one definition can be compared.",
-        columns=columns_of(fields),
-        rows=rows,
-        summary=f"{len(replications)} numbers that others published for base and big on WMT14",
-        notes=(note,) if is_alone else (),
-    )
-    return complete(results, table, has_precisions=False, has_states=False)
-
-
-def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
-    return (
-        one.language_pair,
-        one.system,
-        one.testset,
-        one.metric == OTHER_DEFINITION,  # last: they are not even known to be like each other
-        one.metric,
-        -float(one.value),
-    )
-
-
-def _evaluation(results: ScaleResults, one: ReferenceReplication) -> Evaluation | None:
-    """Return our evaluation of the same system on the same test set, or None: not at this scale, or not comparable."""
-    role = next((role for role, testset in PAPER_TESTSET_BY_ROLE.items() if testset == one.testset), None)
-    if role is None or one.metric == OTHER_DEFINITION:
-        return None
-    pair = one.language_pair
-    system = next(join.system for join in read_cells() if (join.row, join.language_pair) == (one.system, pair))
-    averages = [average for average, evaluated_role in evaluations_of(pair, system) if evaluated_role == role]
-    if not averages:
-        return None
-    evaluation = results.evaluation_of(results.corpus_of(pair), system, averages[-1], role)
-    return evaluation if evaluation is not None and evaluation.testset == one.testset else None
-
-
-def _our_cell(results: ScaleResults, one: ReferenceReplication) -> Cell:
-    evaluation = _evaluation(results, one)
-    return blank_cell() if evaluation is None else metric_cell(results, evaluation, one.metric)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from analysis.scoring.significance import Method, compare_segments
+from analysis.questions.significance import Method, compare_segments
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome, judge_family
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from paper_tables.render.pack import pack_scale
+from paper_tables.tools.pack import pack_scale
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 from tests.records_factory import make_site, write_left
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.cli.pack import MAX_MB
+from aiayn.cli.tools.pack import MAX_MB
 from aiayn.records import TrainRecord, read_record
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.render.from_logs import make_tables_from_logs
-from paper_tables.render.pack import pack_scale
+from paper_tables.tools.pack import pack_scale
 from tests.records_factory import make_site, write_left
 
 CHECKOUT = Path(__file__).resolve().parents[2]

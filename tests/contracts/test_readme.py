@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.__main__ import SUMMARY_BY_VERB, build_parser
+from aiayn.__main__ import build_parser, verbs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGE_NAMES = ("README.md", "workflow/README.md", *sorted(f"docs/{path.name}" for path in CHECKOUT.glob("docs/*.md")))
@@ -65,7 +65,7 @@ def fault_of_command(words: list[str]) -> str:
     """Return what is wrong with a whole `aiayn` command, or nothing."""
     if words[1:] in (["--help"], ["VERB", "--help"]):
         return ""
-    if len(words) < 2 or words[1] not in SUMMARY_BY_VERB:
+    if len(words) < 2 or words[1] not in verbs():
         return f"no such verb: {shlex.join(words)}"
     try:
         build_parser(words[1]).parse_args(words[2:])
@@ -78,7 +78,7 @@ def fault_of_mention(words: list[str]) -> str:
     """Return what is wrong with a part of an `aiayn` command in running text: its verb, or a flag."""
     if words[1] in ("VERB", "--help"):
         return ""
-    if words[1] not in SUMMARY_BY_VERB:
+    if words[1] not in verbs():
         return f"no such verb: {' '.join(words)}"
     known = {flag for action in build_parser(words[1])._actions for flag in action.option_strings}
     unknown = [word for word in words[2:] if word.startswith("-") and word.partition("=")[0] not in known]
@@ -159,7 +159,7 @@ def test_the_readme_shows_how_to_use_the_command() -> None:
     assert {"score", "tables"} <= {words[1] for words in commands + mentions(text, "aiayn")}
 
 
-@pytest.mark.parametrize("verb", SUMMARY_BY_VERB)
+@pytest.mark.parametrize("verb", verbs())
 def test_every_verb_has_help_with_an_example_that_parses(verb: str) -> None:
     text = build_parser(verb).format_help()
     example = text.partition("example:")[2]

@@ -6,8 +6,8 @@ import pytest
 
 from analysis.doctor.types import Diagnosis, Missing
 from analysis.findings import Finding
-from paper_tables.answers.doctor import diagnose_commands, diagnose_settings
-from paper_tables.costs import CERTAINTIES
+from paper_tables.doctor.costs import CERTAINTIES
+from paper_tables.doctor.doctor import diagnose_commands, diagnose_settings
 from tests.doctor.threads import CASES, ThreadCase
 
 # What a thread's mark allows the doctor to say of a cause.

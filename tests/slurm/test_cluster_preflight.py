@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.launch.preflight.slurm import JobRequest, check_slurm
 from aiayn.launch.submit import sbatch_text
+from aiayn.price.preflight.slurm import JobRequest, check_slurm
 from aiayn.spec.cluster import read_cluster
 from tests.slurm.cluster import Cluster
 from tests.slurm.cluster_layout import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_MIB_PER_NODE, NODES, SHORT_PARTITION

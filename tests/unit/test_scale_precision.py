@@ -11,15 +11,15 @@ from aiayn.__main__ import build_parser, main
 from aiayn.cli.config import named_overrides, read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
-from aiayn.plan.describe import describe_system, render_description
 from aiayn.plan.feasibility import check_feasible, check_precision, predict_hours
+from aiayn.price.describe import describe_system, render_description
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
 from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train.request import TrainingRequest
 from analysis.scoring.runs import find_run_state
-from paper_tables.answers.doctor import make_claim
 from paper_tables.cell_verdicts import judge_cells
+from paper_tables.doctor.doctor import make_claim
 from paper_tables.layout import Table
 from paper_tables.render.tables import lay_out_tables
 from paper_tables.scale_results import gather_results
@@ -203,7 +203,7 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
 ) -> None:
     monkeypatch.chdir(tmp_path)
     v100s = msgspec.structs.replace(PLAIN, gpu_type="v100")
-    monkeypatch.setattr("aiayn.cli.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
+    monkeypatch.setattr("aiayn.cli.price.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
 
     def checks_of(*flags: str) -> dict[str, dict[str, str]]:
         configfile = str(CONFIG_FOLDER / "paper.yaml")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from paper_tables.render.pack import pack_scale
+from paper_tables.tools.pack import pack_scale
 from tests.notebook import run_notebook
 from tests.records_factory import make_site, write_left
 

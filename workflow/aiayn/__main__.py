@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 
 from aiayn.errors import AiaynError, ConfigError
+from aiayn.wings import present_wings, wing_of_verb
 
-# In the order of the data flow; one line each, so that `aiayn --help` imports no verb.
-SUMMARY_BY_VERB = {
+# The verbs of the core, in the order of the data flow; those of the wings are in `aiayn.wings`.
+CORE_VERBS = {
     "fetch": "get a corpus: download and verify it, or generate it",
     "recipes": "compare recipes of WMT14 training text: archives, filters, subwords",
     "clean": "prepare text and drop unfit training pairs, as the corpus file says",
@@ -29,31 +30,23 @@ SUMMARY_BY_VERB = {
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity per subword on a test set (Table 3)",
     "score": "score translations under every definition of BLEU, with signatures",
-    "evaluate": "translate a test set with any fairseq model, and score it",
-    "compare": "test whether the difference between two systems is significant",
-    "search": "try beam sizes and length penalties on the development set (section 6.1)",
-    "measure": "measure properties of attention and layers that claims are about, without training",
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
-    "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
-    "plot": "draw the curves of runs, live or done, or of any fairseq logs",
-    "where": "show where a cell of a table comes from: runs, digests, commit, commands",
-    "describe": "show what a system is and what it costs, from its file alone",
-    "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
-    "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
-    "explain": "explain what a BLEU means beside the paper's, without any run",
-    "doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations",
     "translate": "translate sentences from standard input with a trained run",
-    "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
-    "export": "export a run's averaged model to safetensors or CTranslate2",
 }
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
 
 
+def verbs() -> list[str]:
+    """Return the core's verbs, then those of the wings that are there."""
+    return [*CORE_VERBS, *(verb for wing in present_wings() for verb in wing.verbs)]
+
+
 def build_parser(verb: str) -> argparse.ArgumentParser:
     """Return the parser of one verb, made by that verb's module."""
-    module = importlib.import_module(f"aiayn.cli.{verb}")
+    wing = wing_of_verb(verb)
+    module = importlib.import_module(f"aiayn.cli.{wing.name}.{verb}" if wing else f"aiayn.cli.{verb}")
     parser = argparse.ArgumentParser(
         prog=f"aiayn {verb}",
         description=module.__doc__,
@@ -73,7 +66,11 @@ def _overview() -> str:
         "",
         "verbs:",
     ]
-    lines += [f"  {verb:<12}{summary}" for verb, summary in SUMMARY_BY_VERB.items()]
+    lines += [f"  {verb:<12}{summary}" for verb, summary in CORE_VERBS.items()]
+    for wing in present_wings():
+        if wing.verbs:
+            lines += ["", f"more: {wing.summary} ({wing.name})"]
+            lines += [f"  {verb:<12}{summary}" for verb, summary in wing.verbs.items()]
     lines += [
         "",
         "`aiayn VERB --help` explains a verb, with an example. The whole workflow is run by snakemake: see README.md.",
@@ -114,8 +111,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(_overview())
         return 0 if arguments else 2
     verb = arguments[0]
-    if verb not in SUMMARY_BY_VERB:
-        print(f"aiayn: no verb {verb!r}; expected one of {', '.join(SUMMARY_BY_VERB)}", file=sys.stderr)
+    if verb not in verbs():
+        print(f"aiayn: no verb {verb!r}; expected one of {', '.join(verbs())}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log

@@ -1,0 +1,4 @@
+"""Answers whether the difference between two system outputs is significant.
+
+Wing `questions`.
+"""

@@ -1,0 +1,4 @@
+"""Holds the results of a search over beam sizes and length penalties.
+
+Wing `tools`.
+"""

@@ -1,0 +1,4 @@
+"""Lays out Tables 2 and 3 from anybody's logs, and the list of these logs.
+
+Wing `logs`.
+"""

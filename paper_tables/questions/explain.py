@@ -1,0 +1,355 @@
+"""Explains a BLEU without any run: the paper's number in its definition, near replications, what to check next.
+
+One number is never turned into another. The printed number keeps its own definition (section 6.1 for Table 2, 6.2 for
+Table 3); beside it is the range that published gaps between the two definitions give, and the number in
+question is compared with that range. Every gap, replication and cause carries its source (published/README.md).
+"""
+
+from collections.abc import Collection, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aiayn.errors import UsageError, did_you_mean
+from aiayn.printed import (
+    PAPER_CORPUS_BY_LANGUAGE_PAIR,
+    PAPER_TESTSET_BY_ROLE,
+    PUBLISHED_FOLDER,
+    CellJoin,
+    find_printed,
+    largest_average,
+    read_cells,
+    read_table,
+)
+from paper_tables.questions.reference import (
+    SCORE_METRICS,
+    PublishedCause,
+    PublishedGap,
+    ReferenceReplication,
+    counted_alike,
+    read_causes,
+    read_gaps,
+    read_reference_replications,
+)
+
+PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}  # the same lines, but for 266
+SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: two runs of one recipe lie this far apart
+NUM_NEAREST_REPLICATIONS = 5
+NUM_NEAREST_CAUSES = 3
+LOW_BLEU = 10  # below it a number is no shade of the paper's: other questions come first, those of ranks `L`
+LOW_RANK = "L"
+OTHER_DEFINITION = "bleu_sacre_13a"  # what a number without a definition most often is, if not the paper's
+
+Position = Literal["within", "below", "above", "not comparable"]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """The number in question, in percent; `system` is the row of the paper's table.
+
+    Without a definition given (`is_metric_given`) `metric` is the one in which the paper's number is printed.
+    """
+
+    bleu: float
+    metric: str
+    testset: str
+    language_pair: str
+    system: str
+    is_metric_given: bool = True
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A printed number in its definition, its range in the question's definition, and the position of the number.
+
+    `low` and `high` are None without a published gap; they equal the printed number in its own definition.
+    `distance` is to the nearer end of the range, 0 within it.
+    """
+
+    edition: str
+    printed: str
+    printed_metric: str
+    low: float | None
+    high: float | None
+    position: Position
+    distance: float | None
+    sentence: str
+
+
+class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
+    """A published replication of the same system, test set and definition; `difference` is its value minus ours."""
+
+    replication: ReferenceReplication
+    difference: float
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole answer. `amount` is how many BLEU may be missing (or, direction `raises`, too many), least and most.
+
+    `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in; if none costs the
+    amount, `is_amount_matched` is false and the nearest ones are listed. `is_low`: below 10 BLEU, where other causes
+    come first. `taken` names the definition assumed when none was given, and how the number reads in the other.
+    """
+
+    question: Question
+    readings: list[Reading]
+    gaps: list[PublishedGap]
+    other_gaps: list[PublishedGap]
+    caveats: list[str]
+    replications: list[NearReplication]
+    num_replications: int
+    num_replications_elsewhere: int
+    direction: Literal["lowers", "raises"]
+    amount: tuple[float, float] | None
+    is_amount_matched: bool
+    is_low: bool
+    taken: str
+    causes: list[PublishedCause]
+
+
+def explain(
+    *, bleu: float, metric: str | None, testset: str, language_pair: str, system: str, folder: Path = PUBLISHED_FOLDER
+) -> Explanation:
+    """Return how published numbers explain one BLEU (in percent) of one of the paper's systems.
+
+    Without a `metric` the number is assumed to be in the definition in which the paper's is printed; `taken` notes it.
+
+    Raises:
+        UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in percent.
+        TableError: a published file is malformed.
+    """
+    joins = _candidate_joins(metric, testset, language_pair, system, folder)
+    question = Question(
+        bleu=_checked_bleu(bleu), metric=metric or joins[0].metric, testset=testset, language_pair=language_pair,
+        system=joins[0].row, is_metric_given=metric is not None,
+    )  # fmt: skip
+    gaps = [gap for gap in read_gaps(folder) if _concerns(gap, question)]
+    counted = [gap for gap in gaps if gap.counts == "yes"]
+    readings = [_reading(question, join, counted, folder) for join in joins]
+    direction, amount = _amount(question, readings)
+    is_low = question.bleu < LOW_BLEU
+    published = read_causes(folder)
+    causes, is_matched = _matching_causes(
+        question, direction, amount, [one for one in published if not one.rank.startswith(LOW_RANK)]
+    )
+    if is_low:
+        causes = [one for one in published if one.rank.startswith(LOW_RANK) and _fits(one, question)] + (
+            causes if is_matched else []
+        )
+    replications = [
+        one
+        for one in read_reference_replications(folder)
+        if (one.system, one.language_pair) == (question.system, language_pair)
+    ]
+    same = counted_alike(question.metric)
+    alike = [one for one in replications if one.testset == testset and one.metric in same]
+    return Explanation(
+        question=question,
+        readings=readings,
+        gaps=counted,
+        other_gaps=[gap for gap in gaps if gap.counts == "no"],
+        caveats=_caveats(question, joins, counted),
+        replications=_nearest(question, alike),
+        num_replications=len(alike),
+        num_replications_elsewhere=len(replications) - len(alike),
+        direction=direction,
+        amount=None if amount is None else (float(amount[0]), float(amount[1])),
+        is_amount_matched=is_matched,
+        is_low=is_low,
+        taken="" if metric is not None else _taken(question, joins, folder),
+        causes=[_with_command(cause, question, joins[0]) for cause in causes],
+    )
+
+
+def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
+    """Return the definition assumed for a number without one, and how it reads if it is sacreBLEU's instead."""
+    other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
+    gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _concerns(gap, other)]
+    reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
+    return (
+        f"No --metric is given: taken as {question.metric}, the definition in which the paper's number is printed. "
+        f"If it is sacreBLEU's, give --metric {OTHER_DEFINITION}: {reads}"
+    )
+
+
+def _fits(cause: PublishedCause, question: Question) -> bool:
+    return cause.applies_to(question.language_pair, question.system, question.metric)
+
+
+def _checked_bleu(bleu: float) -> float:
+    if 0 < bleu < 1:
+        raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
+    if not 0 <= bleu <= 100:
+        raise UsageError(f"--bleu {bleu:g}: expected 0 to 100, in percent")
+    return bleu
+
+
+def _candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
+    """Return the joins of the printed BLEUs of the question, one an edition."""
+    if metric is not None:
+        _check_known("--metric", metric, SCORE_METRICS)
+    _check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
+    if language_pair != "en-de" and "compound_split" in (metric or ""):
+        raise UsageError(f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses")
+    joins = [
+        join for join in read_cells(folder) if join.language_pair == language_pair and join.metric.startswith("bleu")
+    ]
+    printed_testsets = {PAPER_TESTSET_BY_ROLE[join.role] for join in joins}
+    aliases = [name for name, printed in PRINTED_TESTSET_BY_TESTSET.items() if printed in printed_testsets]
+    _check_known("--testset", testset, (*sorted(printed_testsets), *aliases))
+    printed_testset = PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
+    on_testset = [join for join in joins if PAPER_TESTSET_BY_ROLE[join.role] == printed_testset]
+    names = list(dict.fromkeys(name for join in on_testset for name in (join.row, join.system)))
+    where = f" (BLEU printed for {language_pair} on {printed_testset})"
+    _check_known("--system", system, names, where)
+    return [join for join in on_testset if system in (join.row, join.system)]
+
+
+def _check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
+    if name in known:
+        return
+    hint = did_you_mean(name, known, "choose one of these")
+    raise UsageError(f"{flag} {name}: unknown{where}; expected one of {', '.join(known)}; {hint}")
+
+
+def _concerns(gap: PublishedGap, question: Question) -> bool:
+    """Return whether a gap leads to the question's definition on its lines; full and filtered set differ by less."""
+    printed_testsets = [PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)]
+    is_same_set = printed_testsets[0] == printed_testsets[1]
+    leads_there = gap.definition_to in counted_alike(question.metric)
+    return is_same_set and leads_there and gap.language_pair == question.language_pair
+
+
+def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path) -> Reading:
+    """Return the position of the number beside one printed number; the range is rounded outwards to its decimals."""
+    printed = find_printed(join, read_table(join.table, folder)).value
+    number, bleu = Decimal(printed), Decimal(str(question.bleu))
+    unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
+    position: Position = "not comparable"
+    low = high = distance = None
+    is_same = join.metric in counted_alike(question.metric)
+    if is_same:
+        low = high = number
+        position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 means 28.35 to 28.45
+    elif gaps:
+        low = (number - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
+        high = (number - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
+        position, distance = _place(bleu, low, high)
+    return Reading(
+        edition=join.edition,
+        printed=printed,
+        printed_metric=join.metric,
+        low=None if low is None else float(low),
+        high=None if high is None else float(high),
+        position=position,
+        distance=None if distance is None else float(distance),
+        sentence=_sentence(
+            f"{bleu} {question.metric}", f"{printed} {join.metric}", is_same, low, high, position, distance
+        ),
+    )
+
+
+def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(0)) -> tuple[Position, Decimal]:
+    if bleu < low - slack:
+        return "below", low - bleu
+    if bleu > high + slack:
+        return "above", bleu - high
+    return "within", Decimal(0)
+
+
+def _sentence(
+    own: str, printed: str, is_same: bool, low: Decimal | None, high: Decimal | None, position: Position,
+    distance: Decimal | None,
+) -> str:  # fmt: skip
+    if low is None:
+        return f"No published gap leads from the printed {printed} to this definition: {own} cannot be compared."
+    if is_same:
+        words = "rounds to" if position == "within" else f"lies {distance} {position}"
+        is_one = own.split()[1] == printed.split()[1]
+        return f"{own} {words} the printed {printed}: {'the same definition' if is_one else 'both count alike'}."
+    words = f"lies {distance} {position}" if distance else "lies within"
+    return f"{own} {words} the range {low} to {high}, in which the printed {printed} reads by published gaps."
+
+
+def _amount(
+    question: Question, readings: Sequence[Reading]
+) -> tuple[Literal["lowers", "raises"], tuple[Decimal, Decimal] | None]:
+    """Return how many BLEU may be missing, least and most over all readings; or too many, if it is above them all."""
+    bleu = Decimal(str(question.bleu))
+    if any(one.low is None for one in readings):
+        return "lowers", None
+    if all(one.position == "within" and one.low == one.high for one in readings):
+        return "lowers", (Decimal(0), Decimal(0))  # the printed number itself, up to its rounding
+    ranges = [(Decimal(str(one.low)), Decimal(str(one.high))) for one in readings]
+    if all(one.position == "above" for one in readings):
+        return "raises", (min(bleu - high for _, high in ranges), max(bleu - low for low, _ in ranges))
+    least = min(max(low - bleu, Decimal(0)) for low, _ in ranges)
+    return "lowers", (least, max(max(high - bleu, Decimal(0)) for _, high in ranges))
+
+
+def _matching_causes(
+    question: Question, direction: str, amount: tuple[Decimal, Decimal] | None, causes: Sequence[PublishedCause]
+) -> tuple[list[PublishedCause], bool]:
+    """Return the causes whose cost matches the amount up to the seed's noise, in their rank; else the nearest ones."""
+    if amount is None or amount[1] == 0:
+        return [], True
+    fitting = [cause for cause in causes if cause.direction == direction and _fits(cause, question)]
+
+    def distance(cause: PublishedCause) -> Decimal:
+        low, high = cause.cost
+        return max(low - amount[1], amount[0] - high, Decimal(0))
+
+    matching = [cause for cause in fitting if distance(cause) <= SEED_NOISE]
+    if matching:
+        return matching, True
+    return sorted(fitting, key=distance)[:NUM_NEAREST_CAUSES], False
+
+
+def _nearest(question: Question, replications: Collection[ReferenceReplication]) -> list[NearReplication]:
+    """Return the nearest replications, the nearest first."""
+    bleu = Decimal(str(question.bleu))
+    near = [NearReplication(replication=one, difference=float(Decimal(one.value) - bleu)) for one in replications]
+    return sorted(near, key=lambda one: abs(one.difference))[:NUM_NEAREST_REPLICATIONS]
+
+
+def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
+    """Return the cause with its command as it can be pasted, but for files."""
+    command = cause.command.format(
+        corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
+        language_pair=question.language_pair,
+        last=largest_average(question.language_pair, join.system),
+        system=join.system,
+        testset=question.testset,
+    )
+    return msgspec.structs.replace(cause, command=command)
+
+
+def _caveats(question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]) -> list[str]:
+    """Return what a reader of the range must know."""
+    caveats = []
+    is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
+    if question.metric == "bleu_fairseq":
+        caveats.append(
+            "bleu_fairseq counts as bleu_tok_moses does, but for empty lines: what is published of it holds."
+        )
+    if question.metric == "bleu_as_given":
+        caveats.append(
+            "bleu_as_given is taken to be of Moses' tokens with their case, of which it is bleu_fairseq. Tokens with "
+            "their hyphens split (tokenizer.perl -a: ' @-@ ', as fairseq's prepare-wmt14en2de.sh makes them) read as "
+            "compound split does, 0.7 to 1 higher; lower-cased text is not covered."
+        )
+    if len(joins) > 1:
+        caveats.append("The two editions print different numbers; each is read apart.")
+    if question.language_pair == "en-fr":
+        caveats.append("For En-Fr no scoring script was published; bleu_tok_moses is the nearest definition.")
+    elif not is_own_definition and len({gap.definition_from for gap in gaps}) > 1:
+        caveats.append(
+            "Whether the paper's reference had its quotes normalised was not published: gaps with and without count."
+        )
+    if len({gap.source for gap in gaps}) == 1 and not is_own_definition:
+        caveats.append("The range rests on one source.")
+    if question.testset in PRINTED_TESTSET_BY_TESTSET:
+        caveats.append("The printed number is on all 3,003 lines, this one on the 2,737 of the filtered set.")
+    if all(join.role == "dev" for join in joins):
+        caveats.append("Table 3 averages no checkpoints: compare with the last one alone.")
+    return caveats

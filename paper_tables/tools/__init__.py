@@ -1,0 +1,4 @@
+"""Packs what finished runs left, small enough to ship.
+
+Wing `tools`.
+"""

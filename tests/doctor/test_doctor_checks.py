@@ -1,0 +1,333 @@
+"""Each check of the doctor shown failing once, on the clean run's evidence with one thing in it changed."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from aiayn.spec.system import read_corpus, read_system
+from analysis.doctor.check_data import check_data, check_vocabulary
+from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
+from analysis.doctor.check_search import check_average, check_lengths, check_search, check_wrong_checkpoints
+from analysis.doctor.check_training import (
+    check_batch,
+    check_divergence,
+    check_schedule,
+    check_symbols,
+    check_updates,
+    deviation,
+    expected_rate,
+    wrong_rates,
+)
+from analysis.doctor.collect import collect_folder
+from analysis.doctor.diagnose import CHECKS, without_lone_symptoms
+from analysis.doctor.plain import share_out_of_order
+from analysis.doctor.types import Answer, Averaged, Case, Claim, LoggedRate, Reported, Search
+from paper_tables.doctor.costs import rank
+from tests.doctor.fixtures import assemble
+
+LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")
+
+
+def count_words(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Return a score that is quick to check: the share of lines that are right, with and without case."""
+    pairs = list(zip(hypotheses, references, strict=True))
+    right = 100 * np.mean([one == other for one, other in pairs])
+    lower = 100 * np.mean([one.lower() == other.lower() for one, other in pairs])
+    return {"bleu_sacre_13a": float(right), "bleu_sacre_13a_lc": float(lower)}
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    folder = assemble("clean", tmp_path_factory.mktemp("doctor") / "clean")
+    system = read_system("base", "demo")
+    averages = {"dev": frozenset({"last1"}), "test": frozenset({"last5"})}
+    corpus = read_corpus("demo_en_de")
+    claim = Claim("clean", "demo", "base", corpus, system.training, system.decoding, averages)
+    return collect_folder(folder, claim, count_words, hypotheses_path=None, references_path=None)
+
+
+def with_log(case: Case, **changes: Any) -> Case:
+    assert case.trained is not None
+    return replace(case, trained=replace(case.trained, log=replace(case.trained.log, **changes)))
+
+
+def with_symbols(case: Case, **changes: Any) -> Case:
+    assert case.trained is not None
+    return replace(case, trained=replace(case.trained, symbols=case.trained.symbols | changes))
+
+
+def with_translation(case: Case, **changes: Any) -> Case:
+    return replace(case, translations=(replace(case.translations[0], **changes),))
+
+
+def small(case: Case, **changes: Any) -> Case:
+    """Return a case of three lines, without a data-bin."""
+    first = case.translations[0]
+    changes = {"lines": LINES, "references": LINES, "pieces": None, "reported": (), **changes}
+    return replace(case, data=None, translations=(replace(first, **changes),))
+
+
+def titles(outcome: Answer) -> list[str]:
+    return [finding.title for finding in outcome.findings]
+
+
+def test_a_check_without_its_evidence_says_so_and_finds_nothing(clean: Case) -> None:
+    empty = Case(clean.claim, None, None, (), count_words)
+    for name, check in CHECKS.items():
+        outcome = check(empty)
+        assert outcome.check == name
+        assert outcome.missing, name
+        assert outcome.findings == ()
+
+
+def test_counts_that_differ_between_log_and_data_bin_are_found(clean: Case) -> None:
+    (finding,) = check_data(with_log(clean, num_pairs_by_split={"train": 11_000})).findings
+    assert (finding.evidence[0].found, finding.evidence[0].expected) == ("11,000", "12,000, as in the data-bin")
+
+
+def test_the_papers_counts_are_expected_of_wmt14_alone(clean: Case) -> None:
+    wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
+    found = {one.what: one.expected for one in check_data(wmt14).findings[0].evidence}
+    assert found["training pairs"] == "about 4,500,000 (section 5.1)"
+    assert check_vocabulary(wmt14).findings[0].evidence[0].expected == "30,000 to 42,000 (section 5.1)"
+    assert check_data(clean).findings == check_vocabulary(clean).findings == ()
+
+
+def test_dictionaries_of_different_sizes_in_the_log_alone_are_separate(clean: Case) -> None:
+    outcome = check_vocabulary(replace(with_log(clean, vocabulary_sizes=(400, 300)), data=None))
+    assert titles(outcome) == ["Separate vocabularies instead of a joint one"]
+
+
+def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(clean: Case) -> None:
+    assert clean.data is not None
+    side = clean.data.side_by_place["train", "target"]
+    whole = side.lengths
+    try:
+        side.lengths = whole - 1
+        (finding,) = check_vocabulary(clean).findings
+    finally:
+        side.lengths = whole
+    assert finding.evidence[0].what == "lines without their end of sentence"
+    assert finding.published_rank == "1a"
+
+
+def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> None:
+    assert clean.trained is not None
+    epochs = [replace(one, target_tokens_per_update=8000.0) for one in clean.trained.log.epochs]
+    (finding,) = check_batch(with_log(clean, epochs=tuple(epochs))).findings
+    assert finding.title == "The effective batch is 8.2 times larger than the system's"
+    assert finding.published_rank == "A5"
+
+
+def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
+    assert clean.trained is not None
+    epochs = clean.trained.log.epochs
+    short = replace(epochs[-1], update=epochs[-1].update + 2, target_tokens_per_update=10.0)
+    assert check_batch(with_log(clean, epochs=(*epochs, short))).findings == ()
+
+
+def test_the_papers_25000_tokens_are_expected_of_wmt14_without_a_data_bin(clean: Case) -> None:
+    wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
+    assert check_batch(wmt14).findings[0].evidence[0].expected == "about 25,000: section 5.1"
+
+
+def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
+    training = read_system("base", "paper").training
+    peak = expected_rate(training, 4000)
+    assert peak == pytest.approx(6.99e-4, rel=1e-3)  # facts of the paper: base's peak
+    right = [LoggedRate(1, 100, expected_rate(training, 100)), LoggedRate(2, 100, expected_rate(training, 101))]
+    assert wrong_rates(training, right) == []
+    fairseq = LoggedRate(3, 4000, 5e-4)  # 0.72 of the paper's
+    assert wrong_rates(training, [fairseq]) == [fairseq]
+    assert deviation(training, fairseq) == pytest.approx(0.716, abs=0.001)
+
+
+def test_a_log_with_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:
+    assert clean.trained is not None
+    rates = clean.trained.rates
+    one = replace(
+        clean,
+        trained=replace(clean.trained, rates=(replace(rates[0], rate=1.0), *rates[1:])),
+    )
+    assert check_schedule(one).findings == ()
+    every = tuple(replace(rate, rate=2 * rate.rate) for rate in rates)
+    assert len(check_schedule(replace(clean, trained=replace(clean.trained, rates=every))).findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "symbol", "value"),
+    [
+        ("norm_order", "norm_order", "pre"),
+        ("dropout", "p_drop", 0.0),
+        ("dropout", "p_drop_attention", 0.1),
+        ("smoothing", "eps_ls", 0.0),
+        ("model", "num_layers", 2),
+        ("model", "adam_epsilon", 1e-8),
+        ("model", "tied_embeddings", False),
+    ],
+)
+def test_a_symbol_that_differs_is_found_by_its_own_check_alone(
+    clean: Case, check: str, symbol: str, value: Any
+) -> None:
+    changed = with_symbols(clean, **{symbol: value})
+    checks = ("norm_order", "dropout", "smoothing", "model")
+    assert [name for name in checks if check_symbols(changed, name).findings] == [check]
+
+
+def test_a_finding_says_of_what_it_is_and_how_large(clean: Case) -> None:
+    (finding,) = check_symbols(with_symbols(clean, p_drop=0.3), "dropout").findings
+    assert (finding.what, finding.amount, finding.published_rank) == ("p_drop", 0.3, "7")
+    many = check_symbols(with_symbols(clean, num_heads=1, d_k=32, d_v=32, d_ff=1), "model").findings
+    assert {one.what for one in many} == {"num_heads", "d_ff"}  # d_k and d_v follow from the heads
+
+
+def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
+    assert case.trained is not None
+    epochs = tuple(
+        replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0.0))
+        for one in case.trained.log.epochs
+    )
+    return with_log(case, epochs=epochs, last_update=last_update)
+
+
+def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
+    """Of the system's `patience_epochs`; neither cut before it nor stopped by another patience."""
+    patient = replace(clean.claim, training=replace(clean.claim.training, patience_epochs=10))
+    short = {"last_update": 250, "is_stopped_early": True, "arguments": {"patience": 10}}
+
+    def found(claim: Claim, **changes: object) -> list[str]:
+        return titles(check_updates(replace(with_log(clean, **short | changes), claim=claim)))
+
+    assert found(patient) == []
+    assert found(patient, is_stopped_early=False) == ["Trained for 50% of the updates"]
+    assert found(patient, arguments={"patience": 3}) == ["Trained for 50% of the updates"]
+    assert found(clean.claim) == ["Trained for 50% of the updates"]
+
+
+def test_updates_count_with_their_tokens(clean: Case) -> None:
+    assert titles(check_updates(with_tokens(clean, 1.0, 250))) == ["Trained for 50% of the updates"]
+    assert check_updates(with_tokens(clean, 1.0, 1500)).findings[0].published_rank == "A5"
+    assert check_updates(with_tokens(clean, 22.0, 45)).findings == ()  # 9 % of the updates, twice the tokens
+    assert check_updates(with_tokens(clean, 0.1, 500)).findings == ()  # a small batch, found as such
+    assert check_batch(with_tokens(clean, 0.1, 500)).findings[0].evidence[-1].what == "target tokens in all"
+
+
+def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
+    assert clean.trained is not None
+    assert check_divergence(clean).findings == ()
+    last = clean.trained.log.validations[-1]
+    lost = [*clean.trained.log.validations[:-1], replace(last, nll_bits=12.0)]
+    (finding,) = check_divergence(with_log(clean, validations=tuple(lost))).findings
+    assert finding.title.startswith("The training diverged after update ")
+    nan = [*lost[:-1], replace(last, nll_bits=float("nan"))]
+    assert check_divergence(with_log(clean, validations=tuple(nan))).findings
+
+
+@pytest.mark.parametrize("updates", [(420, 440, 460, 480), (400, 420, 440, 460, 480), (100, 440, 460, 480, 500)])
+def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: tuple[int, ...]) -> None:
+    outcome = check_wrong_checkpoints(with_translation(clean, averaged=Averaged("last5.json", updates)))
+    assert titles(outcome) == ["Other checkpoints averaged than the last"]
+
+
+def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
+    single = replace(clean.translations[0], average="last1")
+    assert check_average(replace(clean, translations=(single,))).findings
+    assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
+
+
+def test_a_setting_of_the_search_that_no_log_states_is_not_compared(clean: Case) -> None:
+    search = Search("generate.log:1", beam_size=4, length_penalty_alpha=0.6)
+    assert not check_search(with_translation(clean, search=search)).findings
+    (finding,) = check_search(with_translation(clean, search=replace(search, beam_size=5))).findings
+    assert finding.title == "Another search than the paper's: beam_size 5"
+
+
+def test_translations_that_break_off_are_found_from_their_pieces_alone(clean: Case) -> None:
+    pieces = tuple("a b c d" for _ in LINES)
+    assert check_search(small(clean, search=None, pieces=pieces)).findings
+    assert not check_search(small(clean, search=None, pieces=tuple("a b c ." for _ in LINES))).findings
+
+
+def test_short_translations_are_a_symptom_with_the_cost_of_their_brevity(clean: Case) -> None:
+    lines = tuple(line[: len(line) // 2] for line in LINES)
+    (finding,) = check_lengths(small(clean, lines=lines)).findings
+    assert finding.is_symptom
+    assert not check_lengths(small(clean)).findings
+
+
+def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case) -> None:
+    short = check_lengths(small(clean, lines=tuple(line[:9] for line in LINES)))
+    cause = check_updates(with_log(clean, last_update=250))
+    (seen,) = without_lone_symptoms((short,))
+    assert (seen.findings, "length ratio" in seen.seen) == ((), True)
+    assert without_lone_symptoms((short, cause)) == (short, cause)
+    assert [one.check for one in rank([*short.findings, *cause.findings])] == ["updates", "lengths"]
+
+
+def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
+    pieces = tuple(line.replace(".", "@@ .") for line in LINES)
+    assert not check_pieces(small(clean, pieces=pieces)).findings
+    assert check_pieces(small(clean, pieces=(pieces[1], pieces[0], pieces[2]))).findings
+
+
+def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -> None:
+    lines = tuple(
+        f"{name} sieht {number} Tiere im Wald {number + 7}"
+        for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
+    )
+    assert share_out_of_order(lines, lines, np.random.default_rng(1)) == 0.0
+    assert check_reference_order(small(clean, lines=lines, references=lines)).findings == ()
+    (finding,) = check_reference_order(small(clean, lines=lines, references=lines[::-1])).findings
+    assert finding.title == "Translations and references are in different orders"
+
+
+def test_other_references_are_distinguished_from_reordered_ones(clean: Case) -> None:
+    references = clean.translations[0].references or ()
+    other = tuple(hashlib.sha256(line.encode()).hexdigest() for line in references)
+    assert titles(check_reference_order(with_translation(clean, references=other))) == [
+        "Scored against other references than the test set's"
+    ]
+    assert titles(check_reference_order(with_translation(clean, references=references[:-1])))
+    assert check_reference_order(clean).findings == ()
+
+
+def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
+    lines = (LINES[0].lower(), *LINES[1:])
+    reported = Reported("score.json", "bleu_sacre_13a", 100.0, "")
+    (finding,) = check_definition(small(clean, lines=lines, reported=(reported,))).findings
+    assert finding.evidence[0].expected == "66.67; 100.00 is bleu_sacre_13a_lc"
+    assert (finding.title, finding.published_rank) == ("Scored without case", "A2")
+    assert finding.costs[0].low == pytest.approx(-33.33, abs=0.01)
+    right = replace(reported, value=66.67)
+    assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
+
+
+def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more(clean: Case) -> None:
+    lines = tuple(line.lower() for line in LINES)
+    (finding,) = check_definition(small(clean, lines=lines)).findings
+    assert finding.title.startswith("Translations are lower-cased")
+    assert (finding.costs[0].low, finding.published_rank) == (100.0, "")  # 0 of 3 lines are right, 3 of 3 without case
+    (finding,) = check_definition(small(clean, references=lines)).findings
+    assert finding.title.startswith("The references are lower-cased")
+
+
+def test_lower_cased_translations_and_references_of_a_cased_corpus_are_found(clean: Case) -> None:
+    lines = tuple(line.lower() for line in clean.translations[0].lines)
+    references = tuple(line.lower() for line in clean.translations[0].references or ())
+    both = with_translation(clean, lines=lines, references=references, reported=())
+    assert titles(check_definition(both)) == ["Scored without case"]
+
+
+def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
+    assert titles(check_testset(with_translation(clean, lines=clean.translations[0].lines[:-1]))) == [
+        "Another test set"
+    ]
+    assert check_testset(clean).findings == ()
+
+
+def test_a_search_of_the_spec_is_what_the_clean_run_had(clean: Case) -> None:
+    assert check_search(clean).seen == "beam 4, alpha 0.6 (gnmt), at most 1 x source + 50 tokens"

@@ -1,0 +1,189 @@
+"""fairseq's arguments back to the paper's symbols, and the row that they are of."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
+from aiayn.train.fairseq_args import TrainingData, train_flags
+from analysis.logs.arguments import parse_arguments
+from analysis.logs.folder import find_row
+from analysis.logs.logged import LANGUAGE_PAIRS, PaperRow
+from analysis.logs.symbols import (
+    OURS_ONLY,
+    SYMBOL_RULES,
+    Symbols,
+    are_equal,
+    is_ours,
+    symbols_of_arguments,
+    symbols_of_spec,
+)
+from paper_tables.logs.tables import describe_differences
+from paper_tables.render.from_logs import read_rows
+from tests.logs.factory import BASE, namespace
+
+DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+ROWS = read_rows(["paper"])
+PRINTED = [(scale, row.system) for scale in SCALES for row in read_rows([scale])]
+# fairseq's defaults that a flag switches on.
+SWITCHES = ("encoder_learned_pos", "decoder_learned_pos", "encoder_normalize_before", "decoder_normalize_before")
+
+
+def arguments_of(training: TrainingSpec) -> dict[str, Any]:
+    """Return what fairseq would print for the command line of a training, of the keys that its flags set."""
+    flags = train_flags(training, DATA, seed=1, save_folder="checkpoints", device="cuda")[1:]
+    arguments: dict[str, Any] = {"distributed_world_size": 1, "fp16": False}
+    if training.architecture == "fairseq_transformer":
+        arguments |= dict.fromkeys(SWITCHES, False)
+    while flags:
+        key = flags.pop(0).removeprefix("--").replace("-", "_")
+        value = flags.pop(0) if flags and not flags[0].startswith("--") else True
+        arguments[key] = value if isinstance(value, bool) else number(value)
+    if training.architecture == "transformer":
+        arguments.setdefault("attention_biases", False)
+    return arguments
+
+
+def number(text: str) -> Any:
+    """Return a number if a text is one."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", text) else text
+
+
+@pytest.mark.parametrize(("scale", "system"), PRINTED)
+def test_the_one_table_is_inverted_for_every_row(scale: str, system: str) -> None:
+    training = read_system(system, scale).training
+    found, expected = symbols_of_arguments(arguments_of(training)), symbols_of_spec(training)
+    assert expected.keys() - found.keys() == set()
+    assert {key: found[key] for key, value in expected.items() if not are_equal(found[key], value)} == {}
+
+
+def test_fairseqs_own_transformer_is_inverted_too() -> None:
+    paths = sorted((CONFIG_FOLDER / "systems").glob("*/*.yaml"))
+    systems = [
+        (path.stem, path.parent.name) for path in paths if "fairseq_transformer" in path.read_text(encoding="utf-8")
+    ]
+    trainings = [read_system(name, scale).training for name, scale in systems]
+    trainings = [training for training in trainings if training.architecture == "fairseq_transformer"]
+    assert trainings != []
+    for training in trainings:
+        found, expected = symbols_of_arguments(arguments_of(training)), symbols_of_spec(training)
+        assert {key for key, value in expected.items() if key in found and not are_equal(found[key], value)} == set()
+
+
+def test_base_trained_with_plain_fairseq_is_the_papers() -> None:
+    found = symbols_of_arguments(parse_arguments(namespace(BASE)))
+    expected = symbols_of_spec(read_system("base", "paper").training)
+    assert expected.keys() - found.keys() == set(OURS_ONLY)
+    assert [key for key in found if not are_equal(found[key], expected[key], 0.01)] == []
+    assert not is_ours(BASE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "symbol", "expected"),
+    [
+        ({"encoder_layers": 12}, "num_layers", "12 and 6"),
+        ({"decoder_learned_pos": True}, "positions", "False and True"),
+        ({"encoder_normalize_before": True, "decoder_normalize_before": True}, "norm_order", "pre"),
+        ({"no_scale_embedding": True}, "architecture", "transformer with no_scale_embedding True"),
+        ({"arch": "lightconv_wmt_en_de"}, "architecture", "lightconv_wmt_en_de"),
+        ({"criterion": "cross_entropy"}, "eps_ls", 0.0),
+        ({"share_all_embeddings": False, "share_decoder_input_output_embed": True}, "tied_embeddings", True),
+        ({"lr_scheduler": "fixed"}, "schedule", "constant"),
+        ({"lr_scheduler": "polynomial_decay"}, "schedule", "polynomial_decay"),
+        ({"lr_scheduler": "equation_3", "schedule_d_model": 512}, "peak_learning_rate", 0.0006987712429686843),
+        ({"fp16": True}, "precision", "fp16"),
+        ({"bf16": True}, "precision", "bf16"),
+        ({"update_freq": 2}, "tokens_per_update", 52_000),
+    ],
+)
+def test_a_key_becomes_its_symbol(changes: dict[str, Any], symbol: str, expected: object) -> None:
+    assert symbols_of_arguments(BASE | {"update_freq": 1, "lr": 0.0007} | changes)[symbol] == expected
+
+
+def test_a_symbol_that_the_arguments_do_not_state_is_omitted() -> None:
+    assert symbols_of_arguments({}) == {}
+    assert "p_drop_ffn" not in symbols_of_arguments({"arch": "transformer", "dropout": 0.1})
+    assert symbols_of_arguments({"arch": "transformer", "relu_dropout": 0.1})["p_drop_ffn"] == 0.1  # before 0.7
+
+
+def test_numbers_are_equal_within_a_tolerance_and_words_exactly() -> None:
+    assert are_equal(0.0007, 0.00069877, 0.01)
+    assert not are_equal(0.0005, 0.00069877, 0.01)
+    assert are_equal(0, 0.0)
+    assert not are_equal(True, 1)
+    assert not are_equal("12 and 6", 6)
+
+
+@pytest.mark.parametrize("row", [row.system for row in ROWS])
+def test_every_row_finds_itself_and_no_other(row: str) -> None:
+    (expected,) = [one for one in ROWS if one.system == row]
+    match = find_row(expected.symbols, expected.language_pairs[0], ROWS)
+    assert match.row is expected
+    assert match.differences == ()
+
+
+def test_big_is_another_row_in_each_language_pair() -> None:
+    big, big_enfr = (read_system(name, "paper").training for name in ("big", "big_enfr"))
+    found = [
+        find_row(symbols_of_spec(training), pair, ROWS).row for training in (big, big_enfr) for pair in LANGUAGE_PAIRS
+    ]
+    assert [row.system if row else None for row in found] == ["big", None, None, "big_enfr"]
+
+
+def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
+    symbols = symbols_of_spec(read_system("base", "paper").training) | {"p_drop": 0.3, "num_layers": 5}
+    match = find_row(symbols, "en-de", ROWS)
+    assert match.row is None
+    assert match.nearest is not None
+    assert match.nearest.system == "table3_d_pdrop02"
+    assert describe_differences(match.differences, {}) == "num_layers 5, not 6; p_drop 0.3, not 0.2"
+
+
+def test_the_nearest_is_the_one_whose_sizes_are_nearest() -> None:
+    symbols = symbols_of_spec(read_system("base", "paper").training) | {"num_layers": 9}
+    match = find_row(symbols, "en-de", ROWS)
+    assert match.nearest is not None
+    assert match.nearest.system == "table3_c_n8"
+
+
+def test_a_symbol_that_the_log_does_not_state_matches_nothing() -> None:
+    symbols: Symbols = dict(ROWS[0].symbols)
+    del symbols["eps_ls"]
+    match = find_row(symbols, "en-de", ROWS)
+    assert match.row is None
+    assert describe_differences(match.differences, {}) == "eps_ls not in the log, not 0.1"
+
+
+def test_many_differences_are_counted() -> None:
+    match = find_row({}, "en-de", ROWS)
+    described = describe_differences(match.differences, {"num_layers": "its arguments are cut"})
+    assert described.startswith(
+        "architecture not in the log, not transformer; num_layers unknown (its arguments are cut)"
+    )
+    assert described.endswith("; and 4 more")
+    assert find_row({}, "en-de", []).nearest is None
+
+
+def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
+    assert len(ROWS) == 21
+    base = next(row for row in ROWS if row.system == "base")
+    assert (base.language_pairs, base.decoding["average_test_en-de"], base.decoding["average_dev_en-de"]) == (
+        ("en-de", "en-fr"), "last5", "last1",
+    )  # fmt: skip
+    assert base.decoding["beam_size"] == 4
+    assert isinstance(base, PaperRow)
+    assert read_rows(["paper"], tmp_path) == []
+
+
+def test_no_key_of_a_spec_can_differ_unseen() -> None:
+    spec = read_system("base", "paper").training
+    compared = symbols_of_spec(spec).keys()
+    # What two symbols hold together, what is not trained with, and what only says when to stop or save.
+    elsewhere = {"max_tokens_per_batch", "batches_per_update", "initial_learning_rate", "device",
+                 "save_interval_updates", "patience_epochs"}  # fmt: skip
+    assert set(spec.__struct_fields__) - compared == elsewhere
+    assert compared - SYMBOL_RULES.keys() == set()

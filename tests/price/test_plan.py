@@ -1,0 +1,311 @@
+"""A plan's numbers agree with the paper's own, with sums done by hand, and with what trainings really took."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.cli.config import read_changed_scale
+from aiayn.cost import flops_per_token
+from aiayn.errors import ConfigError, UsageError
+from aiayn.experiment import read_experiment
+from aiayn.paths import corpus_record
+from aiayn.plan.machine import choose_machine
+from aiayn.plan.prediction import (
+    CONTEXT_BYTES,
+    device_memory_bytes,
+    host_memory_bytes,
+    node_memory_bytes,
+)
+from aiayn.price.plan import Plan
+from aiayn.price.text import render_plan
+from aiayn.records import Hardware, write_record
+from aiayn.spec.hardware import find_utilisation
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from tests.golden_files import check_golden
+from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, hours_of, plan_of, record_of
+from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
+from tests.run_folders import ended, make_run, started
+
+
+@pytest.fixture(scope="module")
+def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return the plan of paper.yaml on the paper's machine, with nothing trained yet."""
+    return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
+
+
+@pytest.mark.parametrize(("system", "printed_hours"), [("base", 12.0), ("big", 84.0)])
+def test_on_eight_p100_base_and_big_are_planned_at_the_papers_hours(
+    system: str, printed_hours: float, paper_plan: Plan
+) -> None:
+    """Section 5.2: 100,000 steps of 0.4 s in 12 hours, 300,000 of 1.0 s in 3.5 days."""
+    assert hours_of(paper_plan, system) == (pytest.approx(printed_hours, rel=0.001), "assumed")
+
+
+def test_a_system_as_wide_as_big_reaches_bigs_share_and_any_narrower_one_bases(paper_plan: Plan) -> None:
+    share_by_system = {one.system: one.speed.utilisation_fraction for one in paper_plan.trainings}
+    wide = {"big", "big_enfr", "table3_c_dmodel1024"}
+    assert share_by_system == {system: 0.438 if system in wide else 0.302 for system in share_by_system}
+
+
+def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the_tensor_cores() -> None:
+    """NVIDIA's README, 8 A100 with 10,240 tokens each: 347,936 tokens/s in tf32, 551,599 in mixed precision."""
+    flops = flops_per_token(read_experiment(PAPER).system_by_name["big"].training, 33_708)
+    a100 = HARDWARE.gpu_by_name["A100"].rate_by_precision
+    for precision, tokens_per_second in (("tf32", 347_936), ("bf16", 551_599)):
+        share = find_utilisation(HARDWARE.utilisations, precision, 1024).fraction.value
+        assert share == pytest.approx(tokens_per_second / 8 * flops / a100[precision].value, abs=0.0005)
+        narrow = find_utilisation(HARDWARE.utilisations, precision, 512).fraction.value
+        assert narrow == pytest.approx(share * 0.302 / 0.438, abs=0.0005)
+
+
+def test_precisions_stand_side_by_side_with_hours_gpu_hours_and_money(tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, H100)
+    fp32, tf32, bf16 = plan.precisions
+    assert [one.precision for one in plan.precisions] == ["fp32", "tf32", "bf16"]
+    assert fp32.total_device_hours == pytest.approx(sum(one.total_device_hours for one in plan.trainings))
+    assert fp32.total_hours > tf32.total_hours > bf16.total_hours > 0
+    assert bf16.total_dollars == pytest.approx(4.0 * bf16.total_device_hours)
+    rows = [line.split() for line in render_plan(plan).split("\n")]
+    assert ["in", "each", "precision", "fp32", "tf32", "bf16"] in rows
+    assert ["GPU-hours", *(f"{one.total_device_hours:,.0f}" for one in plan.precisions)] in rows
+    assert ["US$", *(f"{one.total_dollars:,.0f}" for one in plan.precisions)] in rows
+    big = next(index for index, one in enumerate(plan.trainings) if one.system == "big")
+    hours = [one.speeds[big].hours for one in plan.precisions]
+    # fp32: 60.3 TFLOP/s, 44 %; bf16: 989.5, 28 %
+    assert hours[0] / hours[2] == pytest.approx(989.5 * 0.281 / (60.3 * 0.438), rel=0.001)
+    assert ["hours", "a", "run,", "big", *(f"{one:.1f}" for one in hours)] in rows
+
+
+def test_a_plan_in_another_precision_is_that_column_of_the_first(tmp_path: Path) -> None:
+    in_bf16 = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, H100)
+    assert in_bf16.precisions == plan_of(PAPER, tmp_path, H100).precisions
+    assert [one.speed for one in in_bf16.trainings] == in_bf16.precisions[2].speeds
+    assert "The plan is of bf16;" in render_plan(in_bf16)
+
+
+def test_a_plan_in_a_precision_that_the_gpu_lacks_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^base: precision is bf16, which a P100 does not have .*; take fp32"):
+        plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path)
+
+
+def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> None:
+    """In bf16 8 H100 would make each of base's 100,000 updates in 6.5 ms; the host needs 10."""
+    plan = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, H100)
+    hours_by_system = {one.system: one.speed.hours for one in plan.trainings if one.corpus == "wmt14_en_de"}
+    assert hours_by_system["base"] == pytest.approx(100_000 * 0.010 / 3600)
+    assert hours_by_system["table3_c_n8"] == pytest.approx(100_000 * 0.010 * 8 / 6 / 3600)
+    assert {one.speed.is_host_bound for one in plan.trainings if one.system == "big"} == {False}
+    assert "some systems' updates are as long as the host's side of them" in " ".join(render_plan(plan).split())
+    one_gpu = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=1)
+    base = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, one_gpu).trainings[0]
+    assert base.speed.hours == pytest.approx(100_000 * 8 * 0.010 / 3600)  # 8 batches one after the other
+
+
+def test_ranks_without_gpus_are_planned_with_the_sum_of_their_gradients(tmp_path: Path) -> None:
+    """Base has 63.08 M parameters: each of 8 ranks sends 7/8 of 252 MB twice an update, 0.88 s at 0.5 GB/s."""
+    eight = choose_machine(CPU, HARDWARE, launcher="slurm", gpu=None, num_gpus=None)
+    alone = msgspec.structs.replace(eight, num_ranks=1)  # one rank with 8 threads
+    hours = [plan_of(PAPER, tmp_path, machine).trainings[0].speed.hours for machine in (eight, alone)]
+    assert hours[0] - hours[1] == pytest.approx(100_000 * 0.8831 / 3600, rel=1e-3)
+    assert "sum of gradients by gloo: 0.5 GB/s" in " ".join(render_plan(plan_of(PAPER, tmp_path, eight)).split())
+
+
+def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(tmp_path: Path, paper_plan: Plan) -> None:
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
+    for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):
+        assert max(map(len, render_plan(plan).split("\n"))) <= 100
+
+
+@pytest.mark.parametrize("gpu", ["P100", "H100"])
+def test_the_papers_plan_is_the_golden_one(
+    gpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`make golden` rewrites it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", "--configfile", str(CONFIG_FOLDER / "paper.yaml"), "--gpu", gpu]) == 0
+    check_golden(f"plan_paper_{gpu.lower()}.txt", capsys.readouterr().out)
+
+
+def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
+    """3 seeds of base on 8 P100 at $1.46 and 300 W."""
+    base = paper_plan.trainings[0]
+    assert (base.system, base.seeds) == ("base", [1, 2, 3])
+    assert base.total_device_hours == pytest.approx(3 * 8 * base.speed.hours)
+    assert base.total_dollars == pytest.approx(1.46 * base.total_device_hours)
+    assert base.total_kilowatt_hours == pytest.approx(0.3 * base.total_device_hours)
+
+
+def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> None:
+    """One token, one layer pair of d_model 1 and d_ff 1, one symbol: 26 + 4 + 3 numbers are kept."""
+    one = msgspec.structs.replace(PAPER_TRAINING, num_layers=1, d_model=1, d_ff=1, max_tokens_per_batch=1)
+    assert device_memory_bytes(one, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 33
+
+
+def test_every_rank_holds_the_index_and_one_a_checkpoint() -> None:
+    assert host_memory_bytes(100, 10, 8) == 8 * (CONTEXT_BYTES + 480) + 1200
+
+
+def test_a_node_without_gpus_holds_what_each_of_its_ranks_would_have_on_a_device(tmp_path: Path) -> None:
+    """8 ranks of big: 8 x (9.3 GB less the 1.07 of libraries, counted once) and the host's own 12.9 GB."""
+    host_bytes = 8 * CONTEXT_BYTES + 7
+    assert node_memory_bytes(CONTEXT_BYTES + 100, host_bytes, 8, has_gpus=False) == 8 * 100 + host_bytes
+    assert node_memory_bytes(CONTEXT_BYTES + 100, host_bytes, 8, has_gpus=True) == host_bytes
+    machine = choose_machine(CPU, HARDWARE, launcher="slurm", gpu=None, num_gpus=None)
+    plan = plan_of(PAPER, tmp_path, machine)
+    big = plan.trainings[1]
+    assert big.node_memory_bytes / 1e9 == pytest.approx(78.7, abs=0.05)
+    text = render_plan(plan)
+    assert next(line for line in text.split("\n") if line.startswith("big ")).split()[-1] == "78.7"
+    assert "GB of\n" in text
+    assert "node\n---" in text
+    assert "memory of a node" not in text
+
+
+def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> None:
+    for verb in ("fetch", "clean"):
+        path = tmp_path / "benchmarks" / "paper" / verb / "wmt14_en_de.tsv"
+        path.parent.mkdir(parents=True)
+        path.write_text("s\th:m:s\n7200.0\t2:00:00\n", encoding="utf-8")
+    first, second, third, *_ = plan_of(PAPER, tmp_path).longest_chain
+    assert [(first.hours, first.basis), (second.hours, second.basis)] == [(2.0, "measured")] * 2
+    assert third.basis == "assumed"
+
+
+def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(tmp_path: Path) -> None:
+    """Base took an hour, a twelfth of what was assumed, so another seed takes one, and big a twelfth of 84."""
+    base = read_experiment(PAPER).system_by_name["base"].training
+    record_of(base, tmp_path)
+    plan = plan_of(PAPER, tmp_path)
+    assert hours_of(plan, "base") == (pytest.approx(1.0), "measured")
+    assert hours_of(plan, "big") == (pytest.approx(84 / 12, rel=0.001), "fraction")
+    assert "hours marked m" in render_plan(plan)
+    assert "hours marked f: at 12.00 times the share below" in render_plan(plan)
+
+
+def test_a_training_in_one_precision_measures_nothing_of_another(tmp_path: Path) -> None:
+    base = read_experiment(PAPER).system_by_name["base"].training
+    eight = msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H100 80GB HBM3")
+    record_of(msgspec.structs.replace(base, precision="bf16"), tmp_path, hardware=eight)
+    fp32, tf32, bf16 = (one.speeds[0] for one in plan_of(PAPER, tmp_path, H100).precisions)
+    assert (fp32.basis, tf32.basis, bf16.basis) == ("assumed", "assumed", "measured")
+    assert bf16.hours == pytest.approx(1.0)
+
+
+def test_a_measured_time_is_in_proportion_to_updates_and_gpus(tmp_path: Path) -> None:
+    """Half as many updates on 4 of the GPUs took an hour: all of them on 8 take one, too."""
+    base = read_experiment(PAPER).system_by_name["base"].training
+    half = msgspec.structs.replace(base, updates=base.updates // 2)
+    record_of(half, tmp_path, hardware=msgspec.structs.replace(EIGHT_P100, num_gpus=4, num_ranks=4))
+    assert hours_of(plan_of(PAPER, tmp_path), "base") == (pytest.approx(1.0), "measured")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"hardware": msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H200")},
+        {"hardware": Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=8, threads_per_rank=1)},
+        {"training_json": "{}"},
+    ],
+)
+def test_another_machine_or_an_old_record_measures_nothing(tmp_path: Path, other: dict[str, Any]) -> None:
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path, **other)
+    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "assumed"
+
+
+def test_another_batch_is_another_training(tmp_path: Path) -> None:
+    base = read_experiment(PAPER).system_by_name["base"].training
+    record_of(msgspec.structs.replace(base, max_tokens_per_batch=100), tmp_path)
+    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "fraction"
+
+
+def test_the_actual_stands_beside_the_plan(tmp_path: Path) -> None:
+    """Seed 1 took one hour of 8 GPUs; seed 2 was stopped after half an hour on as many; seed 3 has not begun."""
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
+    run_folder = tmp_path / "runs" / "wmt14_en_de-base-seed2-89abcdef"
+    make_run(run_folder.parent, run_folder.name, events=[started(1, 0, num_gpus=8), ended(1, 30, "stopped")])
+    plan = plan_of(PAPER, tmp_path)
+    actual = plan.trainings[0].actual
+    assert actual is not None
+    assert (actual.num_finished, actual.num_begun, actual.hours) == (1, 2, 1.0)
+    assert (actual.total_hours, actual.gpu_hours) == (1.5, 12.0)
+    row = next(line for line in render_plan(plan).split("\n") if line.startswith("base"))
+    assert row.split()[-3:] == ["1.0", "(1/3)", "12.0"]
+
+
+def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_path: Path) -> None:
+    """7,500 of base's 100,000 updates took a quarter of an hour of 8 GPUs: all will take 13.3 of that."""
+    base = read_experiment(PAPER).system_by_name["base"].training
+    look = msgspec.structs.replace(base, updates=7500)
+    record_of(look, tmp_path, wall_seconds=900.0, gpu_seconds=7200.0)
+    plan = plan_of(PAPER, tmp_path)
+    assert hours_of(plan, "base") == (pytest.approx(0.25 * 100_000 / 7500), "measured")
+    actual = plan.trainings[0].actual
+    assert actual is not None
+    assert (actual.num_finished, actual.num_begun, actual.hours, actual.gpu_hours) == (0, 1, None, 2.0)
+    row = next(line for line in render_plan(plan).split("\n") if line.startswith("base"))
+    assert row.split()[-3:] == ["-", "(0/3)", "2.0"]
+    assert all(len(line) <= 100 for line in render_plan(plan).split("\n"))
+
+
+def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path: Path) -> None:
+    shorter = msgspec.structs.replace(PAPER, updates=12_600)  # the fewest of which big's 20 models are averaged
+    record_of(read_experiment(shorter).system_by_name["base"].training, tmp_path)
+    actual = plan_of(shorter, tmp_path).trainings[0].actual
+    assert actual is not None
+    assert (actual.num_finished, actual.hours) == (1, 1.0)
+
+
+def test_the_data_bins_vocabulary_counts_before_the_files(tmp_path: Path) -> None:
+    data = msgspec.structs.replace(
+        BINARIZED, corpus="wmt14_en_de", dictionary_sha256_by_language={"en": "1", "de": "2"},
+        num_pairs_by_split={"train": 7}, vocabulary_size_by_language={"en": 1000, "de": 2000},
+    )  # fmt: skip
+    write_record(data, corpus_record(tmp_path / "results", "paper", "binarize", "wmt14_en_de"))
+    corpus = plan_of(PAPER, tmp_path).corpora[0]
+    assert (corpus.source_vocabulary_size, corpus.vocabulary_size, corpus.is_joint) == (1000, 2000, False)
+    assert corpus.vocabulary_source == "wmt14_en_de: 2,000, counted in its data-bin"
+    assert (corpus.num_pairs, corpus.data_bin_bytes) == (7, 7 * 2 * (32 * 2 + 12))
+
+
+def test_text_in_pieces_of_unknown_size_is_said_not_to_be_counted(tmp_path: Path) -> None:
+    multi30k = read_scale(CONFIG_FOLDER / "multi30k.yaml")
+    plan = plan_of(multi30k, tmp_path, choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H200", num_gpus=1))
+    assert "multi30k_revisit_en_de" in plan.unsized_corpora
+    text = render_plan(plan)
+    assert "- multi30k_revisit_en_de: its size is not published" in text
+    assert "assumed: its text comes in pieces" in " ".join(text.split())
+
+
+def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "a_run" / "done.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("torn", encoding="utf-8")
+    plan = plan_of(PAPER, tmp_path)
+    assert plan.unreadable_records == [str(path)]
+    assert "done.json: cannot be read as the record of a training" in " ".join(render_plan(plan).split())
+
+
+def test_keys_of_the_config_are_replaced_as_snakemake_does() -> None:
+    changed = read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds=[5]", "updates=1000"])
+    assert (changed.seeds, changed.updates) == ([5], 1000)
+    assert read_changed_scale(CONFIG_FOLDER / "paper.yaml", []) == PAPER
+    with pytest.raises(UsageError, match="--config seeds: expected KEY=VALUE"):
+        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds"])
+    with pytest.raises(UsageError, match="is no YAML value"):
+        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds=[5"])
+    with pytest.raises(ConfigError, match=r"paper.yaml with --config seedz=\[5\]"):
+        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seedz=[5]"])
+
+
+def test_the_command_prints_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    configfile = str(CONFIG_FOLDER / "demo.yaml")
+    assert main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"]) == 0
+    plan = msgspec.convert(json.loads(capsys.readouterr().out), Plan)
+    assert (plan.scale, plan.machine.words, len(plan.trainings)) == ("demo", "1 H100", 6)

@@ -1,0 +1,317 @@
+"""What a plan's trainings run on and by which rule, whether they fit there, and whose the assumptions are."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.errors import UsageError
+from aiayn.experiment import read_experiment
+from aiayn.plan.machine import JobLimits, Machine, choose_machine, exceeded_limit, why_unsupported
+from aiayn.price.plan import Plan
+from aiayn.price.preflight.checks import check_plan
+from aiayn.price.text import render_plan
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN, hours_of, plan_of, record_of
+from tests.records_factory import EIGHT_P100
+
+TWO_HOURS = JobLimits(cluster="mine", minutes=120, signal_seconds=120, max_num_jobs=20)
+
+
+def machine_of(cluster: ClusterSpec = PLAIN, launcher: str = "slurm", **flags: Any) -> Machine:
+    """Return what a cluster's trainings run on."""
+    return choose_machine(cluster, HARDWARE, **{"launcher": launcher, "gpu": None, "num_gpus": None, **flags})
+
+
+def unwrapped(plan: Plan) -> str:
+    """Return a plan's text as one line."""
+    return " ".join(render_plan(plan).split())
+
+
+@pytest.fixture
+def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend to a machine without GPUs."""
+    monkeypatch.setattr("aiayn.plan.machine.gpu_names", list)
+
+
+def launcher_of(config: str, *flags: str) -> str:
+    """Return the launcher of a config's plan or preflight."""
+    parser = argparse.ArgumentParser()
+    add_config_arguments(parser)
+    add_launcher_argument(parser)
+    args = parser.parse_args(["--configfile", str(CONFIG_FOLDER / config), *flags])
+    return choose_launcher(args, read_changed_scale(args.configfile, args.config))
+
+
+def test_the_papers_scale_or_a_named_cluster_means_slurm_and_all_else_this_machine() -> None:
+    assert launcher_of("paper.yaml") == "slurm"
+    assert launcher_of("paper.yaml", "--launcher", "local") == "local"
+    assert launcher_of("multi30k.yaml") == launcher_of("demo.yaml") == "local"
+    assert launcher_of("multi30k.yaml", "--cluster", "plain") == "slurm"
+    assert launcher_of("multi30k.yaml", "--config", "seeds=[1]", "cluster=plain") == "slurm"
+    assert launcher_of("multi30k.yaml", "--config", "seeds=[1]") == "local"
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(*args: Any, **flags: Any) -> tuple[str, int, int]:
+        machine = machine_of(*args, **flags)
+        return machine.gpu, machine.num_devices, machine.num_ranks
+
+    two_nodes = msgspec.structs.replace(PLAIN, gpu_type="h100", num_nodes=2)
+    assert chosen() == ("P100", 8, 8)
+    assert chosen(two_nodes) == ("H100", 16, 16)
+    assert chosen(gpu="a100") == ("A100", 8, 8)
+    assert chosen(msgspec.structs.replace(PLAIN, gpu_type="nvidia_h100_80gb_hbm3")) == ("H100", 8, 8)
+    assert chosen(CPU) == ("", 8, 8)
+    assert chosen(CPU, gpu="h100") == ("H100", 8, 8)
+    assert chosen(launcher="local") == ("", 1, 1)
+    assert chosen(launcher="local", gpu="h100") == ("H100", 1, 1)  # as rule train takes, unless message
+    assert chosen(launcher="local", gpu="h100", num_gpus=4) == ("H100", 4, 4)
+    monkeypatch.setattr("aiayn.plan.machine.gpu_names", lambda: ["NVIDIA H200"])
+    assert chosen(launcher="local") == ("H200", 1, 1)
+
+
+def test_ranks_lie_on_as_many_nodes_as_their_gpus_need() -> None:
+    two_nodes = msgspec.structs.replace(PLAIN, num_nodes=2)
+    for num_gpus, num_nodes, num_ranks_of_node in ((None, 2, 8), (16, 2, 8), (8, 1, 8), (1, 1, 1), (12, 2, 6)):
+        machine = machine_of(two_nodes, num_gpus=num_gpus)
+        assert (machine.num_nodes, machine.num_ranks_of_node) == (num_nodes, num_ranks_of_node)
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_where_no_gpu_is_named_the_first_with_the_precision_stands_for_it() -> None:
+    """P100 is the paper's own; it has fp32 alone."""
+    for precision, gpu in (("fp32", "P100"), ("tf32", "A100"), ("bf16", "A100")):
+        machine = machine_of(precisions={precision})
+        assert (machine.gpu, machine.precision_refusal(precision)) == (gpu, "")
+    assert machine_of(precisions={"bf16"}).chosen_by.endswith("names no gpu_type: the first GPU with the precision")
+    assert (
+        machine_of(MINE, precisions={"bf16"}).precision_refusal("bf16").startswith("precision is bf16, which a V100 ")
+    )
+    on_cores = machine_of(launcher="local", precisions={"tf32"})
+    assert on_cores.precision_refusal("tf32").startswith("precision is tf32, which a CPU does not have")
+    assert on_cores.precision_refusal("bf16") == ""  # torch's autocast
+
+
+@pytest.mark.parametrize("gpu", ["K80", "K40", "M40", "P100", "V100", "T4"])
+def test_gpus_before_compute_capability_8_have_fp32_alone(gpu: str) -> None:
+    assert list(HARDWARE.gpu_by_name[gpu].rate_by_precision) == ["fp32"]
+
+
+@pytest.mark.parametrize("gpu", ["A100", "H100", "H200"])
+def test_gpus_from_the_a100_on_are_the_faster_the_fewer_bits_they_multiply(gpu: str) -> None:
+    fp32, tf32, bf16 = (rate.value for rate in HARDWARE.gpu_by_name[gpu].rate_by_precision.values())
+    assert 8 * fp32 < tf32 == pytest.approx(bf16 / 2, rel=0.001)
+
+
+def test_an_unknown_gpu_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"GPU 'B300' \(--gpu\): config/hardware.yaml has K80, K40, .*H200"):
+        machine_of(gpu="B300")
+
+
+@pytest.mark.usefixtures("no_gpus")
+@pytest.mark.parametrize(
+    ("cluster", "flags", "words"),
+    [
+        (PLAIN, {}, "Slurm, cluster plain, which names no gpu_type: the paper's own GPU (section 5.2)"),
+        (MINE, {}, "Slurm, cluster mine (gpu_type v100)"),
+        (MINE, {"gpu": "P100"}, "Slurm, cluster mine, P100 in place of gpu_type v100"),
+        (MINE, {"num_gpus": 8}, "Slurm, cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
+        (CPU, {}, "Slurm, cluster cpu: 8 ranks x 1 core(s), no GPUs"),
+        (CPU, {"gpu": "P100"}, "Slurm, cluster cpu, which names no gpu_type; 8 GPUs in place of its CPU cores"),
+        (PLAIN, {"launcher": "local"}, "the local launcher, which takes one core by default"),
+        (PLAIN, {"launcher": "local", "gpu": "P100"}, "the local launcher, which takes one GPU by default"),
+        (
+            PLAIN,
+            {"launcher": "local", "gpu": "P100", "num_gpus": 2},
+            "the local launcher, with 2 GPUs: `--set-resources train:num_ranks=2`",
+        ),
+    ],
+)
+def test_a_machine_says_why_it_is_this_one(cluster: ClusterSpec, flags: dict[str, Any], words: str) -> None:
+    """Nobody but a person asks for anything: `preflight` takes a P100 where it does not know the cluster's GPU."""
+    assert machine_of(cluster, **flags).chosen_by == words
+
+
+@pytest.mark.usefixtures("no_gpus")
+@pytest.mark.parametrize("flags", [{"num_gpus": 2}, {"dollars_per_gpu_hour": 2.0}])
+@pytest.mark.parametrize("place", [(CPU, "slurm"), (PLAIN, "local")])
+def test_a_number_or_a_price_of_gpus_needs_gpus(place: tuple[ClusterSpec, str], flags: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"^--(num-gpus 2|dollars-per-gpu-hour 2.0): trainings have no GPU here"):
+        machine_of(*place, **flags)
+
+
+@pytest.mark.parametrize(
+    ("hours", "num_jobs"), [(0.0, 1), (1.9, 1), (118 / 60, 1), (2.0, 2), (165.0, 84), (20 * 118 / 60, 20)]
+)
+def test_a_job_trains_until_its_signal_to_save(hours: float, num_jobs: int) -> None:
+    """118 of 120 minutes, so that 165 hours, 9,900 minutes, are 83.9 of them."""
+    assert TWO_HOURS.count_jobs(hours) == num_jobs
+
+
+def test_too_many_jobs_name_the_longest_training_and_the_file_to_change() -> None:
+    assert exceeded_limit(TWO_HOURS, {"base": 39.3}) == ""
+    assert exceeded_limit(TWO_HOURS, {"base": 39.3, "big": 165.0}) == (
+        "big: 165.0 hours are 84 jobs of 118 minutes (time_limit_minutes less signal_seconds), 20 are allowed; "
+        "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
+    )
+    many = {"a": 50.0, "big": 165.0, "b": 51.0, "c": 52.0, "d": 53.0}
+    assert exceeded_limit(TWO_HOURS, many).startswith("big (and a, b, c and 1 more): 165.0 hours are 84 jobs")
+
+
+def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_path: Path) -> None:
+    """4 V100 with jobs of two hours: big takes 113.2 hours, 6,793 minutes, base 16."""
+    plan = plan_of(PAPER, tmp_path, machine_of(MINE))
+    words = "big (and big_enfr): 113.2 hours are 58 jobs of 118 minutes"
+    assert f"To look at - {words}" in unwrapped(plan)
+    assert "Slurm jobs " not in render_plan(plan)
+    check = check_plan(plan)
+    assert (check.name, check.outcome) == ("trainings", "FAIL")
+    assert check.evidence.endswith("20 are allowed")
+    assert check.next_step == "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
+
+
+def test_a_training_that_fits_is_planned_in_jobs(tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, machine_of(msgspec.structs.replace(MINE, time_limit_minutes=1440)))
+    assert (
+        "Slurm jobs 5 in turn for big, each of 1,438 minutes (time_limit_minutes less signal_seconds); 20 are allowed"
+    ) in unwrapped(plan)
+    assert "To look at" not in render_plan(plan)
+    check = check_plan(plan)
+    assert (check.outcome, check.evidence) == ("OK", "4 ranks each, on 4 V100: Slurm, cluster mine (gpu_type v100)")
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_this_machine_has_no_jobs_to_count(tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, machine_of(launcher="local"))
+    assert (plan.overrun, "Slurm jobs " in render_plan(plan)) == ("", False)
+    assert check_plan(plan).outcome == "OK"
+
+
+def test_trainings_that_are_done_take_no_more_jobs(tmp_path: Path) -> None:
+    only_big = msgspec.structs.replace(PAPER, en_de_systems=["big"], en_fr_systems=[], seeds=[1], ablation_systems=[])
+    four = msgspec.structs.replace(EIGHT_P100, gpu="Tesla V100-SXM2-16GB", num_gpus=4, num_ranks=4)
+    assert plan_of(only_big, tmp_path, machine_of(MINE)).overrun != ""
+    record_of(
+        read_experiment(PAPER).system_by_name["big"].training, tmp_path, system="big", hardware=four,
+        wall_seconds=165 * 3600.0, run="wmt14_en_de-big-seed1-01234567",
+    )  # fmt: skip
+    assert plan_of(only_big, tmp_path, machine_of(MINE)).overrun == ""
+
+
+@pytest.mark.usefixtures("no_gpus")
+@pytest.mark.parametrize(
+    ("machine", "advice"),
+    [
+        (
+            machine_of(num_gpus=3),
+            "set gpus_per_node and ranks_per_node in workflow/config/clusters/plain.yaml so that all ranks are",
+        ),
+        (
+            machine_of(msgspec.structs.replace(CPU, ranks_per_node=3)),
+            "set ranks_per_node in workflow/config/clusters/cpu.yaml so that all ranks are",
+        ),
+        (
+            machine_of(launcher="local", gpu="H100", num_gpus=3),
+            "give --num-gpus, and snakemake's `--set-resources train:num_ranks=N`,",
+        ),
+    ],
+)
+def test_ranks_that_cannot_share_an_update_are_refused(machine: Machine, advice: str, tmp_path: Path) -> None:
+    plan = plan_of(PAPER, tmp_path, machine)
+    evidence = "batches_per_update 8 cannot be shared by 3 ranks"
+    assert f"table3_e_learned: {evidence}; {advice} a divisor or a multiple of 8" in unwrapped(plan)
+    assert "--num-ranks" not in render_plan(plan)
+    check = check_plan(plan)
+    assert check.evidence.startswith(f"base: {evidence} (and 21 more)")
+    assert check.next_step.startswith(advice)
+
+
+def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> None:
+    system = read_experiment(PAPER).system_by_name["base"]
+    impatient = msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, patience_epochs=1))
+    assert why_unsupported(system, machine_of()) == ""
+    assert why_unsupported(impatient, machine_of(num_gpus=3)).startswith("base: patience_epochs 1 with save_interval")
+
+
+def test_utilisation_that_is_asked_for_counts_before_all_that_was_measured(tmp_path: Path) -> None:
+    """At twice base's 0.302 half the hours."""
+    assumed, _ = hours_of(plan_of(PAPER, tmp_path), "base")
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
+    plan = plan_of(PAPER, tmp_path, utilisation=0.604)
+    assert hours_of(plan, "base") == (pytest.approx(assumed / 2), "asked")
+    assert "every batch full) at 60.4 % of that rate: yours, by --utilisation" in unwrapped(plan)
+    assert "hours marked" not in render_plan(plan)
+
+
+def test_an_assumption_says_whose_it_is_and_what_changes_it(tmp_path: Path) -> None:
+    assert "3.5 days on 8 P100, section 5.2); on V100 assumed; --utilisation takes yours" in unwrapped(
+        plan_of(PAPER, tmp_path, machine_of(MINE))
+    )
+    asked = plan_of(PAPER, tmp_path, machine_of(dollars_per_gpu_hour=2.1))
+    assert "- US$ 2.1 a GPU-hour (assumption: yours, by --dollars-per-gpu-hour) -" in unwrapped(asked)
+    assert asked.trainings[0].total_dollars == pytest.approx(2.1 * asked.trainings[0].total_device_hours)
+
+
+def test_a_gpu_without_a_price_is_said_to_have_none(tmp_path: Path) -> None:
+    assert "- US$ not known: hardware.yaml has no price of a K40; give yours: --dollars-per-gpu-hour, or " in unwrapped(
+        plan_of(PAPER, tmp_path, machine_of(gpu="K40"))
+    )
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_short_times_are_minutes_and_columns_say_noun_and_unit(tmp_path: Path) -> None:
+    """660 updates on a core of 10^11 operations a second; nothing is known of its money."""
+    machine = machine_of(launcher="local")
+    rate = msgspec.structs.replace(machine.rate_by_precision["fp32"], value=1.0e11)
+    demo = read_scale(CONFIG_FOLDER / "demo.yaml")
+    rates = dict.fromkeys(machine.rate_by_precision, rate)
+    plan = plan_of(demo, tmp_path, msgspec.structs.replace(machine, rate_by_precision=rates))
+    lines = render_plan(plan).split("\n")
+    assert [line.split() for line in lines[3:6]] == [
+        ["updates", "hours", "core-h", "disk", "GB", "GB", "of"],
+        ["all", "all", "a"],
+        ["system", "corpus", "seeds", "a", "run", "a", "run", "seeds", "seeds", "node"],
+    ]
+    row = next(line for line in lines if line.startswith("big ")).split()
+    assert row[4:8] == ["3", "min", "5", "min"]
+    cells = [line.split() for line in lines]
+    assert ["hours", "a", "run,", "big", "3", "min", "-", "3", "min"] in cells
+    assert "in bf16 taken to be the same, which is not known" in unwrapped(plan)
+    assert "A dash: a CPU has no tf32 (NVIDIA's GPUs" in unwrapped(plan)
+    assert "one at a time     0.24 h of training" in lines
+    assert any(line.startswith("longest chain     3 min, however many") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--utilisation", "0"),
+        ("--utilisation", "1.1"),
+        ("--utilisation", "nan"),
+        ("--dollars-per-gpu-hour", "-1"),
+        ("--dollars-per-gpu-hour", "inf"),
+    ],
+)
+def test_numbers_that_nothing_can_have_are_a_wrong_use(
+    flags: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), *flags]) == 2
+    assert f"aiayn plan: {flags[0]} {flags[1].removesuffix('nan')}" in capsys.readouterr().err
+
+
+def test_the_flags_reach_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = ["--gpu", "K40", "--utilisation", "0.4", "--dollars-per-gpu-hour", "2.1"]
+    assert main(["plan", "--configfile", str(CONFIG_FOLDER / "paper.yaml"), *flags]) == 0
+    text = capsys.readouterr().out
+    assert "at 40 % of that rate" in text
+    assert "US$ 2.1 a GPU-hour" in text

@@ -1,0 +1,292 @@
+"""Every check before a start is seen to pass and to fail: mirrors, space, GPUs, versions, code, config.
+
+Those of a Slurm stand in test_preflight_slurm.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.price.plan import Plan
+from aiayn.price.preflight import checks as preflight
+from aiayn.price.preflight.checks import Check
+from aiayn.price.preflight.mirrors import check_mirrors
+from aiayn.spec.cluster import read_cluster
+from aiayn.spec.corpus import CorpusSpec
+from aiayn.spec.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus
+from tests.fake_cluster import FakeCluster
+from tests.planned_scales import PAPER, leave_free, plan_of
+from tests.workflow.loopback_server import loopback_server
+
+NUM_BYTES = 1000
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return the plan of the paper on 8 P100."""
+    return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
+
+
+def outcomes(checks: list[Check]) -> dict[str, str]:
+    """Return the worst outcome by name of check."""
+    worst: dict[str, str] = {}
+    for check in checks:
+        if worst.get(check.name) != "FAIL":
+            worst[check.name] = check.outcome
+    return worst
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Return the URL of a server with an archive below /heads and /bytes (no HEAD), a shorter one below /short."""
+    with loopback_server() as served:
+        served.serve("/heads/a.tgz", b"x" * NUM_BYTES)
+        served.serve("/bytes/a.tgz", b"x" * NUM_BYTES, "no_head")
+        served.serve("/short/a.tgz", b"x" * (NUM_BYTES - 1))
+        yield served.url
+
+
+def corpus_at(*base_urls: str) -> dict[str, CorpusSpec]:
+    """Return a corpus of one archive that has a public place at each URL, and test sets of sacreBLEU."""
+    base_url_by_place = {f"place{index}": url for index, url in enumerate(base_urls)}
+    packed = PackedFile(
+        num_bytes=NUM_BYTES, checksum="unknown", path_by_place=dict.fromkeys(base_url_by_place, "a.tgz")
+    )
+    source = ArchiveSource(
+        licence="free", archives=["a"], base_url_by_place=base_url_by_place,
+        archive_by_name={
+            "a": ArchiveSpec(num_lines=9, member_by_language={"en": "en", "de": "de"}, file_by_format={"tgz": packed})
+        },
+        testset_by_name={
+            name: PublicTestset(sacrebleu_name=published, num_lines=1)
+            for name, published in {"newstest2013": "wmt13", "newstest2014": "wmt14/full"}.items()
+        },
+    )  # fmt: skip
+    corpus = CorpusSpec(
+        name="c", description="a corpus", language_pair="en-de", source=source, dev_testset="newstest2013",
+        test_testset="newstest2014", clean=CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False),
+        subword=SubwordSpec(vocabulary_size=10, joint=True),
+    )  # fmt: skip
+    return {"c": corpus}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a cache of sacreBLEU's with the archives of both test sets."""
+    from sacrebleu.dataset import DATASETS
+
+    for name in ("wmt13", "wmt14/full"):
+        folder = tmp_path / "cache" / name
+        folder.mkdir(parents=True)
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(folder))
+        (folder / DATASETS[name]._get_tarball_filename(DATASETS[name].data[0])).write_bytes(b"archive")
+    return tmp_path / "cache"
+
+
+def look(corpora: dict[str, CorpusSpec], folder: Path, *, mirror: str | None = None, is_offline: bool = False) -> Check:
+    """Return the one check of a corpus's files."""
+    (check,) = check_mirrors(corpora, mirror=mirror, archives_folder=folder, is_offline=is_offline)
+    return check
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("place", ["heads", "bytes"])
+def test_an_archive_that_a_place_has_is_found(tmp_path: Path, server: str, place: str) -> None:
+    check = look(corpus_at(f"{server}/nothing", f"{server}/{place}"), tmp_path)
+    assert (check.outcome, check.evidence) == ("OK", f"3 files: 1 at {server.removeprefix('http://')}, 2 lie here")
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_archive_of_another_size_or_of_no_place_fails(tmp_path: Path, server: str) -> None:
+    short = look(corpus_at(f"{server}/short"), tmp_path)
+    assert short.outcome == "FAIL"
+    assert f"1 of 3 files were not found: a ({server}/short/a.tgz: 999 bytes, published 1000)" in short.evidence
+    absent = look(corpus_at(f"{server}/nothing"), tmp_path)
+    assert f"a ({server}/nothing/a.tgz: status 404)" in absent.evidence
+    assert "AIAYN_MIRROR" in absent.next_step
+    nobody = look(corpus_at("http://127.0.0.1:9"), tmp_path)
+    assert "a (http://127.0.0.1:9/a.tgz: ConnectionError)" in nobody.evidence
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_archive_that_lies_here_is_not_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(b"x" * NUM_BYTES)
+    check = look(corpus_at("http://127.0.0.1:9"), tmp_path, is_offline=True)
+    assert (check.outcome, check.evidence) == ("OK", "3 files: 3 lie here")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_local_mirror_counts_offline_and_its_size_is_compared(tmp_path: Path) -> None:
+    mirrored = tmp_path / "mirror" / "place0" / "a.tgz"
+    mirrored.parent.mkdir(parents=True)
+    mirrored.write_bytes(b"x" * NUM_BYTES)
+    corpora, mirror = corpus_at("http://127.0.0.1:9"), (tmp_path / "mirror").as_uri()
+    found = look(corpora, tmp_path / "archives", mirror=mirror, is_offline=True)
+    assert (found.outcome, found.evidence) == ("OK", "3 files: 1 on a local mirror, 2 lie here")
+    mirrored.write_bytes(b"x")
+    torn = look(corpora, tmp_path / "archives", mirror=mirror, is_offline=True)
+    assert "1 bytes, published 1000" in torn.evidence
+    mirrored.unlink()
+    absent = look(corpora, tmp_path / "archives", mirror=mirror, is_offline=True)
+    assert "no such file" in absent.evidence
+    assert "while online" in absent.next_step
+
+
+def test_a_test_set_that_is_nowhere_fails_offline(tmp_path: Path, cache: Path) -> None:
+    shutil.rmtree(cache)
+    check = look(corpus_at("http://127.0.0.1:9"), tmp_path, is_offline=True)
+    assert "newstest2014 (not tried: offline)" in check.evidence
+
+
+def test_generated_text_needs_no_mirror_and_plain_files_do(tmp_path: Path) -> None:
+    assert look({"demo_en_de": read_corpus("demo_en_de")}, tmp_path, is_offline=True).outcome == "OK"
+    check = look({"c": read_corpus("multi30k_en_de")}, tmp_path, mirror=tmp_path.as_uri(), is_offline=True)
+    assert (check.outcome, "no such file" in check.evidence) == ("FAIL", True)
+
+
+def space(plan: Plan, folder: Path) -> list[Check]:
+    """Return the checks of space of a working directory."""
+    return preflight.check_space(
+        plan, runs_folder=folder / "runs", results_folder=folder / "results", archives_folder=folder / "archives"
+    )
+
+
+def test_the_plan_must_fit_on_the_disk(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
+    leave_free(needed, monkeypatch)
+    assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
+    leave_free(needed - 1, monkeypatch)
+    (check,) = space(plan, tmp_path)
+    assert check.outcome == "FAIL"
+    assert f"up to {needed / 1e9:,.1f} GB needed: runs 226.2 GB in {tmp_path / 'runs'}" in check.evidence
+    assert "--config runs_folder=" in check.next_step
+
+
+def test_what_lies_there_already_is_not_needed_again(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand bytes of a checkpoint, a thousand of results."""
+    needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
+    leave_free(needed - 2000, monkeypatch)
+    assert outcomes(space(plan, tmp_path)) == {"space": "FAIL"}
+    for path in ("runs/wmt14_en_de-base-seed1-01234567/checkpoints/full_00000001.pt", "results/paper/text"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_bytes(b"x" * 1000)
+    assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
+
+
+def test_a_folder_that_cannot_be_written_to_fails(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_free(10**15, monkeypatch)
+    (tmp_path / "runs").write_text("a file, no folder", encoding="utf-8")
+    assert [check.evidence for check in space(plan, tmp_path) if check.outcome == "FAIL"] == [
+        f"{tmp_path / 'runs'}: you may not write to this folder, needed for runs"
+    ]
+
+
+def test_the_local_launcher_needs_a_gpu_for_the_papers_scale(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert preflight.check_local_gpus(plan, allow_long_runs=False).outcome == "FAIL"
+    assert preflight.check_local_gpus(plan, allow_long_runs=True).outcome == "OK"
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 0, NVIDIA H200\n", encoding="utf-8")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    check = preflight.check_local_gpus(plan, allow_long_runs=False)
+    assert (check.outcome, check.evidence) == ("OK", "1 here: NVIDIA H200")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert preflight.check_local_gpus(plan, allow_long_runs=True).outcome == "WARN"
+
+
+def test_ranks_that_cannot_share_an_update_fail(plan: Plan) -> None:
+    assert preflight.check_plan(plan).outcome == "OK"
+    refused = msgspec.structs.replace(plan.trainings[0], refusal="base: cannot be shared")
+    check = preflight.check_plan(msgspec.structs.replace(plan, trainings=[refused, refused]))
+    assert (check.outcome, check.evidence) == ("FAIL", "base: cannot be shared (and 1 more)")
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome"), [((3, 10), "FAIL"), ((3, 11), "OK"), ((3, 13), "OK"), ((3, 14), "FAIL")]
+)
+def test_python_is_one_that_the_packages_are_made_for(version: tuple[int, int], outcome: str) -> None:
+    assert preflight.check_python(version).outcome == outcome
+
+
+def test_packages_are_compared_with_their_pins(tmp_path: Path) -> None:
+    names = (*preflight.NEEDED_PACKAGES, preflight.SLURM_PACKAGE)
+    installed, path = dict.fromkeys(names, "1.0"), tmp_path / "constraints.txt"
+
+    def checked(installed: Mapping[str, str], *, needs_slurm: bool = True) -> tuple[str, str]:
+        (check,) = preflight.check_packages(path, installed, needs_slurm=needs_slurm)
+        return check.outcome, check.evidence
+
+    assert checked(installed) == ("WARN", f"{path}: no such file: versions cannot be compared")
+    path.write_text("# pins\nTorch==1.0\nmsgspec==1.0\nnot_here==2.0\n", encoding="utf-8")
+    assert checked(installed) == ("OK", "2 installed, all as constraints.txt pins them")
+    assert checked({**installed, "torch": "1.0+cpu"})[0] == "OK"
+    assert checked({**installed, "torch": "1.1"}) == ("WARN", "other versions: torch 1.1 (pinned 1.0)")
+    del installed[preflight.SLURM_PACKAGE]
+    assert checked(installed) == ("FAIL", f"not installed: {preflight.SLURM_PACKAGE}")
+    assert checked(installed, needs_slurm=False)[0] == "OK"
+
+
+@pytest.mark.parametrize(
+    ("label", "outcome", "evidence"),
+    [
+        ("0123456789abcdef", "OK", "commit 0123456789ab"),
+        ("0123456789abcdef+dirty", "WARN", "commit 0123456789ab, with changes that are not committed"),
+        ("unknown", "WARN", "the commit is unknown"),
+    ],
+)
+def test_the_code_should_be_a_commit(monkeypatch: pytest.MonkeyPatch, label: str, outcome: str, evidence: str) -> None:
+    monkeypatch.setattr(preflight, "commit_label", lambda: label)
+    check = preflight.check_code()
+    assert (check.outcome, check.evidence) == (outcome, evidence)
+
+
+def test_the_demo_passes_and_a_wrong_config_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "aiayn.price.preflight.checks.installed_versions", lambda: dict.fromkeys(preflight.NEEDED_PACKAGES, "0")
+    )
+    demo = ["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline"]
+    assert main(demo) == 0
+    assert "OK    mirrors of demo_en_de  none needed" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == []
+    assert main([*demo, "--json", "--config", "ablation_systems=[base2]"]) == 1
+    captured = capsys.readouterr()
+    checks = msgspec.convert(json.loads(captured.out), list[Check])
+    assert outcomes(checks)["config"] == "FAIL"
+    assert "base2" in checks[0].evidence
+    assert "1 of 4 checks failed" in captured.err
+
+
+def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = msgspec.structs.replace(read_cluster("plain"), gpu_type="l40s")
+    monkeypatch.setattr("aiayn.cli.price.plan.read_cluster", lambda name: unknown)
+    monkeypatch.chdir(tmp_path)
+    FakeCluster().install(tmp_path / "bin", monkeypatch)
+    main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])
+    checks = {check.name: check for check in msgspec.convert(json.loads(capsys.readouterr().out), list[Check])}
+    assert (checks["config"].outcome, checks["GPU"].outcome) == ("OK", "WARN")
+    assert "GPU 'l40s' (gpu_type of cluster plain): config/hardware.yaml has K80, K40, " in checks["GPU"].evidence
+    assert "8 l40s GPUs" in checks["training"].evidence
+    assert "space" in checks
+
+
+def test_a_failing_check_is_shown_with_its_next_step() -> None:
+    checks = [preflight.passed("code", "commit 1"), preflight.failed("space", "full", "make room")]
+    assert preflight.render_checks(checks) == (
+        "OK    code   commit 1\nFAIL  space  full\n             -> make room\n\n1 OK, 0 WARN, 1 FAIL\n"
+    )

@@ -1,0 +1,174 @@
+"""Gaps, replications and causes are those that were published; ours stands beside the same definition only."""
+
+import string
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from aiayn.errors import TableError
+from aiayn.printed import PUBLISHED_FOLDER, read_expectations, read_replications
+from analysis.scoring.score import METRICS
+from paper_tables.layout import Table
+from paper_tables.questions.reference import (
+    SCORE_METRICS,
+    read_causes,
+    read_gaps,
+    read_reference_replications,
+)
+from paper_tables.questions.tables import lay_out_reference
+from tests.laid_out import results_of, rows_of
+from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
+
+READERS = {
+    "gaps": read_gaps, "reference_replications": read_reference_replications, "causes": read_causes,
+    "replications": read_replications, "expectations": read_expectations,
+}  # fmt: skip
+
+
+def repeat_last_line(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + text.splitlines(keepends=True)[-1], encoding="utf-8", newline="\n")
+
+
+def test_the_definitions_are_those_that_a_score_can_have() -> None:
+    assert sorted(SCORE_METRICS) == sorted(METRICS)
+
+
+def test_one_public_checkpoint_reads_1_50_lower_in_sacrebleu_and_another_1_87() -> None:
+    bounds = {
+        (gap.value_from, gap.value_to): gap.bounds
+        for gap in read_gaps()
+        if (gap.language_pair, gap.definition_to) == ("en-de", "bleu_sacre_13a")
+    }
+    assert bounds["29.02", "27.52"] == (Decimal("1.50"), Decimal("1.50"))  # T2T's base, tweaked reference
+    assert bounds["28.96", "27.09"] == (Decimal("1.87"), Decimal("1.87"))  # gluon-nlp's base, filtered set
+    assert bounds["29.29", "28.6"] == (Decimal("0.69"), Decimal("0.69"))  # fairseq's big
+
+
+def test_english_french_gaps_are_1_8_and_2_8_to_2_9() -> None:
+    gaps = [gap for gap in read_gaps() if gap.language_pair == "en-fr"]
+    assert [(gap.low, gap.high, gap.counts) for gap in gaps] == [("1.8", "1.8", "yes"), ("2.8", "2.9", "yes")]
+
+
+def test_a_gap_is_between_two_definitions_and_holds_its_own_printed_pair() -> None:
+    for gap in read_gaps():
+        assert gap.definition_from != gap.definition_to, gap
+        assert gap.note or gap.counts == "yes", gap
+        assert bool(gap.value_from) == bool(gap.value_to), gap
+        if gap.value_from:
+            low, high = gap.bounds
+            assert low <= Decimal(gap.value_from) - Decimal(gap.value_to) <= high, gap
+
+
+def test_every_replication_was_checked_and_german_alone_has_compounds() -> None:
+    assert "unverified" not in (PUBLISHED_FOLDER / "reference_replications.csv").read_text(encoding="utf-8")
+    for one in read_reference_replications():
+        assert float(one.value) > 0, one.name
+        assert one.language_pair == "en-de" or "compound_split" not in one.metric, one.name
+
+
+def test_a_commands_placeholders_are_those_that_are_filled_in() -> None:
+    names = {name for cause in read_causes() for _, name, _, _ in string.Formatter().parse(cause.command) if name}
+    assert names == {"corpus", "language_pair", "last", "system", "testset"}
+
+
+def test_causes_are_ranked_as_they_cost() -> None:
+    causes = read_causes()
+    lowering = [cause.rank for cause in causes if cause.direction == "lowers"]
+    ranks = ["1a", "1b", "1c", "1d", "1e", "2", "3", "4", "5a", "5b", "6", "7", "8", "9", "10", "11", "12", "13"]
+    ranks += ["L1", "L2", "L3", "L4", "L5"]  # of numbers below 10, where others come first
+    assert list(dict.fromkeys(lowering)) == ranks
+    cost_by_rank = {cause.rank: cause.cost for cause in causes}
+    assert cost_by_rank["3"] == (Decimal(1), Decimal(5))
+    assert cost_by_rank["10"] == (Decimal(0), Decimal(1))
+    assert cost_by_rank["2"] == (Decimal(10), Decimal(100))  # all of it
+
+
+def test_a_cause_is_confined_to_what_it_was_seen_in() -> None:
+    definition = next(cause for cause in read_causes() if (cause.rank, cause.language_pair) == ("4", "en-de"))
+    assert definition.applies_to("en-de", "big", "bleu_tok_compound_split")
+    assert not definition.applies_to("en-fr", "big", "bleu_tok_moses")
+    assert not definition.applies_to("en-de", "big", "bleu_sacre_13a")  # it is sacreBLEU already
+    dropout = next(cause for cause in read_causes() if cause.rank == "7")
+    assert dropout.applies_to("en-de", "base", "bleu_sacre_13a")
+    assert not dropout.applies_to("en-de", "big", "bleu_sacre_13a")
+
+
+GAP, PAIR = "29.29,28.6,0.69,0.69", 'compounds split",bleu_sacre_13a,29.29'
+REPLICATION, CAUSE = "base,en-de,newstest2014,24.38", "lowers,6.4,11,"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "value"),
+    [
+        ("gaps", GAP, "29.29,28.6,0.69,0.60", "0.69.*0.60"),
+        ("gaps", GAP, "29.29,28.6,about 1,1", "about 1"),
+        ("gaps", f"{GAP},yes", f"{GAP},maybe", "maybe"),
+        ("gaps", PAIR, PAIR.replace("_13a", ""), "'bleu_sacre'"),
+        ("gaps", "who,language_pair", "whom,language_pair", "whom"),
+        ("reference_replications", REPLICATION, REPLICATION.replace("24.38", "below 25"), "below 25"),
+        ("reference_replications", REPLICATION, REPLICATION.replace("24.38", "2438"), "2438"),
+        ("reference_replications", f"{REPLICATION},bleu_sacre_13a", f"{REPLICATION},bleu", "'bleu'"),
+        ("reference_replications", REPLICATION, REPLICATION.replace("2014", "2016"), "newstest2016"),
+        ("reference_replications", REPLICATION, REPLICATION.replace("base", "deep"), "deep"),
+        ("reference_replications", "joeynmt_v21,", "texar_base,", r"texar_base.*reference_replications\.csv:\d+"),
+        ("causes", CAUSE, "lowers,11,6.4,", r"11.*6\.4"),
+        ("causes", CAUSE, "lowers,-6.4,11,", r"-6\.4"),
+        ("causes", CAUSE, "lowers,all,all,", "'all'"),
+        ("causes", CAUSE, "down,6.4,11,", "down"),
+        ("causes", "lowers,33,all,", "lowers,33,everything,", "everything"),
+        ("causes", "raises,0.5,0.5,,,bleu_tok_moses ", "raises,0.5,0.5,,,bleu ", "'bleu'"),
+    ],
+)
+def test_a_spoilt_file_is_refused_with_its_line_and_value(
+    copied_folder: Path, spoil: Callable[[str, str, str], None], name: str, old: str, new: str, value: str
+) -> None:
+    spoil(name, old, new)
+    with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .*{value}"):
+        READERS[name](copied_folder)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_repeated_row_is_refused(copied_folder: Path, name: str) -> None:
+    repeat_last_line(copied_folder / f"{name}.csv")
+    with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .*{name}\.csv:\d+"):
+        READERS[name](copied_folder)
+
+
+def table_of(site: Site) -> Table:
+    return lay_out_reference(results_of(site), [])
+
+
+@pytest.fixture
+def paper_site(tmp_path: Path) -> Site:
+    site = make_site(tmp_path, "paper", has_baselines=False)
+    write_everything(site, base_bleu=27, hardware=EIGHT_P100)
+    return site
+
+
+def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    write_everything(site)
+    table = table_of(site)
+    assert {row["ours"] for row in rows_of(table)} == {""}
+    assert [note.text for note in table.notes] == [
+        "Scale demo has none of these test sets, so nothing of ours stands beside them."
+    ]
+    assert table.signatures == ()
+
+
+def test_at_the_papers_scale_ours_is_shown_in_the_same_definition_only(paper_site: Site) -> None:
+    table = table_of(paper_site)
+    beside = {
+        (row["language_pair"], row["system"], row["testset"], row["metric"]): row["ours"]
+        for row in rows_of(table)
+        if row["ours"]
+    }
+    assert beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"].startswith("27.")
+    assert "(n=2)" in beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"]
+    assert ("en-fr", "big", "newstest2014", "bleu_sacre_13a") in beside
+    assert {testset for _, _, testset, _ in beside} == {"newstest2013", "newstest2014"}  # the filtered set is another
+    assert "other" not in {metric for *_, metric in beside}
+    assert table.signatures != ()

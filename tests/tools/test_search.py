@@ -1,0 +1,124 @@
+"""`aiayn search RUN` decodes the dev set for each pair of beam and alpha, and prints and writes one table."""
+
+import csv
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.data.sources.fetch import fetch_corpus
+from aiayn.data.text.detokenise import detokenise
+from aiayn.data.text.lines import read_lines
+from aiayn.decode.decode import Translator, decode_split, decoding_signature
+from aiayn.paths import average_record, corpus_record
+from aiayn.records import BinarizedCorpus, RawCorpus, read_record, write_record
+from aiayn.spec.system import CorpusSpec, read_system
+from analysis.scoring.score import score_hypotheses
+from tests.engine.tiny_spec import CORPUS
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _raw_text(results: Path) -> None:
+    """Put the corpus's text beside the other results."""
+    raw_path = corpus_record(results, "demo", "fetch", CORPUS.name)
+    write_record(fetch_corpus(CORPUS, mirror=None, record_path=raw_path), raw_path)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests' corpus be one that the project has."""
+
+    def read_corpus(name: str) -> CorpusSpec:
+        assert name == CORPUS.name
+        return CORPUS
+
+    for module in ("aiayn.cli.tools.search", "aiayn.runs.finished"):
+        monkeypatch.setattr(f"{module}.read_corpus", read_corpus)
+
+
+def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alpha: float) -> float:
+    """Return the score of one pair in the definition of the tables, by the parts of `decode` and `score`."""
+    decoding = msgspec.structs.replace(
+        read_system("base", "demo").decoding, beam_size=beam_size, length_penalty_alpha=alpha
+    )
+    path = average_record(results, "demo", CORPUS.name, "base", 1, "last2").with_suffix(".pt")
+    hypotheses, _ = decode_split(Translator(path, Path(data.folder), decoding, device="cpu"), "valid")
+    lines = [detokenise(" ".join(hypothesis.pieces), CORPUS) for hypothesis in hypotheses]
+    raw = read_record(corpus_record(results, "demo", "fetch", CORPUS.name), RawCorpus)
+    references = list(read_lines(raw.pair_by_split["tiny_dev"].path_by_language["de"]))
+    (score,) = score_hypotheses(lines, references, metrics=["bleu_tok_compound_split"], target_language="de",
+                                hypotheses_sha256="", testset="tiny_dev")  # fmt: skip
+    return score.value
+
+
+def test_each_pair_is_decoded_and_scored_as_the_tables_are(
+    results: Path, data: BinarizedCorpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole is printed, and written twice, under the name of run, average and test set; nothing else is."""
+    before = sorted(results.rglob("*"))
+    arguments = ["uninter", "--beam-sizes", "1", "4", "--alphas", "0", "0.6", "--results", str(results)]
+    assert main(["search", *arguments, "--output-folder", str(tmp_path / "made")]) == 0
+    printed = capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == [
+        "uninterrupted-last2-tiny_dev.csv", "uninterrupted-last2-tiny_dev.md",
+    ]  # fmt: skip
+    with (tmp_path / "made" / "uninterrupted-last2-tiny_dev.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["beam_size"], row["alpha"]) for row in rows] == [("1", "0.0"), ("1", "0.6"), ("4", "0.0"),
+                                                                  ("4", "0.6")]  # fmt: skip
+    for row in rows:
+        value = expected_value(results, data, beam_size=int(row["beam_size"]), alpha=float(row["alpha"]))
+        assert float(row["value"]) == pytest.approx(value)
+        assert f"{value:.2f}" in printed
+        assert row["metric"] == "bleu_tok_compound_split"
+    search_signature = decoding_signature(read_system("base", "demo").decoding)
+    assert rows[3]["signature"].endswith(f"|{search_signature}")
+    assert "|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:tensor2tensor|maxlen:1x+50\n" in printed
+    assert printed.startswith("bleu_tok_compound_split (percent) on tiny_dev, 19 lines; uninterrupted, last2\n")
+    assert sorted(results.rglob("*")) == before
+
+
+def test_a_checkpoint_stop_form_and_metric_can_be_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = average_record(results, "demo", CORPUS.name, "base", 1, "last2")
+    flags = ["--beam-sizes", "2", "--alphas", "1", "--results", str(results), "--stop", "fairseq"]
+    flags += ["--length-penalty-form", "len", "--metric", "chrf"]
+    printed = []
+    for name in (path, path.with_suffix(".pt")):
+        assert main(["search", str(name), *flags]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert printed[0].startswith("chrf (percent) on tiny_dev, 19 lines; uninterrupted, last2\n")
+    assert "|beam:ROW|lenpen:len|alpha:COLUMN|stop:fairseq|maxlen:1x+50\n" in printed[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (["big"], 1, "big is no finished run; candidates:\n  uninterrupted"),
+        (["average/none.json"], 1, "average/none.json: no such record"),
+        (["uninter", "--beam-sizes", "0"], 2, "--beam-sizes has 0; expected 1 or more; correct the flag"),
+        (["uninter", "--beam-sizes", "4", "500"], 1, "--beam is 500; expected 1 to"),
+        (["uninter", "--metric", "bleu"], 1, "metric 'bleu' is unknown, expected one of"),
+        (["uninter", "--average", "last9"], 1, "no average last9; there is ['last2']"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    results: Path, arguments: list[str], exit_code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", *arguments, "--alphas", "1", "--results", str(results)]) == exit_code
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.out == ""
+
+
+def test_a_corpus_whose_text_is_gone_is_named(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = corpus_record(results, "demo", "fetch", CORPUS.name)
+    away = record.rename(tmp_path / "away.json")
+    try:
+        assert main(["search", "uninter", "--results", str(results)]) == 1
+    finally:
+        away.rename(record)
+    assert "fetch/tiny_en_de/record.json: no such record" in capsys.readouterr().err

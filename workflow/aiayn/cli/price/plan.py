@@ -1,0 +1,94 @@
+"""Predict what a config will take, before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory.
+
+Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16` plans for that one.
+
+Hours are those of finished trainings of the same system on the same kind of machine, if the results or runs folder has
+any; otherwise they are computed from the operations of all updates. What finished trainings took is shown beside.
+
+Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster, --config
+cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster file; on this machine it has
+one, the machine's own or the kind that --gpu names. --num-gpus changes the number. The first assumption of the plan
+says what was taken.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.cli.flags import positive
+from aiayn.errors import UsageError
+from aiayn.experiment import Experiment, read_experiment
+from aiayn.plan.machine import PRICE_FLAG, choose_machine
+from aiayn.price.plan import make_plan, precisions_of
+from aiayn.price.text import render_plan
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.spec.hardware import read_hardware
+from aiayn.terminal import json_text
+
+EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn plan`."""
+    add_config_arguments(parser)
+    add_launcher_argument(parser)
+    parser.add_argument(
+        "--gpu", metavar="NAME",
+        help="a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's gpu_type, else the "
+        "paper's, or the first that has the precision; on this machine its own)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--num-gpus", type=positive, metavar="N", help="GPUs of a training (default: the cluster file's; here 1)"
+    )
+    parser.add_argument(
+        "--utilisation", type=float, metavar="FRACTION",
+        help="fraction of the GPUs' rate that trainings reach (default: that of finished ones, else hardware.yaml's)",
+    )  # fmt: skip
+    parser.add_argument(
+        PRICE_FLAG, type=float, metavar="PRICE", help="your price (default: that of workflow/config/hardware.yaml)"
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    parser.add_argument(
+        "--benchmarks", type=Path, default=Path("benchmarks"), metavar="FOLDER",
+        help="where Snakemake wrote the times of stages (default: benchmarks)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the plan."""
+    _refuse_wrong_numbers(args)
+    experiment, cluster = read_config(args)
+    hardware = read_hardware()
+    machine = choose_machine(
+        cluster, hardware, launcher=choose_launcher(args, experiment.scale), gpu=args.gpu, num_gpus=args.num_gpus,
+        dollars_per_gpu_hour=args.dollars_per_gpu_hour, precisions=precisions_of(experiment),
+    )  # fmt: skip
+    plan = make_plan(
+        experiment, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
+        utilisation_fraction=args.utilisation,
+    )  # fmt: skip
+    print(json_text(plan) if args.json else render_plan(plan), end="")
+
+
+def read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec]:
+    """Return the experiment that the config of `add_config_arguments` names, and its cluster.
+
+    Raises:
+        ConfigError: if a file of it is wrong.
+    """
+    scale = read_changed_scale(args.configfile, args.config)
+    return read_experiment(scale), read_cluster(args.cluster or scale.cluster)
+
+
+def _refuse_wrong_numbers(args: argparse.Namespace) -> None:
+    """Refuse numbers that nothing can have.
+
+    Raises:
+        UsageError: naming the flag, its value and what was expected.
+    """
+    if args.utilisation is not None and not 0 < args.utilisation <= 1:
+        raise UsageError(f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4")
+    if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
+        raise UsageError(f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1")

@@ -1,0 +1,156 @@
+"""Check what a config needs before it is started: config, mirrors, disk space, GPUs or Slurm, versions, code.
+
+Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster, --config cluster=NAME),
+and otherwise this machine. `sbatch --test-only` asks Slurm whether it accepts a training, as in the cluster file, and
+CPU rules, as in the profile. The partitions' time limits, account and QoS are compared too.
+
+Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded, written or submitted.
+Exit code 1 if any check fails.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.cli.fetch import add_archives_argument, archives_folder
+from aiayn.cli.price.plan import read_config
+from aiayn.data.sources.download import named_mirror
+from aiayn.errors import AiaynError, UsageError
+from aiayn.experiment import Experiment
+from aiayn.launch.submit import sbatch_text
+from aiayn.plan.machine import Machine, choose_machine, default_gpu
+from aiayn.price.plan import Plan, make_plan, precisions_of
+from aiayn.price.preflight import checks as preflight
+from aiayn.price.preflight.checks import Check, check_local_gpus, doubtful, render_checks
+from aiayn.price.preflight.mirrors import check_mirrors
+from aiayn.price.preflight.slurm import check_slurm, read_profile
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.hardware import HardwareSpec, read_hardware
+from aiayn.spec.training import Precision
+from aiayn.terminal import json_text
+from aiayn.train.fairseq_args import TrainingData
+from aiayn.train.request import TrainingRequest
+
+EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn preflight`."""
+    add_config_arguments(parser)
+    add_launcher_argument(parser)
+    parser.add_argument(
+        "--profile", type=Path, metavar="FOLDER",
+        help="for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
+    )  # fmt: skip
+    parser.add_argument("--offline", action="store_true", help="do not use the network")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
+    add_archives_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print all checks; fail if one does.
+
+    Raises:
+        UsageError: if a profile is named that no check looks at.
+        AiaynError: if a check fails.
+    """
+    args.launcher = _launcher(args)
+    if args.profile is not None and args.launcher != "slurm":
+        raise UsageError(f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher slurm`")
+    checks = _gather_checks(args)
+    print(json_text(checks) if args.json else render_checks(checks), end="", flush=True)
+    num_failed = sum(check.outcome == "FAIL" for check in checks)
+    if num_failed:
+        raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
+
+
+def _launcher(args: argparse.Namespace) -> str:
+    """Return where trainings are to run; of a config that cannot be read its own check says what is wrong."""
+    try:
+        return choose_launcher(args, read_changed_scale(args.configfile, args.config))
+    except AiaynError:
+        return str(args.launcher or "local")
+
+
+def _gather_checks(args: argparse.Namespace) -> list[Check]:
+    """Return all checks; if the config cannot be read, that one alone is to be repaired first."""
+    is_slurm = args.launcher == "slurm"
+    constraints_path = preflight.CHECKOUT / "constraints.txt"
+    own = [
+        preflight.check_python(sys.version_info[:2]),
+        *preflight.check_packages(constraints_path, preflight.installed_versions(), needs_slurm=is_slurm),
+        preflight.check_code(),
+    ]
+    try:
+        experiment, cluster, plan, mirror, doubts = _read_config(args)
+    except AiaynError as error:
+        return [
+            preflight.failed("config", str(error), "correct it first: the rest of the config was not checked"),
+            *own,
+        ]
+    scale = experiment.scale
+    num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
+    read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
+    archives = archives_folder(args)
+    return [
+        preflight.passed("config", read),
+        *doubts,
+        preflight.check_plan(plan),
+        *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline),
+        *preflight.check_space(
+            plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives
+        ),
+        *_check_machine(args, experiment, cluster, plan),
+        *own,
+    ]
+
+
+def _check_machine(args: argparse.Namespace, experiment: Experiment, cluster: ClusterSpec, plan: Plan) -> list[Check]:
+    """Return the checks of where trainings run, and CPU rules."""
+    if args.launcher != "slurm":
+        return [check_local_gpus(plan, allow_long_runs=experiment.scale.allow_long_runs)]
+    config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
+    rule_requests, checks = read_profile(args.profile, config)
+    return [*checks, *check_slurm(cluster, _sbatch_text(experiment, cluster), rule_requests)]
+
+
+def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
+    """Return the sbatch file of a training; what only its data and code decide is left open, and asks for nothing."""
+    name, system = next(iter(experiment.system_by_name.items()))
+    run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
+    request = TrainingRequest(
+        run=run_folder.name, run_folder=str(run_folder), corpus=next(iter(experiment.corpora)), system=name, seed=1,
+        training=system.training, binarized_path="", num_models=1, num_ranks=cluster.num_ranks,
+        threads_per_rank=cluster.cpus_per_rank, commit="", command="",
+        data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
+    )  # fmt: skip
+    return sbatch_text(request, cluster, run_folder)
+
+
+def _read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec, Plan, str | None, list[Check]]:
+    """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
+    experiment, cluster = read_config(args)
+    hardware = read_hardware()
+    machine, doubts = _choose_machine(cluster, hardware, args.launcher, precisions_of(experiment))
+    plan = make_plan(experiment, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
+    return experiment, cluster, plan, named_mirror(experiment.scale.mirror), doubts
+
+
+def _choose_machine(
+    cluster: ClusterSpec, hardware: HardwareSpec, launcher: str | None, precisions: set[Precision]
+) -> tuple[Machine, list[Check]]:
+    """Return what each training runs on; a GPU without a price or a speed is replaced, and doubtful.
+
+    Whether it has the precisions asked for, the job itself finds out.
+    """
+    try:
+        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions)
+        return machine, []
+    except UsageError as error:
+        num_gpus = 1 if launcher == "local" else None
+        stand_in = default_gpu(hardware, precisions)
+        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus)
+        advice = f"a run needs no such entry; hours and money of the plan are those of a {stand_in}"
+        return machine, [doubtful("GPU", str(error), advice)]

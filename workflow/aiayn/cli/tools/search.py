@@ -1,0 +1,150 @@
+"""Score beam sizes and length penalties on the development set, which is how the paper chose its own (section 6.1).
+
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged checkpoint below --results
+(its record or its .pt). Everything else of the search is as in the run's system. Scores are in the definition of BLEU
+in which the paper's tables are judged. Test sets are not used, and nothing is written that the tables read.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from aiayn.cli.config import add_search_arguments, changed_search
+from aiayn.cli.flags import add_average_arguments, add_device_arguments
+from aiayn.data.text.detokenise import detokenise
+from aiayn.printed import METRIC_BY_PAIR
+from aiayn.provenance import replace_on_success
+from aiayn.records import CheckpointRecord, ScoreRecord, read_record
+from aiayn.runs.finished import FinishedRun, find_finished, read_references
+from aiayn.spec.system import CorpusSpec, DecodingSpec, read_corpus
+from analysis.scoring.score import score_hypotheses
+from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown, render_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from aiayn.decode.decode import Translator
+
+EXAMPLE = (
+    "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 --output-folder search"
+)
+BEAM_SIZES = (1, 2, 4, 8)
+ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `aiayn search`."""
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's name, any unique beginning of it, or an averaged checkpoint"
+    )
+    parser.add_argument("--beam-sizes", type=int, nargs="+", default=BEAM_SIZES, metavar="N", help="default: 1 2 4 8")
+    parser.add_argument(
+        "--alphas", type=float, nargs="+", default=ALPHAS, metavar="ALPHA", help="default: 0 0.2 0.4 0.6 0.8 1.0"
+    )
+    add_search_arguments(parser)
+    parser.add_argument("--metric", help="as `aiayn score` names it (default: the one of the paper's tables)")
+    parser.add_argument("--output-folder", type=Path, metavar="FOLDER", help="also write the table here (.md, .csv)")
+    add_average_arguments(parser)
+    add_device_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Decode the dev set for each pair, print the table and, if asked to, write it."""
+    finished = _find(args)
+    searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
+    table = _try_all(args, finished, searches)
+    print(render_text(table), end="")
+    if args.output_folder is None:
+        return
+    for suffix, text in ((".md", render_markdown(table)), (".csv", render_csv(table))):
+        path = args.output_folder / f"{table.run}-{table.average}-{table.testset}{suffix}"
+        with replace_on_success(path) as partial_path:
+            partial_path.write_text(text, encoding="utf-8", newline="\n")
+        print(path)
+
+
+def _find(args: argparse.Namespace) -> FinishedRun:
+    """Return the run that is meant, by name or by its averaged checkpoint."""
+    path = Path(args.run)
+    if path.suffix not in (".json", ".pt"):
+        return find_finished(args.results, args.run, args.average)
+    checkpoint = read_record(path.with_suffix(".json"), CheckpointRecord)
+    return find_finished(args.results, checkpoint.run, checkpoint.average)
+
+
+def _try_all(args: argparse.Namespace, finished: FinishedRun, searches: list[DecodingSpec]) -> SearchTable:
+    """Decode and score the dev set once a search."""
+    import torch
+
+    from aiayn.decode.decode import Translator, load_source_lines
+    from aiayn.train.train import resolve_device
+
+    torch.set_num_threads(args.threads)
+    corpus = read_corpus(finished.data.corpus)
+    metric, score = _scorer(args, finished, corpus)
+    checkpoint = finished.checkpoint
+    device = resolve_device(args.device)
+    translator = Translator(checkpoint.path, finished.data.folder, searches[0], device=device)
+    sources = load_source_lines(translator.task, finished.data.split_of(corpus.dev_testset))
+    with tqdm(total=len(searches) * len(sources), unit="line", desc="search", disable=None) as bar:
+        cells = [_try(decoding, translator, sources, score, bar) for decoding in searches]
+    return SearchTable(
+        run=checkpoint.run,
+        average=checkpoint.average,
+        testset=corpus.dev_testset,
+        num_lines=len(sources),
+        metric=metric,
+        cells=cells,
+    )
+
+
+def _try(
+    decoding: DecodingSpec,
+    translator: "Translator",
+    sources: "list[Tensor]",
+    score: Callable[[list[str]], ScoreRecord],
+    bar: "tqdm[Any]",
+) -> SearchCell:
+    """Decode and score all lines by one search."""
+    from aiayn.decode.decode import decoding_signature
+
+    bar.set_postfix_str(f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}")
+    translator.search_as(decoding)
+    begin = time.perf_counter()
+    pieces = [" ".join(hypothesis.pieces) for hypothesis in translator.translate(sources, bar)]
+    seconds = max(time.perf_counter() - begin, 1e-9)
+    scored = score(pieces)
+    return SearchCell(
+        beam_size=decoding.beam_size,
+        alpha=decoding.length_penalty_alpha,
+        value=scored.value,
+        sentences_per_second=len(sources) / seconds,
+        hypotheses_sha256=scored.hypotheses_sha256,
+        signature=f"{scored.signature}|{decoding_signature(decoding)}",
+    )
+
+
+def _scorer(
+    args: argparse.Namespace, finished: FinishedRun, corpus: CorpusSpec
+) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
+    """Return the metric, and what scores lines of pieces under it against the dev set's references."""
+    metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
+    references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
+
+    def score(pieces: list[str]) -> ScoreRecord:
+        lines = [detokenise(line, corpus) for line in pieces]
+        (record,) = score_hypotheses(
+            lines,
+            references,
+            metrics=[metric],
+            target_language=corpus.target_language,
+            testset=corpus.dev_testset,
+        )
+        return record
+
+    score(references)  # a metric that is not defined here is refused before anything is decoded
+    return metric, score

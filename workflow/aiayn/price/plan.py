@@ -1,0 +1,301 @@
+"""Predicts what a scale takes: jobs, hours, GPU-hours, money, energy, disk, memory and the longest chain.
+
+Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built or trained.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
+from aiayn.experiment import Experiment
+from aiayn.paths import Evaluation
+from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
+from aiayn.plan.prediction import (
+    History,
+    Measured,
+    Speed,
+    device_memory_bytes,
+    find_records,
+    host_memory_bytes,
+    measure_trainings,
+    node_memory_bytes,
+    run_disk_bytes,
+)
+from aiayn.price.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
+from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.system import Overrides, SystemSpec, overridden
+from aiayn.spec.training import PRECISIONS, Precision
+
+DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
+UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
+
+
+class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: the trainings of a system on a corpus. Hours, bytes and memory are of one, `total_` of all seeds.
+
+    Device-hours are hours of a GPU, or of a core where the machine has no GPU; there money and watts are not known.
+    A node's memory is beside its GPUs', and without GPUs all that its ranks take.
+
+    `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
+    """
+
+    corpus: str
+    system: str
+    seeds: list[int]
+    updates: int
+    num_parameters: int
+    num_models: int
+    speed: Speed
+    total_device_hours: float
+    total_dollars: float | None
+    total_kilowatt_hours: float | None
+    run_bytes: int
+    averages_bytes: int
+    device_memory_bytes: int
+    node_memory_bytes: int
+    evaluation_hours: float
+    actual: Measured | None
+    refusal: str
+
+
+class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
+    """All trainings in one precision: `speeds` are of one training each, in the plan's order; totals of all seeds.
+
+    `refusal` says why there are none on this machine, '' if there are.
+    """
+
+    precision: Precision
+    refusal: str
+    speeds: list[Speed]
+    total_hours: float
+    total_device_hours: float
+    total_dollars: float | None
+    total_kilowatt_hours: float | None
+
+
+class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of the longest chain."""
+
+    what: str
+    hours: float
+    basis: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not published.
+
+    `overrun` says which trainings take more Slurm jobs than their cluster's file allows, '' if none does.
+    """
+
+    scale: str
+    machine: Machine
+    num_jobs_by_rule: dict[str, int]
+    trainings: list[PlannedTraining]
+    precisions: list[PlannedPrecision]
+    corpora: list[PlannedCorpus]
+    longest_chain: list[ChainLink]
+    runs_bytes: int
+    averages_bytes: int
+    archives_bytes: int
+    text_bytes: int
+    data_bin_bytes: int
+    unsized_corpora: list[str]
+    overrun: str
+    unreadable_records: list[str]
+
+    @property
+    def results_bytes(self) -> int:
+        """What lies below the results folder but the archives."""
+        return self.averages_bytes + self.text_bytes + self.data_bin_bytes
+
+
+def precisions_of(experiment: Experiment) -> set[Precision]:
+    """Return the precisions that an experiment's systems are trained in."""
+    return {system.training.precision for system in experiment.system_by_name.values()}
+
+
+def seeds_by_system(experiment: Experiment) -> dict[tuple[str, str], list[int]]:
+    """Return the seeds of each (corpus, system), in the order of their first training."""
+    seeds_of: dict[tuple[str, str], list[int]] = {}
+    for one in experiment.trainings:
+        seeds_of.setdefault((one.corpus, one.system), []).append(one.seed)
+    return seeds_of
+
+
+def make_plan(
+    experiment: Experiment, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path,
+    utilisation_fraction: float | None = None,
+) -> Plan:  # fmt: skip
+    """Return the plan of a scale on a machine, whose rate trainings reach as said, else as they did, else as assumed.
+
+    Raises:
+        RecordError: if a record of a data-bin or training of this scale is unreadable.
+        ConfigError: naming the system, if the machine does not have the precision that it is to be trained in.
+    """
+    scale = experiment.scale.scale
+    runs_folder = Path(experiment.scale.runs_folder)
+    corpora = {
+        name: plan_corpus(corpus, scale, results_folder=results_folder, benchmarks_folder=benchmarks_folder)
+        for name, corpus in experiment.corpora.items()
+    }
+    records, unreadable = find_records(results_folder, runs_folder)
+    sizes = {name: one.vocabulary_size for name, one in corpora.items()}
+    history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
+    seeds_of = seeds_by_system(experiment)
+    trainings = [
+        _plan_training(system, seeds, experiment, machine, corpora[corpus], history, (results_folder, runs_folder))
+        for (corpus, system), seeds in seeds_of.items()
+    ]
+    archives = {name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()}
+    return Plan(
+        scale=scale,
+        machine=machine,
+        num_jobs_by_rule=count_jobs(experiment),
+        trainings=trainings,
+        precisions=[_plan_precision(precision, experiment, seeds_of, machine, history) for precision in PRECISIONS],
+        corpora=list(corpora.values()),
+        longest_chain=_longest_chain(trainings, corpora),
+        runs_bytes=sum(len(one.seeds) * one.run_bytes for one in trainings),
+        averages_bytes=sum(len(one.seeds) * one.averages_bytes for one in trainings),
+        archives_bytes=sum(archives.values()),
+        text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
+        data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
+        unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
+        overrun="" if machine.job_limits is None else exceeded_limit(machine.job_limits, _hours_left(trainings)),
+        unreadable_records=unreadable,
+    )
+
+
+def count_jobs(experiment: Experiment) -> dict[str, int]:
+    """Return how many jobs of each rule the tables need from nothing, in the order of the data flow."""
+    segmented = [corpus.is_segmented for corpus in experiment.corpora.values()]
+    evaluations = experiment.evaluations
+    num_jobs = {
+        "fetch": len(segmented),
+        "clean": segmented.count(False),
+        "segment": segmented.count(False),
+        "binarize": len(segmented),
+        "train": len({(one.corpus, one.system, one.seed) for one in evaluations}),
+        "average": len({(one.corpus, one.system, one.seed, one.average) for one in evaluations}),
+        "decode": len(evaluations),
+        "perplexity": sum(one.role == "dev" for one in evaluations),
+        "score": len(evaluations),
+        "baselines": len(experiment.baselines),
+        "measure": int(experiment.scale.has_claims),
+        "tables": 1,
+    }
+    return {rule: number for rule, number in num_jobs.items() if number}
+
+
+def _plan_training(
+    name: str, seeds: list[int], experiment: Experiment, machine: Machine, corpus: PlannedCorpus, history: History,
+    folders: tuple[Path, Path],
+) -> PlannedTraining:  # fmt: skip
+    scale, system = experiment.scale.scale, experiment.system_by_name[name]
+    training, num_models = system.training, experiment.num_models(corpus.corpus, name)
+    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
+    speed = history.speed_of(training, corpus.corpus, name)
+    device_hours = speed.hours * machine.num_devices * len(seeds)
+    key = (corpus.corpus, name, seeds[0])
+    evaluations = [other for other in experiment.evaluations if (other.corpus, other.system, other.seed) == key]
+    num_averages = len({other.average for other in evaluations})
+    num_ranks = machine.num_ranks_of_node
+    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
+    host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
+    return PlannedTraining(
+        corpus=corpus.corpus,
+        system=name,
+        seeds=seeds,
+        updates=training.updates,
+        num_parameters=parameters,
+        num_models=num_models,
+        speed=speed,
+        total_device_hours=device_hours,
+        total_dollars=_dollars(device_hours, machine),
+        total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
+        run_bytes=run_disk_bytes(parameters, num_models),
+        averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
+        device_memory_bytes=device_bytes,
+        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
+        evaluation_hours=_evaluation_hours(experiment, system, corpus, evaluations),
+        actual=measure_trainings(scale, corpus.corpus, name, seeds, training, folders),
+        refusal=why_unsupported(system, machine),
+    )
+
+
+def _plan_precision(
+    precision: Precision,
+    experiment: Experiment,
+    seeds_of: Mapping[tuple[str, str], list[int]],
+    machine: Machine,
+    history: History,
+) -> PlannedPrecision:
+    """Return what all trainings would take if each were in this precision."""
+    reason = machine.precision_refusal(precision)
+    seeds_of = {} if reason else seeds_of
+    in_precision = Overrides(precision=precision)
+    speeds = [
+        history.speed_of(overridden(experiment.system_by_name[system], in_precision).training, corpus, system)
+        for corpus, system in seeds_of
+    ]
+    hours = sum(len(seeds) * speed.hours for seeds, speed in zip(seeds_of.values(), speeds, strict=True))
+    device_hours = hours * machine.num_devices
+    return PlannedPrecision(
+        precision=precision,
+        refusal=reason,
+        speeds=speeds,
+        total_hours=hours,
+        total_device_hours=device_hours,
+        total_dollars=_dollars(device_hours, machine),
+        total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
+    )
+
+
+def _dollars(device_hours: float, machine: Machine) -> float | None:
+    return device_hours * machine.dollars_per_hour.value if machine.dollars_per_hour else None
+
+
+def _kilowatt_hours(device_hours: float, machine: Machine) -> float | None:
+    return device_hours * machine.watts.value / 1000 if machine.watts else None
+
+
+def _hours_left(trainings: Sequence[PlannedTraining]) -> dict[str, float]:
+    """Return the hours of the longest training of each system that has trainings left."""
+    hours_by_system: dict[str, float] = {}
+    for one in trainings:
+        if one.actual is None or one.actual.num_finished < len(one.seeds):
+            hours_by_system[one.system] = max(one.speed.hours, hours_by_system.get(one.system, 0.0))
+    return hours_by_system
+
+
+def _evaluation_hours(
+    experiment: Experiment, system: SystemSpec, corpus: PlannedCorpus, evaluations: Sequence[Evaluation]
+) -> float:
+    """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
+    forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
+    flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
+    sizes = [num_pairs(experiment.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations]
+    return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
+
+
+def _longest_chain(trainings: Sequence[PlannedTraining], corpora: Mapping[str, PlannedCorpus]) -> list[ChainLink]:
+    """Return the steps that follow each other from nothing to the slowest training's tables."""
+    if not trainings:
+        return []
+    last = max(trainings, key=lambda one: corpora[one.corpus].hours + one.speed.hours + one.evaluation_hours)
+    corpus = corpora[last.corpus]
+    links = [
+        ChainLink(
+            what=f"{verb} {last.corpus}",
+            hours=hours,
+            basis="measured" if verb in corpus.measured_verbs else "assumed",
+        )
+        for verb, hours in corpus.hours_by_verb.items()
+    ]
+    return [
+        *links,
+        ChainLink(what=f"train {last.system}", hours=last.speed.hours, basis=last.speed.basis),
+        ChainLink(what="average, decode, score", hours=last.evaluation_hours, basis="assumed"),
+    ]

@@ -1,0 +1,169 @@
+"""Checks in parallel that every published file of a scale exists here, on a mirror or at a public source location.
+
+Each server gets a HEAD request, or a request for the first byte if it refuses HEAD. The stated size is compared with
+the published one; nothing is downloaded.
+"""
+
+import concurrent.futures
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import requests
+
+from aiayn.data.sources.download import local_path
+from aiayn.data.sources.fetch import file_url
+from aiayn.price.preflight.checks import Check, failed, passed
+from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, download_urls
+
+TIMEOUT_SECONDS = 10.0
+MAX_REQUESTS_AT_ONCE = 8
+_CONTENT_RANGE = re.compile(r"bytes 0-0/(?P<total>\d+)")
+
+
+class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file: its possible local paths, and (URL, published bytes or None) of each source, in the order of trial."""
+
+    name: str
+    paths: list[Path]
+    sources: list[tuple[str, int | None]]
+
+
+def check_mirrors(
+    corpora: Mapping[str, CorpusSpec], *, mirror: str | None, archives_folder: Path, is_offline: bool
+) -> list[Check]:
+    """Return one check a corpus: FAIL if a file is neither here nor at a source.
+
+    `is_offline`: no request is sent; then only local files count, and `file://` mirrors.
+    """
+    checks = []
+    with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
+        for name, corpus in corpora.items():
+            needed = needed_files(corpus, mirror, archives_folder)
+            answers = list(pool.map(lambda file: _find(file, is_offline=is_offline), needed))
+            checks.append(_check_of(f"mirrors of {name}", list(zip(needed, answers, strict=True)), is_offline))
+    return checks
+
+
+def _check_of(
+    name: str, answers: Sequence[tuple[NeededFile, tuple[str, list[tuple[str, str]]]]], is_offline: bool
+) -> Check:
+    if not answers:
+        return passed(name, "none needed: its text is shipped")
+    absent = [(file, reasons) for file, (where, reasons) in answers if not where]
+    if absent:
+        listed = "; ".join(f"{file.name} ({_in_short(reasons)})" for file, reasons in absent)
+        advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
+        if is_offline:
+            advice = f"fetch them while online (`snakemake data`), or {advice}"
+        return failed(name, f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
+    counts: dict[str, int] = {}
+    for _, (where, _) in answers:
+        counts[where] = counts.get(where, 0) + 1
+    listed = ", ".join(f"{number} {where}" for where, number in counts.items())
+    return passed(name, f"{len(answers)} files: {listed}")
+
+
+def _in_short(reasons: Sequence[tuple[str, str]]) -> str:
+    """Return the answers of sources: one by its URL, several by their hosts."""
+    if len(reasons) == 1:
+        return f"{reasons[0][0]}: {reasons[0][1]}"
+    pairs = dict.fromkeys((_host(url) or "local mirror", reason) for url, reason in reasons)
+    return ", ".join(f"{host}: {reason}" for host, reason in pairs) or "not tried: offline"
+
+
+def _host(url: str) -> str:
+    return urllib.parse.urlsplit(url).netloc
+
+
+def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
+    """Return every published file of a corpus; none for text that is shipped with the corpus's file."""
+    source = corpus.source
+    if isinstance(source, ArchiveSource):
+        return [
+            *_archives(source, mirror, archives_folder),
+            *(_testset(source, testset, corpus.language_pair, mirror) for testset in corpus.testsets),
+        ]
+    if isinstance(source, ParallelSource | SegmentedSource):
+        return [
+            NeededFile(name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)])
+            for split in ("train", *corpus.testsets)
+            for published in source.file_by_split[split].values()
+        ]
+    return []
+
+
+def _archives(source: ArchiveSource, mirror: str | None, archives_folder: Path) -> Iterable[NeededFile]:
+    for name, archive in source.joined().items():
+        mirrors: list[tuple[str, int | None]] = []
+        public: list[tuple[str, int | None]] = []
+        for packed in archive.file_by_format.values():
+            num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
+            below_mirror, urls = download_urls(source, packed, mirror)
+            mirrors += [(url, num_bytes) for url in below_mirror]
+            public += [(url, num_bytes) for url in urls]
+        paths = [archives_folder / packed.name for packed in archive.file_by_format.values()]
+        yield NeededFile(name=name, paths=paths, sources=[*mirrors, *public])
+
+
+def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: str | None) -> NeededFile:
+    """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's own URL."""
+    from sacrebleu.dataset import DATASETS
+
+    from aiayn.data.sources.testsets import CachedTestset
+
+    published = source.testset_by_name[testset]
+    dataset = DATASETS[published.sacrebleu_name]
+    cached = CachedTestset(testset, published, language_pair, dataset)
+    plain = [one.path for one in published.plain_by_language.values()] if mirror is not None else []
+    sources: list[tuple[str, int | None]] = [
+        (f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]
+    ]
+    return NeededFile(name=testset, paths=[cached.archive_path], sources=[*sources, (dataset.data[0], None)])
+
+
+def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, str]]]:
+    """Return where a file was found, '' if nowhere, and the reasons of the sources tried before."""
+    if any(path.is_file() for path in file.paths):
+        return "lie here", []
+    reasons: list[tuple[str, str]] = []
+    for url, num_bytes in file.sources:
+        path = local_path(url)
+        if path is None and is_offline:
+            continue
+        reason = _look(path, num_bytes) if path is not None else _request(url, num_bytes)
+        if not reason:
+            return ("on a local mirror" if path is not None else f"at {_host(url)}"), reasons
+        reasons.append((url, reason))
+    return "", reasons
+
+
+def _look(path: Path, num_bytes: int | None) -> str:
+    """Return what is wrong with a file of a local mirror, '' if nothing."""
+    if not path.is_file():
+        return "no such file"
+    size = path.stat().st_size
+    return f"{size} bytes, published {num_bytes}" if num_bytes not in (None, size) else ""
+
+
+def _request(url: str, num_bytes: int | None) -> str:
+    """Return what is wrong with a source's answer, '' if nothing."""
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
+    try:
+        with requests.head(url, timeout=TIMEOUT_SECONDS, headers=headers, allow_redirects=True) as answer:
+            status, size = answer.status_code, answer.headers.get("Content-Length")
+        if status not in (200, 206):  # some servers refuse HEAD
+            first_byte = headers | {"Range": "bytes=0-0"}
+            with requests.get(url, timeout=TIMEOUT_SECONDS, headers=first_byte, stream=True) as answer:
+                status = answer.status_code
+                found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+                size = found["total"] if found else answer.headers.get("Content-Length") if status == 200 else None
+    except requests.RequestException as error:
+        return type(error).__name__
+    if status not in (200, 206):
+        return f"status {status}"
+    is_stated = num_bytes is not None and size is not None and size.isdecimal()
+    return f"{size} bytes, published {num_bytes}" if is_stated and int(size or 0) != num_bytes else ""

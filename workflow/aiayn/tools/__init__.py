@@ -1,0 +1,4 @@
+"""Exports trained models to the formats of other software.
+
+Wing `tools`.
+"""

@@ -1,0 +1,132 @@
+"""Names the wings: what stands on the core, registers itself here, and can be deleted by its folders.
+
+The core takes text to Table 3. The folders of a wing NAME are `workflow/aiayn/NAME`, `workflow/aiayn/cli/NAME`,
+`analysis/NAME`, `paper_tables/NAME` and its tests, `tests/NAME`: those of them that exist. The core imports none of
+them; it asks here, and imports by a dotted string when something is used. A wing of which a package named here is not
+there is skipped. A wing uses another only if that one stands before it in WINGS.
+"""
+
+import functools
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+
+class WingTable(msgspec.Struct, frozen=True):
+    """A table of a wing: `layout` is `module:function` of (results, judged cells), which returns a table or None.
+
+    On the page it stands after the core's table `after`.
+    """
+
+    layout: str
+    after: str
+
+
+class Wing(msgspec.Struct, frozen=True, kw_only=True):
+    """A wing: its packages, one line on what it is for, and what it registers.
+
+    A verb's module is `aiayn.cli.NAME.VERB`.
+    """
+
+    name: str
+    summary: str
+    packages: tuple[str, ...]
+    verbs: dict[str, str] = msgspec.field(default_factory=dict)
+    tables: tuple[WingTable, ...] = ()
+
+
+WINGS = (
+    Wing(
+        name="logs",
+        summary="logs that are not ours: `aiayn tables --from-logs` of anybody's fairseq",
+        packages=("analysis.logs", "paper_tables.logs"),
+    ),
+    Wing(
+        name="price",
+        summary="the price before the start",
+        packages=("aiayn.price", "aiayn.cli.price"),
+        verbs={
+            "describe": "show what a system is and what it costs, from its file alone",
+            "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
+            "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
+        },
+    ),
+    Wing(
+        name="figures",
+        summary="drawings",
+        packages=("aiayn.figures", "aiayn.cli.figures", "paper_tables.figures"),
+        verbs={
+            "plot": "draw the curves of runs, live or done, or of any fairseq logs",
+            "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
+        },
+    ),
+    Wing(
+        name="questions",
+        summary="one question about a number",
+        packages=("aiayn.cli.questions", "analysis.questions", "paper_tables.questions"),
+        verbs={
+            "explain": "explain what a BLEU means beside the paper's, without any run",
+            "where": "show where a cell of a table comes from: runs, digests, commit, commands",
+            "compare": "test whether the difference between two systems is significant",
+        },
+        tables=(WingTable("paper_tables.questions.tables:lay_out_reference", after="table4"),),
+    ),
+    Wing(
+        name="doctor",
+        summary="why is BLEU too low",
+        packages=("aiayn.cli.doctor", "analysis.doctor", "paper_tables.doctor"),
+        verbs={"doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"},
+    ),
+    Wing(
+        name="claims",
+        summary="what others say of the paper",
+        packages=("aiayn.claims", "aiayn.cli.claims", "paper_tables.claims"),
+        verbs={"measure": "measure properties of attention and layers that claims are about, without training"},
+        tables=(
+            WingTable("paper_tables.claims.toy_en_es:lay_out_toy", after="replications"),
+            WingTable("paper_tables.claims.layout:lay_out_claims", after="verdicts"),
+            WingTable("paper_tables.claims.table1:lay_out_table1", after="runs"),
+        ),
+    ),
+    Wing(
+        name="tools",
+        summary="what a run is used for besides",
+        packages=("aiayn.tools", "aiayn.cli.tools", "analysis.tools", "paper_tables.tools"),
+        verbs={
+            "evaluate": "translate a test set with any fairseq model, and score it",
+            "search": "try beam sizes and length penalties on the development set (section 6.1)",
+            "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
+            "export": "export a run's averaged model to safetensors or CTranslate2",
+        },
+    ),
+)
+
+
+@functools.cache
+def present_wings() -> tuple[Wing, ...]:
+    """Return the wings all of whose packages are there, in their order."""
+    return tuple(wing for wing in WINGS if all(_is_there(package) for package in wing.packages))
+
+
+def _is_there(package: str) -> bool:
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None  # a folder of __pycache__ alone is a namespace, without origin
+
+
+def wing_of_verb(verb: str) -> Wing | None:
+    """Return the wing that a verb belongs to, or None."""
+    return next((wing for wing in present_wings() if verb in wing.verbs), None)
+
+
+def load(target: str) -> Any:
+    """Import what `module:name` names."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def tables_after(name: str) -> Iterator[Any]:
+    """Yield the layouts of the wings' tables that stand after a table of the core."""
+    for wing in present_wings():
+        yield from (load(table.layout) for table in wing.tables if table.after == name)
