@@ -7,16 +7,16 @@
 The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
 """
 
-from pathlib import Path
-
 from aiayn.runs.unlock import mark_driver
+from aiayn.spec.system import CONFIG_FOLDER
 from snakemake.utils import min_version
 
 min_version("9.0")
 
 
-# Absolute, because a relative one would be looked up in --directory.
-configfile: str(Path(workflow.basedir) / "workflow" / "config" / "paper.yaml")
+# Absolute, because a relative one would be looked up in --directory, and not of `workflow.basedir`, which is the folder
+# of the file that snakemake was given: this one's, or workflow/.
+configfile: str(CONFIG_FOLDER / "paper.yaml")
 
 
 include: "workflow/rules/common.smk"
