@@ -1,14 +1,13 @@
 """What a plan's trainings run on and by which rule, whether they fit there, and whose the assumptions are."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from aiayn.__main__ import main
-from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
+from aiayn.__main__ import build_parser, main
+from aiayn.cli.config import choose_launcher, read_changed_scale
 from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
 from aiayn.plan.machine import JobLimits, Machine, choose_machine, exceeded_limit, why_unsupported
@@ -41,10 +40,7 @@ def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def launcher_of(config: str, *flags: str) -> str:
     """Return the launcher of a config's plan or preflight."""
-    parser = argparse.ArgumentParser()
-    add_config_arguments(parser)
-    add_launcher_argument(parser)
-    args = parser.parse_args(["--configfile", str(CONFIG_FOLDER / config), *flags])
+    args = build_parser("plan").parse_args(["--configfile", str(CONFIG_FOLDER / config), *flags])
     return choose_launcher(args, read_changed_scale(args.configfile, args.config))
 
 

@@ -11,13 +11,13 @@ import select
 import sys
 from collections.abc import Sequence
 
+from aiayn.cli.flags import add_flags
 from aiayn.errors import AiaynError, ConfigError
 from aiayn.wings import present_wings, wing_of_verb
 
 # The verbs of the core, in the order of the data flow; those of the wings are in `aiayn.wings`.
 CORE_VERBS = {
     "fetch": "get a corpus: download and verify it, or generate it",
-    "recipes": "compare recipes of WMT14 training text: archives, filters, subwords",
     "clean": "prepare text and drop unfit training pairs, as the corpus file says",
     "segment": "learn the subword vocabulary (section 5.1)",
     "binarize": "turn text into fairseq's data-bin",
@@ -53,7 +53,7 @@ def build_parser(verb: str) -> argparse.ArgumentParser:
         epilog=f"example:\n  {module.EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    module.add_arguments(parser)
+    add_flags(parser, module.Flags)
     parser.set_defaults(run_verb=module.run)
     return parser
 

@@ -1,26 +1,24 @@
 """Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big 20) into one."""
 
-import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.cli.flags import flag
 from aiayn.errors import CheckpointError
 from aiayn.records import read_train_record, write_record
 
 EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record average/last5.json"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn average`."""
-    parser.add_argument("--train", type=Path, required=True, metavar="RECORD", help="the record that train wrote")
-    parser.add_argument("--last", type=int, required=True, metavar="N", help="number of newest checkpoints to average")
-    add_runs_folder_argument(parser, "folder of runs, if the run is not where its record says")
-    parser.add_argument(
-        "--record", type=Path, required=True, help="the record to write; the checkpoint goes beside it (.pt)"
+class Flags:
+    train: Path = flag("the record that train wrote", "RECORD")
+    last: int = flag("number of newest checkpoints to average", "N")
+    runs_folder: Path = flag(
+        "folder of runs, if the run is not where its record says (default: runs)", "FOLDER", default=Path("runs")
     )
+    record: Path = flag("the record to write; the checkpoint goes beside it (.pt)")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Average and write the record."""
     from aiayn.train.average import average_checkpoints
 

@@ -4,10 +4,10 @@ These are: a copy of the source, a word-by-word dictionary, the translation of t
 before its first update. All training pairs are held in memory to find the nearest: more than 1,000,000 are refused.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
+from aiayn.cli.flags import BINARIZED, RECORD, TESTSET, flag
 from aiayn.data.baselines import nearest_training_sentence, require_few_pairs, translate_word_by_word
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
@@ -24,16 +24,15 @@ EXAMPLE = (
 UNTRAINED_SEED = 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn baselines`."""
-    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: the scale whose base is used")
-    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
-    parser.add_argument("--raw", type=Path, required=True, metavar="RECORD", help="record of fetch")
-    parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help="the record to write")
+class Flags:
+    scale: str = flag("demo, multi30k or paper: the scale whose base is used")
+    binarized: Path = BINARIZED
+    raw: Path = flag("record of fetch", "RECORD")
+    testset: str = TESTSET
+    record: Path = RECORD
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Translate without training, score, and write the record."""
     raw = read_record(args.raw, RawCorpus)
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)

@@ -4,10 +4,9 @@ Text in words needs the record of its subword models (--segmented). Text that ot
 in the corpus file) does not: give the record of fetch as --text.
 """
 
-import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import positive
+from aiayn.cli.flags import CORPUS, flag, positive
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.errors import UsageError
@@ -20,20 +19,15 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn binarize`."""
-    parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
-    parser.add_argument(
-        "--text", type=Path, required=True, metavar="RECORD", help="what clean wrote (fetch, for segmented text)"
-    )
-    parser.add_argument("--segmented", type=Path, metavar="RECORD", help="what segment wrote; not for segmented text")
-    parser.add_argument("--record", type=Path, required=True, help="the record to write; data-bin/ goes beside it")
-    parser.add_argument(
-        "--num-processes", type=positive, default=1, metavar="N", help="processes that encode text (default: 1)"
-    )
+class Flags:
+    corpus: str = CORPUS
+    text: Path = flag("what clean wrote (fetch, for segmented text)", "RECORD")
+    segmented: Path | None = flag("what segment wrote; not for segmented text", "RECORD")
+    record: Path = flag("the record to write; data-bin/ goes beside it")
+    num_processes: int = flag("processes that encode text (default: 1)", "N", parse=positive, default=1)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Binarize and write the record."""
     spec = read_corpus(args.corpus)
     if spec.is_segmented != (args.segmented is None):

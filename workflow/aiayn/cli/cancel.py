@@ -6,9 +6,9 @@ prints its host and process. A driver that waits for the run ends with exit code
 Exit code 0: the run has ended. 1: no process of it runs here. 3: it could not be ended.
 """
 
-import argparse
+from pathlib import Path
 
-from aiayn.cli.flags import add_run_arguments
+from aiayn.cli.flags import RUN, RUNS_FOLDER, flag
 from aiayn.launch import slurm_queue
 from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS, cancel_run
 from aiayn.runs.status import find_run_folder
@@ -16,16 +16,15 @@ from aiayn.runs.status import find_run_folder
 EXAMPLE = "aiayn cancel demo_en_de-base-seed1"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn cancel`."""
-    add_run_arguments(parser)
-    parser.add_argument(
-        "--timeout-seconds", type=float, default=DEFAULT_TIMEOUT_SECONDS, metavar="S",
-        help=f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",
-    )  # fmt: skip
+class Flags:
+    run: str = RUN
+    runs_folder: Path = RUNS_FOLDER
+    timeout_seconds: float = flag(
+        f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})", "S", default=DEFAULT_TIMEOUT_SECONDS
+    )
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """End the run, and say what was saved."""
     run_folder = find_run_folder(args.runs_folder, args.run)
     print(cancel_run(run_folder, slurm_queue, timeout_seconds=args.timeout_seconds))

@@ -4,9 +4,9 @@ Writes beside the record: detokenised translations (.txt), the same as subword p
 log-probability of each line (.logprob.txt).
 """
 
-import argparse
+from pathlib import Path
 
-from aiayn.cli.flags import add_checkpoint_arguments
+from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, SYSTEM_SCALE, TESTSET, THREADS, Device, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import write_lines
 from aiayn.provenance import file_sha256, gather_provenance
@@ -19,14 +19,18 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn decode`."""
-    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
-    parser.add_argument("--system", required=True, help="the system whose `decoding` is used")
-    add_checkpoint_arguments(parser, record_help="the record to write; translations go beside it")
+class Flags:
+    scale: str = SYSTEM_SCALE
+    system: str = flag("the system whose `decoding` is used")
+    checkpoint: Path = CHECKPOINT
+    binarized: Path = BINARIZED
+    testset: str = TESTSET
+    record: Path = flag("the record to write; translations go beside it")
+    device: Device = DEVICE
+    threads: int = THREADS
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Decode; write the lines and the record."""
     import torch
 

@@ -1,62 +1,77 @@
-"""Flags that several verbs have, each declared once; `aiayn.cli.config` has those that change a config or a search."""
+"""A verb's flags, declared as a class of typed fields, and the flags that several verbs share.
+
+    class Flags:
+        corpus: str = CORPUS
+        num_processes: int = flag("processes for chunks of text (default: 1)", "N", default=1, parse=positive)
+
+A field's name is the flag's, with hyphens. Its type says how the text is read: `bool` is a switch, a `Literal` has the
+choices, `list[...]` takes several values. Any other field is required if it has neither a default nor `| None`.
+"""
 
 import argparse
+import os
+from collections.abc import Callable
 from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-_RUN = "a run's name, or any unique beginning of it"
-
-
-def add_run_arguments(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
-    """Declare RUN of a runs folder, and that folder."""
-    parser.add_argument("run", nargs="?" if is_optional else None, metavar="RUN", help=_RUN)
-    add_runs_folder_argument(parser)
+Device = Literal["auto", "cpu", "cuda"]
 
 
-def add_runs_folder_argument(parser: argparse.ArgumentParser, what: str = "folder of runs") -> None:
-    """Declare the folder of runs."""
-    parser.add_argument(
-        "--runs-folder", type=Path, default=Path("runs"), metavar="FOLDER", help=f"{what} (default: runs)"
-    )
+class Flag(NamedTuple):
+    """How one field of `Flags` is given and explained; see `flag`."""
+
+    help: str
+    metavar: str | None = None
+    default: object = None
+    parse: Callable[[str], object] | None = None  # instead of the field's type
+    is_positional: bool = False
+    is_repeated: bool = False  # a list with one value each time that the flag is given
+    has_negation: bool = False  # a switch that --no-... turns off
+    heading: str = ""  # --help lists this flag and those after it under this title
+    excludes: str = ""  # flags of the same word exclude each other; one of them is required, unless they are switches
 
 
-def add_finished_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare RUN of a results folder, that folder, and which of the run's averages is meant."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help=_RUN)
-    add_average_arguments(parser)
+def flag(help: str, metavar: str | None = None, **settings: Any) -> Any:
+    """Return the declaration of a flag, as the value of a field of any type."""
+    return Flag(help, metavar, **settings)
 
 
-def add_average_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the results folder, and which average of a run there is meant."""
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--average", help="last1, last5, ... (default: the average of most checkpoints)")
+def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
+    """Add the flags that a class declares to a parser."""
+    section: argparse._ActionsContainer = parser
+    section_by_word: dict[str, argparse._ActionsContainer] = {}
+    for name, hint in get_type_hints(flags).items():
+        declared: Flag = getattr(flags, name)
+        if declared.heading:
+            section = parser.add_argument_group(declared.heading)
+        if declared.excludes and declared.excludes not in section_by_word:
+            group = section.add_mutually_exclusive_group(required=hint is not bool)
+            section_by_word[declared.excludes] = group
+        title = name if declared.is_positional else f"--{name.replace('_', '-')}"
+        section_by_word.get(declared.excludes, section).add_argument(title, **_settings(declared, hint))
 
 
-def add_checkpoint_arguments(parser: argparse.ArgumentParser, *, record_help: str) -> None:
-    """Declare the averaged checkpoint and the test set that a stage runs on, and the record that it writes."""
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RECORD", help="record of average")
-    parser.add_argument("--binarized", type=Path, required=True, metavar="RECORD", help="record of binarize")
-    parser.add_argument("--testset", required=True, help="a test set of the corpus")
-    parser.add_argument("--record", type=Path, required=True, help=record_help)
-    add_device_arguments(parser)
-
-
-def add_figure_arguments(parser: argparse.ArgumentParser, folder: str) -> None:
-    """Declare where pictures are written, by default to `folder`, and in which formats."""
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help=f"where to write (default: {folder})")
-    parser.add_argument(
-        "--format", action="append", choices=("svg", "html", "png", "pdf"), help="may be repeated (default: svg)"
-    )
-
-
-def add_device_argument(parser: argparse.ArgumentParser, what: str = "default: a GPU if there is one") -> None:
-    """Declare on which device a model runs."""
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help=what)
-
-
-def add_device_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare on which device a model runs, and by how many CPU threads."""
-    add_device_argument(parser)
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
+def _settings(declared: Flag, hint: Any) -> dict[str, Any]:
+    """Return the keywords of `add_argument` for a field's declaration and type."""
+    if hint is bool:
+        action = argparse.BooleanOptionalAction if declared.has_negation else "store_true"
+        return {"help": declared.help, "action": action, "default": False}
+    is_optional = NoneType in get_args(hint)
+    kind = next(argument for argument in get_args(hint) if argument is not NoneType) if is_optional else hint
+    is_list = get_origin(kind) is list
+    item = get_args(kind)[0] if is_list else kind
+    is_choice = get_origin(item) is Literal
+    settings: dict[str, Any] = {"help": declared.help, "metavar": declared.metavar}
+    settings |= {"choices": get_args(item)} if is_choice else {"type": declared.parse or item}
+    settings["default"] = [] if is_list and not is_optional and declared.default is None else declared.default
+    if is_list:
+        settings |= {"action": "append"} if declared.is_repeated else {"nargs": "+"}
+    elif declared.is_positional:
+        settings |= {"nargs": "?"} if is_optional else {}
+    else:
+        settings["required"] = not is_optional and declared.default is None
+    return settings
 
 
 def whole_number(text: str, *, least: int = 0) -> int:
@@ -73,3 +88,44 @@ def whole_number(text: str, *, least: int = 0) -> int:
 def positive(text: str) -> int:
     """Return a flag's whole number of 1 or more."""
     return whole_number(text, least=1)
+
+
+RUN = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
+RUNS_FOLDER = flag("folder of runs (default: runs)", "FOLDER", default=Path("runs"))
+RESULTS = flag("default: results", "FOLDER", default=Path("results"))
+AVERAGE = flag("last1, last5, ... (default: the average of most checkpoints)")
+SCALE = flag("demo, multi30k or paper (default: paper)", default="paper")
+SYSTEM_SCALE = flag("demo, multi30k or paper: which folder of systems")
+CORPUS = flag("a corpus of workflow/config/corpora/", "NAME")
+TESTSET = flag("a test set of the corpus")
+LANGUAGE_PAIR = flag("any pair that sacreBLEU has (default: en-de)", "XX-YY", default="en-de")
+BINARIZED = flag("record of binarize", "RECORD")
+CHECKPOINT = flag("record of average", "RECORD")
+RECORD = flag("the record to write")
+TEXT_RECORD = flag("the record to write; the text goes beside it")
+CONFIGFILE = flag("the scale's config file", "FILE")
+CONFIG = flag("replace values of the config, as for snakemake", "KEY=VALUE")
+CLUSTER = flag("a file of workflow/config/clusters (default: the config's)", "NAME")
+UPDATES = flag("number of updates, instead of the system's own", "N", parse=positive)
+PRECISION = flag("precision of products, instead of the system's own")
+LENGTH_PENALTY_FORM = flag("len is fairseq's (default: the system's own)")
+STOP = flag("stopping rule (default: the system's own)")
+DEVICE = flag("default: a GPU if there is one", default="auto")
+THREADS = flag("CPU threads (default: 1)", default=1)
+FORMAT = flag("may be repeated (default: svg)", is_repeated=True)
+JSON = flag("print one JSON object")
+LAUNCHER = flag(
+    "where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a cluster is named; "
+    "else local)"
+)
+ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
+ARCHIVES_FOLDER = flag(
+    "folder of archives under their public names: those there are used (also offline), missing ones are downloaded "
+    f"into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
+    "FOLDER",
+)
+
+
+def choose_archives(named: Path | None) -> Path:
+    """Return the folder of archives: that of the flag, else the environment's, else the default."""
+    return named or Path(os.environ.get(ARCHIVES_VARIABLE) or "results/archives")

@@ -5,29 +5,25 @@ prologue or at an import leaves nothing else. --follow continues through stops a
 is done, or with Ctrl-C.
 """
 
-import argparse
 import logging
+from pathlib import Path
 
-from aiayn.cli.flags import add_run_arguments, whole_number
+from aiayn.cli.flags import RUN, RUNS_FOLDER, flag, whole_number
 from aiayn.runs.logs import follow, in_words, show_end
 from aiayn.runs.status import find_run_folder
 
 EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
-DEFAULT_NUM_LINES = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn logs`."""
-    add_run_arguments(parser)
-    parser.add_argument("--follow", action="store_true", help="continue to print as the log grows")
-    parser.add_argument(
-        "--lines", type=whole_number, default=DEFAULT_NUM_LINES, metavar="N",
-        help=f"number of lines, from the end (default: {DEFAULT_NUM_LINES})",
-    )  # fmt: skip
-    parser.add_argument("--raw", action="store_true", help="print the lines of the file unchanged")
+class Flags:
+    run: str = RUN
+    runs_folder: Path = RUNS_FOLDER
+    follow: bool = flag("continue to print as the log grows")
+    lines: int = flag("number of lines, from the end (default: 20)", "N", parse=whole_number, default=20)
+    raw: bool = flag("print the lines of the file unchanged")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print the log."""
     run_folder = find_run_folder(args.runs_folder, args.run)
     logger = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
 """Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of sentence counted."""
 
-import argparse
+from pathlib import Path
 
-from aiayn.cli.flags import add_checkpoint_arguments
+from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, RECORD, TESTSET, THREADS, Device
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
 
@@ -12,12 +12,16 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn perplexity`."""
-    add_checkpoint_arguments(parser, record_help="the record to write")
+class Flags:
+    checkpoint: Path = CHECKPOINT
+    binarized: Path = BINARIZED
+    testset: str = TESTSET
+    record: Path = RECORD
+    device: Device = DEVICE
+    threads: int = THREADS
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Measure and write the record."""
     import torch
 

@@ -8,7 +8,6 @@ The definitions need plain text. If either file is tokens, subword pieces or low
 says what each file is, and the right command.
 """
 
-import argparse
 import logging
 import shlex
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.cli.flags import LANGUAGE_PAIR, RECORD, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ScoreError, UsageError
@@ -37,57 +37,41 @@ from analysis.scoring.system_output import (
 EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn score`."""
-    files = parser.add_argument_group("any translations")
-    files.add_argument("--hypotheses", type=Path, metavar="FILE", help="translations, one a line")
-    files.add_argument(
-        "--testset",
-        help="newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...), "
-        "or, beside --references, a name of your own",
-    )
-    files.add_argument("--references", type=Path, metavar="FILE", help="references to use instead of the public ones")
-    files.add_argument(
-        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU has (default: en-de)"
-    )
-    files.add_argument(
-        "--join-pieces", action="store_true", help="join subword pieces (`@@ `, U+2581) on the side that has them"
-    )
-    files.add_argument(
-        "--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens, to plain text"
-    )
-    files.add_argument(
-        "--as-given", action="store_true", help="translations and references are tokens already: do not tokenise them"
-    )
-    files.add_argument(
-        "--lowercase", action="store_true", help="lower-case both sides; print the definitions without case (_lc) alone"
-    )
-    files.add_argument(
-        "--force", action="store_true", help="score even if the two sides differ in kind; the signature says so"
-    )
-    files.add_argument("--json", action="store_true", help="print a JSON list of objects: metric, value, signature")
-    pipeline = parser.add_argument_group("in the pipeline")
-    pipeline.add_argument("--decoded", type=Path, metavar="RECORD", help="record of decode")
-    pipeline.add_argument("--raw", type=Path, metavar="RECORD", help="record of fetch, which has the references")
-    pipeline.add_argument("--record", type=Path, help="the record to write")
+class Flags:
+    hypotheses: Path | None = flag("translations, one a line", "FILE", heading="any translations")
+    testset: str | None = flag(
+        "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...), or, beside "
+        "--references, a name of your own",
+    )  # fmt: skip
+    references: Path | None = flag("references to use instead of the public ones", "FILE")
+    language_pair: str = LANGUAGE_PAIR
+    join_pieces: bool = flag("join subword pieces (`@@ `, U+2581) on the side that has them")
+    detokenise: bool = flag("detokenise (Moses) the side that is tokens, to plain text")
+    as_given: bool = flag("translations and references are tokens already: do not tokenise them")
+    lowercase: bool = flag("lower-case both sides; print the definitions without case (_lc) alone")
+    force: bool = flag("score even if the two sides differ in kind; the signature says so")
+    json: bool = flag("print a JSON list of objects: metric, value, signature")
+    decoded: Path | None = flag("record of decode", "RECORD", heading="in the pipeline")
+    raw: Path | None = flag("record of fetch, which has the references", "RECORD")
+    record: Path | None = RECORD
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Score, and write the record or print the numbers."""
     if args.decoded is not None and args.raw is not None and args.record is not None:
-        _score_run(args)
+        _score_run(args.decoded, args.raw, args.record)
     elif args.as_given and args.detokenise:
         raise UsageError("--as-given keeps tokens, --detokenise turns them into plain text; choose one")
     elif args.hypotheses is not None:
-        _print_scores(_score_files(args), as_json=args.json)
+        _print_scores(_score_files(args, args.hypotheses), as_json=args.json)
     else:
         raise UsageError("give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw and "
                          "--record; see --help")  # fmt: skip
 
 
-def _score_run(args: argparse.Namespace) -> None:
-    decoded = read_record(args.decoded, Hypotheses)
-    raw = read_record(args.raw, RawCorpus)
+def _score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
+    decoded = read_record(decoded_path, Hypotheses)
+    raw = read_record(raw_path, RawCorpus)
     corpus = read_corpus(raw.corpus)
     reference_path = raw.pair_by_split[decoded.testset].path_by_language[corpus.target_language]
     hypotheses, references = list(read_lines(decoded.path)), list(read_lines(reference_path))
@@ -107,17 +91,17 @@ def _score_run(args: argparse.Namespace) -> None:
         testset=decoded.testset,
     )
     signed = [msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}") for score in scores]
-    provenance = gather_provenance([args.decoded, args.raw])
+    provenance = gather_provenance([decoded_path, raw_path])
     write_record(
-        ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), args.record
+        ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), record_path
     )
 
 
-def _score_files(args: argparse.Namespace) -> list[ScoreRecord]:
+def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
     from aiayn.data.sources.testsets import target_language_of  # downloads, which the pipeline's scores never do
 
     target_language = target_language_of(args.language_pair)
-    output = read_output(args.hypotheses)
+    output = read_output(hypotheses_path)
     references, place = _references(args, output)
     check_num_lines(output, len(references), place)
     treatment = Treatment(args.as_given, args.join_pieces, args.detokenise, args.lowercase)
@@ -136,16 +120,16 @@ def _score_files(args: argparse.Namespace) -> list[ScoreRecord]:
         prepared["ref"],
         metrics=metrics,
         target_language=target_language,
-        hypotheses_sha256=file_sha256(args.hypotheses),
+        hypotheses_sha256=file_sha256(hypotheses_path),
         references_sha256=lines_sha256(references),
-        testset=args.testset or (args.references or args.hypotheses).name,
+        testset=args.testset or (args.references or hypotheses_path).name,
     )
     fields = {"input": done, "forced": mismatch.tags if mismatch is not None else ""}
     added = "".join(f"|{key}:{value}" for key, value in fields.items() if value)
     return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
 
 
-def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[str], str]:
+def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
     """Return the reference lines and what to call them."""
     if args.references is not None:
         found = read_output(args.references)
@@ -165,7 +149,7 @@ def _references(args: argparse.Namespace, output: SystemOutput) -> tuple[list[st
     raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
 
 
-def _refusal(args: argparse.Namespace, mismatch: FormMismatch, place: str) -> str:
+def _refusal(args: Flags, mismatch: FormMismatch, place: str) -> str:
     """Return what each side is, and the commands that are right."""
     words = mismatch.words_by_name
     given = ["--testset", args.testset] if args.testset else []

@@ -1,8 +1,8 @@
 """Learn the subword vocabulary from the training text: one for both languages, or one for each (section 5.1)."""
 
-import argparse
 from pathlib import Path
 
+from aiayn.cli.flags import CORPUS, flag
 from aiayn.records import ParallelText, read_record, write_record
 from aiayn.spec.system import read_corpus
 
@@ -12,14 +12,13 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn segment`."""
-    parser.add_argument("--corpus", required=True, metavar="NAME", help="a corpus of workflow/config/corpora/")
-    parser.add_argument("--text", type=Path, required=True, metavar="RECORD", help="what clean wrote")
-    parser.add_argument("--record", type=Path, required=True, help="the record to write; the models go beside it")
+class Flags:
+    corpus: str = CORPUS
+    text: Path = flag("what clean wrote", "RECORD")
+    record: Path = flag("the record to write; the models go beside it")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Learn the pieces and write the record."""
     from aiayn.data.text.subword import segment_corpus
 

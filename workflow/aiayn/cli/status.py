@@ -5,9 +5,9 @@ a message), cancelled, done, unknown (squeue does not answer, or has no more of 
 damaged (its files cannot be read).
 """
 
-import argparse
+from pathlib import Path
 
-from aiayn.cli.flags import add_run_arguments
+from aiayn.cli.flags import RUN, RUNS_FOLDER, flag
 from aiayn.launch import slurm_queue
 from aiayn.runs.status import find_run_folder, list_run_folders, read_statuses
 from aiayn.runs.status_text import render_status, render_statuses
@@ -16,13 +16,13 @@ from aiayn.terminal import json_text
 EXAMPLE = "aiayn status"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn status`."""
-    add_run_arguments(parser, is_optional=True)
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects; with RUN one object")
+class Flags:
+    run: str | None = RUN
+    runs_folder: Path = RUNS_FOLDER
+    json: bool = flag("print a JSON list of objects; with RUN one object")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print the state of runs."""
     if args.run is None:
         statuses = read_statuses(list_run_folders(args.runs_folder), slurm_queue)

@@ -13,14 +13,14 @@ log of fairseq 0.9 to 0.12 (training logs in the formats simple, tqdm and json, 
   aiayn tables --from-logs runs results --output results/from-logs
 """
 
-import argparse
 import json
 import sys
 from pathlib import Path
 
-from aiayn.cli.config import add_changes_argument, read_changed_scale
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
-from aiayn.spec.system import convert_scale
+from aiayn.spec.system import ScaleSpec, convert_scale
 from analysis.logs.cache import default_cache_folder
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import make_tables
@@ -31,29 +31,22 @@ EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
 MAX_NOT_READ = 20  # files that are named on the terminal
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn tables`."""
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--configfile", type=Path, metavar="FILE", help="the scale's config file")
-    source.add_argument("--config-json", metavar="JSON", help="the merged config as one JSON object (for the pipeline)")
-    source.add_argument(
-        "--from-logs", type=Path, nargs="+", metavar="FOLDER", help="folders of logs and records, with their subfolders"
+class Flags:
+    configfile: Path | None = flag("the scale's config file", "FILE", excludes="source")
+    config_json: str | None = flag("the merged config as one JSON object (for the pipeline)", "JSON", excludes="source")
+    from_logs: list[Path] | None = flag(
+        "folders of logs and records, with their subfolders", "FOLDER", excludes="source"
     )
-    add_changes_argument(parser)
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--so-far", action="store_true", help="render what exists; name what is missing")
-    parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="for --from-logs: where to write (default: results/from-logs)"
-    )
-    parser.add_argument(
-        "--log-cache",
-        type=Path,
-        metavar="FOLDER",
-        help="for --from-logs: where to keep what was read of each log (default: $XDG_CACHE_HOME/aiayn/logs)",
+    config: list[str] = CONFIG
+    results: Path = RESULTS
+    so_far: bool = flag("render what exists; name what is missing")
+    output: Path | None = flag("for --from-logs: where to write (default: results/from-logs)", "FOLDER")
+    log_cache: Path | None = flag(
+        "for --from-logs: where to keep what was read of each log (default: $XDG_CACHE_HOME/aiayn/logs)", "FOLDER"
     )
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Render everything and print where the page is."""
     if args.from_logs is not None:
         if args.so_far:
@@ -74,21 +67,22 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(
             f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole config; omit it"
         )
-    for flag, value in (("--output", args.output), ("--log-cache", args.log_cache)):
+    for name, value in (("--output", args.output), ("--log-cache", args.log_cache)):
         if value is not None:
-            raise UsageError(f"{flag}: belongs to --from-logs; a scale's tables are written below --results; omit it")
-    _run_scale(args)
-
-
-def _run_scale(args: argparse.Namespace) -> None:
+            raise UsageError(f"{name}: belongs to --from-logs; a scale's tables are written below --results; omit it")
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
-        try:
-            config = json.loads(args.config_json)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"--config-json: not JSON ({error}); expected one mapping of keys to values") from error
-        if not isinstance(config, dict):
-            raise UsageError(f"--config-json: {type(config).__name__}; expected one mapping of keys to values")
-        scale = convert_scale(config, "--config-json")
+        scale = _read_json(args.config_json or "")
     print(make_tables(scale, args.results, so_far=args.so_far))
+
+
+def _read_json(text: str) -> ScaleSpec:
+    """Return the config that snakemake has merged, given as one JSON object."""
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"--config-json: not JSON ({error}); expected one mapping of keys to values") from error
+    if not isinstance(config, dict):
+        raise UsageError(f"--config-json: {type(config).__name__}; expected one mapping of keys to values")
+    return convert_scale(config, "--config-json")

@@ -6,15 +6,13 @@ to it again. --dry-run needs neither --binarized nor --record: it uses the pipel
 DIGEST in the run's name if there is none yet. Exit code 3: the run failed or was cancelled; no record was written.
 """
 
-import argparse
 import shlex
 import sys
 from pathlib import Path
 
 import msgspec
 
-from aiayn.cli.config import add_override_arguments, named_overrides
-from aiayn.cli.flags import add_runs_folder_argument, positive
+from aiayn.cli.flags import BINARIZED, PRECISION, RUNS_FOLDER, SYSTEM_SCALE, UPDATES, flag, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
 from aiayn.launch.code_snapshot import choose_code
@@ -24,8 +22,10 @@ from aiayn.paths import corpus_record
 from aiayn.plan.feasibility import check_feasible, check_precision, make_request
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.runs.attempts import is_done
-from aiayn.runs.jobs import LAUNCHERS
+from aiayn.runs.jobs import Launcher
 from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.spec.system import Overrides
+from aiayn.spec.training import Precision
 from aiayn.train.request import TrainingRequest
 
 EXAMPLE = (
@@ -34,42 +34,27 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn train`."""
-    parser.add_argument("--scale", required=True, help="demo, multi30k or paper: which folder of systems")
-    parser.add_argument("--corpus", required=True, help="a corpus of workflow/config/corpora")
-    parser.add_argument("--system", required=True, help="a system of workflow/config/systems/<scale>")
-    parser.add_argument("--seed", type=int, required=True, help="seed of initialisation, dropout and order of data")
-    parser.add_argument("--binarized", type=Path, metavar="RECORD", help="record of binarize")
-    add_override_arguments(parser)
-    parser.add_argument("--record", type=Path, help="where to write the record of the finished training")
-    add_runs_folder_argument(parser)
-    parser.add_argument(
-        "--launcher", default="local", choices=LAUNCHERS, help="local (default), slurm, or debug (in this process)"
-    )
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="for slurm: a file of workflow/config/clusters; it sets the number of ranks"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="for slurm: print the sbatch file, submit nothing")
-    parser.add_argument(
-        "--num-models", type=positive, default=1, metavar="N", help="number of model-only checkpoints to keep"
-    )
-    parser.add_argument(
-        "--threads-per-rank", type=positive, default=1, help="CPU threads of each rank (default: 1; not for slurm)"
-    )
-    parser.add_argument(
-        "--num-ranks", type=positive, default=1, help="processes that share each update (default: 1; not for slurm)"
-    )
-    parser.add_argument("--fresh", action="store_true", help="start from update 0; the earlier run is set aside")
-    parser.add_argument(
-        "--allow-long-runs",
-        action=argparse.BooleanOptionalAction,
-        default=False,
-        help="train even if more than 24 hours are predicted (default: refuse)",
-    )
+class Flags:
+    scale: str = SYSTEM_SCALE
+    corpus: str = flag("a corpus of workflow/config/corpora")
+    system: str = flag("a system of workflow/config/systems/<scale>")
+    seed: int = flag("seed of initialisation, dropout and order of data")
+    binarized: Path | None = BINARIZED
+    updates: int | None = UPDATES
+    precision: Precision | None = PRECISION
+    record: Path | None = flag("where to write the record of the finished training")
+    runs_folder: Path = RUNS_FOLDER
+    launcher: Launcher = flag("local (default), slurm, or debug (in this process)", default="local")
+    cluster: str | None = flag("for slurm: a file of workflow/config/clusters; it sets the number of ranks", "NAME")
+    dry_run: bool = flag("for slurm: print the sbatch file, submit nothing")
+    num_models: int = flag("number of model-only checkpoints to keep", "N", parse=positive, default=1)
+    threads_per_rank: int = flag("CPU threads of each rank (default: 1; not for slurm)", parse=positive, default=1)
+    num_ranks: int = flag("processes that share each update (default: 1; not for slurm)", parse=positive, default=1)
+    fresh: bool = flag("start from update 0; the earlier run is set aside")
+    allow_long_runs: bool = flag("train even if more than 24 hours are predicted (default: refuse)", has_negation=True)
 
 
-def _chosen_cluster(args: argparse.Namespace) -> ClusterSpec | None:
+def _chosen_cluster(args: Flags) -> ClusterSpec | None:
     """Return the cluster to train on, None for another launcher than slurm.
 
     Raises:
@@ -85,50 +70,53 @@ def _chosen_cluster(args: argparse.Namespace) -> ClusterSpec | None:
     return read_cluster(args.cluster)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
     if args.dry_run and cluster is not None:
         _print_sbatch_file(args, cluster)
         return
-    for flag, path in (("--binarized", args.binarized), ("--record", args.record)):
-        if path is None:
-            raise UsageError(f"{flag} is missing; only --dry-run needs none; see `aiayn train --help`")
-    data = _read_data(args)
-    request = _request(args, data, cluster)
+    if args.binarized is None or args.record is None:
+        name = "--binarized" if args.binarized is None else "--record"
+        raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
+    data = _read_data(args.binarized)
+    request = _request(args, args.binarized, data, cluster)
     if args.fresh or not is_done(request.folder):  # a finished run needs no machine: its record is copied
         check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 
-def _print_sbatch_file(args: argparse.Namespace, cluster: ClusterSpec) -> None:
+def _print_sbatch_file(args: Flags, cluster: ClusterSpec) -> None:
     """Print the file that sbatch would get. DIGEST replaces what depends on a record that does not exist yet."""
-    args.binarized = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
-    is_missing = not args.binarized.exists()
+    binarized_path = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
+    is_missing = not binarized_path.exists()
     if is_missing:
         print(
-            f"aiayn train: {args.binarized} does not exist yet; DIGEST replaces the 8 digits that its content "
+            f"aiayn train: {binarized_path} does not exist yet; DIGEST replaces the 8 digits that its content "
             "decides, and the rest is final",
             file=sys.stderr,
         )
-    request = _request(args, None if is_missing else _read_data(args), cluster)
+    request = _request(args, binarized_path, None if is_missing else _read_data(binarized_path), cluster)
     check_precision(request, cluster)
     code = choose_code(request, fresh=args.fresh, is_dry_run=True)
     print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
 
 
-def _read_data(args: argparse.Namespace) -> BinarizedCorpus:
+def _read_data(binarized_path: Path) -> BinarizedCorpus:
     """Return the record of the data-bin, after comparing the data-bin with it."""
-    data = read_record(args.binarized, BinarizedCorpus)
+    data = read_record(binarized_path, BinarizedCorpus)
     require_recorded_data_bin(data)
     return data
 
 
-def _request(args: argparse.Namespace, data: BinarizedCorpus | None, cluster: ClusterSpec | None) -> TrainingRequest:
+def _request(
+    args: Flags, binarized_path: Path, data: BinarizedCorpus | None, cluster: ClusterSpec | None
+) -> TrainingRequest:
     """Return what the flags ask for; a cluster decides how many ranks and threads there are."""
     return make_request(
         args.scale, args.corpus, args.system, args.seed, data,
-        binarized_path=args.binarized, runs_folder=args.runs_folder, overrides=named_overrides(args),
+        binarized_path=binarized_path, runs_folder=args.runs_folder,
+        overrides=Overrides(updates=args.updates, precision=args.precision),
         num_models=args.num_models, num_ranks=cluster.num_ranks if cluster else args.num_ranks,
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),

@@ -5,11 +5,11 @@ search: log-probability (nats) divided by the length penalty; nearer to 0 is bet
 The exception is a corpus that was segmented by others: there, type its subword pieces; the output is its tokens.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from aiayn.cli.flags import add_device_argument, add_finished_run_arguments
+from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device
 from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.detokenise import join_line, remove_marks
 from aiayn.errors import CorpusError
@@ -19,13 +19,14 @@ EXAMPLE = "echo 'The dog sees the cat.' | aiayn translate demo_en_de-base-seed1"
 LINES_AT_ONCE = 64
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn translate`."""
-    add_finished_run_arguments(parser)
-    add_device_argument(parser)
+class Flags:
+    run: str | None = RUN
+    results: Path = RESULTS
+    average: str | None = AVERAGE
+    device: Device = DEVICE
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
     from aiayn.decode.decode import Translator, decoding_signature
     from aiayn.train.train import resolve_device

@@ -6,10 +6,9 @@ this machine, and its process is gone. Trainings continue; the next snakemake at
 Exit code 1: something was not cleaned up; the message says what, why and what to do.
 """
 
-import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_runs_folder_argument
+from aiayn.cli.flags import flag
 from aiayn.errors import StateError
 from aiayn.launch import slurm_queue
 from aiayn.runs.status import list_run_folders, read_statuses
@@ -18,16 +17,13 @@ from aiayn.runs.unlock import clean_up, find_leftovers, reasons_against_unlockin
 EXAMPLE = "aiayn unlock --dry-run"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn unlock`."""
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    parser.add_argument(
-        "--directory", type=Path, default=Path(), metavar="FOLDER", help="its working directory (default: this one)"
-    )
-    add_runs_folder_argument(parser, "folder of runs, in that directory")
+class Flags:
+    dry_run: bool = flag("only show what would be done")
+    directory: Path = flag("its working directory (default: this one)", "FOLDER", default=Path("."))
+    runs_folder: Path = flag("folder of runs, in that directory (default: runs)", "FOLDER", default=Path("runs"))
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print what there is; clean up."""
     runs_folder = args.directory / args.runs_folder
     statuses = read_statuses(list_run_folders(runs_folder), slurm_queue) if runs_folder.is_dir() else []

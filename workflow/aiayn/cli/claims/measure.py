@@ -4,10 +4,9 @@ Needs no corpus and takes seconds. paper_tables/published/claims.csv has the val
 `claims` compares them. `table1` has the exponents of n, d, k and r in the layers' seconds beside the printed O().
 """
 
-import argparse
 from pathlib import Path
 
-from aiayn.cli.flags import add_device_argument
+from aiayn.cli.flags import RECORD, Device, flag
 from aiayn.provenance import gather_provenance
 from aiayn.records import MeasureRecord, write_record
 from paper_tables.claims.table1 import lay_out_layers
@@ -16,14 +15,13 @@ from paper_tables.render.render import render_markdown
 EXAMPLE = "aiayn measure --seed 1 --record results/demo/measure/record.json"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn measure`."""
-    parser.add_argument("--seed", type=int, required=True, help="seed of all random vectors")
-    add_device_argument(parser, "where layers are timed (default: a GPU, if any)")
-    parser.add_argument("--record", type=Path, required=True, help="the record to write")
+class Flags:
+    seed: int = flag("seed of all random vectors")
+    device: Device = flag("where layers are timed (default: a GPU, if any)", default="auto")
+    record: Path = RECORD
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Measure, write the record, and print each number and Table 1."""
     from aiayn.claims.layer_timing import time_layers
     from aiayn.claims.measure import measure_all

@@ -14,12 +14,11 @@ likeliest difference comes first.
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from aiayn.cli.config import add_changes_argument, read_changed_scale
-from aiayn.cli.flags import add_runs_folder_argument, positive
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag, positive
 from aiayn.errors import AiaynError, UsageError
 from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
@@ -34,60 +33,58 @@ from paper_tables.questions.reference import SCORE_METRICS
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn doctor`."""
-    parser.add_argument("what", nargs="?", metavar="WHAT", help="RUN or FOLDER, see above")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    add_runs_folder_argument(parser, "where to look for RUN's log if it is not where its record says")
-    parser.add_argument("--scale", help="for FOLDER: demo, multi30k or paper (default: paper)")
-    parser.add_argument("--system", help="for FOLDER, --command: the system that it should be, such as base")
-    parser.add_argument("--corpus", help="for FOLDER, --command: the corpus of the training, as wmt14_en_de")
-    parser.add_argument("--hypotheses", type=Path, metavar="FILE", help="for FOLDER: translations of the test set")
-    parser.add_argument("--references", type=Path, metavar="FILE", help="for FOLDER: references of the test set")
-    parser.add_argument(
-        "--configfile", type=Path, metavar="FILE",
-        help="the scale's config file, needed if it sets `updates` or `precision`",
-    )  # fmt: skip
-    add_changes_argument(parser)
-    parser.add_argument("--command", type=Path, metavar="FILE", help="a fairseq command or script, see above")
-    parser.add_argument("--num-gpus", type=positive, metavar="N", help="for --command: GPUs of the training, all nodes")
-    parser.add_argument("--bleu", type=float, metavar="BLEU", help="for --command: BLEU on newstest2014, in percent")
-    parser.add_argument("--metric", help="for --bleu: its definition (default: that of the scoring in FILE)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+class Flags:
+    what: str | None = flag("RUN or FOLDER, see above", "WHAT", is_positional=True)
+    results: Path = RESULTS
+    runs_folder: Path = flag(
+        "where to look for RUN's log if it is not where its record says (default: runs)", "FOLDER", default=Path("runs")
+    )
+    scale: str | None = flag("for FOLDER: demo, multi30k or paper (default: paper)")
+    system: str | None = flag("for FOLDER, --command: the system that it should be, such as base")
+    corpus: str | None = flag("for FOLDER, --command: the corpus of the training, as wmt14_en_de")
+    hypotheses: Path | None = flag("for FOLDER: translations of the test set", "FILE")
+    references: Path | None = flag("for FOLDER: references of the test set", "FILE")
+    configfile: Path | None = flag("the scale's config file, needed if it sets `updates` or `precision`", "FILE")
+    config: list[str] = CONFIG
+    command: Path | None = flag("a fairseq command or script, see above", "FILE")
+    num_gpus: int | None = flag("for --command: GPUs of the training, all nodes", "N", parse=positive)
+    bleu: float | None = flag("for --command: BLEU on newstest2014, in percent", "BLEU")
+    metric: str | None = flag("for --bleu: its definition (default: that of the scoring in FILE)")
+    json: bool = JSON
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print the diagnosis.
 
     Raises:
         AiaynError: if something was found, so that the exit code is 1.
     """
     if args.command is not None:
-        _diagnose_command(args)
+        _diagnose_command(args, args.command)
         return
-    for flag in ("num_gpus", "bleu", "metric"):
-        if getattr(args, flag) is not None:
-            raise UsageError(f"--{flag.replace('_', '-')}: belongs to --command FILE; omit it, or name that file")
-    is_folder = args.what is not None and Path(args.what).is_dir()
-    if is_folder and args.system is None and (Path(args.what) / ATTEMPTS_NAME).is_file():  # a run of ours
-        args.what, is_folder = Path(args.what).resolve().name, False
-    diagnosis = _diagnose_folder(args) if is_folder else _diagnose_run(args)
+    for field in ("num_gpus", "bleu", "metric"):
+        if getattr(args, field) is not None:
+            raise UsageError(f"--{field.replace('_', '-')}: belongs to --command FILE; omit it, or name that file")
+    folder = Path(args.what) if args.what is not None and Path(args.what).is_dir() else None
+    if folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file():  # a run of ours
+        args.what, folder = folder.resolve().name, None
+    diagnosis = _diagnose_run(args) if folder is None else _diagnose_folder(args, folder)
     print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
     if diagnosis.findings:
         raise AiaynError(headline(diagnosis))
 
 
-def _diagnose_command(args: argparse.Namespace) -> None:
-    for flag in ("what", "scale", "hypotheses", "references", "configfile"):
-        if getattr(args, flag) is not None:
-            name = "WHAT" if flag == "what" else f"--{flag}"
+def _diagnose_command(args: Flags, path: Path) -> None:
+    for field in ("what", "scale", "hypotheses", "references", "configfile"):
+        if getattr(args, field) is not None:
+            name = "WHAT" if field == "what" else f"--{field}"
             raise UsageError(f"{name}: belongs to a run or folder; --command FILE reads the command alone: omit it")
     if args.bleu is not None and not 1 <= args.bleu <= 100:
         raise UsageError(f"--bleu {args.bleu:g}: expected percent, from 1 to 100")
     if args.metric is not None and args.metric not in SCORE_METRICS:
         raise UsageError(f"--metric {args.metric}: unknown; expected one of {', '.join(SCORE_METRICS)}")
     diagnoses = diagnose_commands(
-        args.command, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
+        path, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
         metric=args.metric,
     )  # fmt: skip
     print(json_text(diagnoses) if args.json else render_commands(diagnoses), end="")
@@ -95,11 +92,11 @@ def _diagnose_command(args: argparse.Namespace) -> None:
         raise AiaynError(headline_of_commands(diagnoses))
 
 
-def _diagnose_run(args: argparse.Namespace) -> Diagnosis:
-    for flag in ("scale", "system", "corpus", "hypotheses", "references"):
-        if getattr(args, flag) is not None:
+def _diagnose_run(args: Flags) -> Diagnosis:
+    for field in ("scale", "system", "corpus", "hypotheses", "references"):
+        if getattr(args, field) is not None:
             why = f"{args.what or 'the newest run'} is a run, whose records name its system"
-            raise UsageError(f"--{flag}: belongs to a FOLDER; {why}; omit it")
+            raise UsageError(f"--{field}: belongs to a FOLDER; {why}; omit it")
     names = list_run_names(args.results)
     name = names[-1]
     if args.what is not None:
@@ -107,17 +104,17 @@ def _diagnose_run(args: argparse.Namespace) -> Diagnosis:
     return diagnose_run(args.results, args.runs_folder, name, _overrides(args), _make_scorer)
 
 
-def _diagnose_folder(args: argparse.Namespace) -> Diagnosis:
-    for flag in ("system", "corpus"):
-        if getattr(args, flag) is None:
-            raise UsageError(f"--{flag}: is missing; the folder {args.what} does not say what it is; see --help")
-    claim = make_claim(args.what, args.scale or "paper", args.system, args.corpus, _overrides(args))
+def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
+    if args.system is None or args.corpus is None:
+        name = "--system" if args.system is None else "--corpus"
+        raise UsageError(f"{name}: is missing; the folder {args.what} does not say what it is; see --help")
+    claim = make_claim(str(args.what), args.scale or "paper", args.system, args.corpus, _overrides(args))
     return diagnose_folder(
-        Path(args.what), claim, _make_scorer, hypotheses_path=args.hypotheses, references_path=args.references
+        folder, claim, _make_scorer, hypotheses_path=args.hypotheses, references_path=args.references
     )
 
 
-def _overrides(args: argparse.Namespace) -> Overrides:
+def _overrides(args: Flags) -> Overrides:
     """Return what the config sets for every system.
 
     Raises:

@@ -8,10 +8,10 @@ words, coloured by head, and a matrix a head.
   aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2 --head 1 --head 3
 """
 
-import argparse
 from pathlib import Path
+from typing import Literal
 
-from aiayn.cli.flags import add_device_argument, add_figure_arguments, add_finished_run_arguments
+from aiayn.cli.flags import AVERAGE, DEVICE, FORMAT, RESULTS, RUN, Device, flag
 from aiayn.cli.translate import text_splitter
 from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
@@ -19,29 +19,25 @@ from aiayn.runs.finished import find_finished
 EXAMPLE = "aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --word dog"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn attention`."""
-    add_finished_run_arguments(parser)
-    parser.add_argument("--sentence", metavar="TEXT", help="a source sentence (default: the paper's two)")
-    parser.add_argument(
-        "--target", metavar="TEXT", help="for decoder and cross: a translation (default: the model's own)"
-    )
-    parser.add_argument(
-        "--kind", choices=("encoder", "decoder", "cross"), default="encoder",
-        help="whose attention: encoder, decoder (masked), or cross, the decoder's over the source (default: encoder)",
+class Flags:
+    run: str | None = RUN
+    results: Path = RESULTS
+    average: str | None = AVERAGE
+    sentence: str | None = flag("a source sentence (default: the paper's two)", "TEXT")
+    target: str | None = flag("for decoder and cross: a translation (default: the model's own)", "TEXT")
+    kind: Literal["encoder", "decoder", "cross"] = flag(
+        "whose attention: encoder, decoder (masked), or cross, the decoder's over the source (default: "
+        "encoder)", default="encoder",
     )  # fmt: skip
-    parser.add_argument(
-        "--layer", type=int, metavar="N", help="from 1 (default: the one before the last, the paper's 5 of 6)"
-    )
-    parser.add_argument(
-        "--head", type=int, action="append", default=[], metavar="N", help="draw this head, from 1; may be repeated"
-    )
-    parser.add_argument("--word", default="", help="draw lines from this word alone, as Figure 3 does")
-    add_figure_arguments(parser, "results/<scale>/attention/<run>")
-    add_device_argument(parser)
+    layer: int | None = flag("from 1 (default: the one before the last, the paper's 5 of 6)", "N")
+    head: list[int] = flag("draw this head, from 1; may be repeated", "N", is_repeated=True)
+    word: str = flag("draw lines from this word alone, as Figure 3 does", default="")
+    output: Path | None = flag("where to write (default: results/<scale>/attention/<run>)", "FOLDER")
+    format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
+    device: Device = DEVICE
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Write the weights and draw them; print the path of everything written."""
     from aiayn.decode.decode import Translator
     from aiayn.figures.attention_weights import attention_weights, write_weights

@@ -5,10 +5,10 @@ path of any fairseq log. Runs that differ only in their seed are drawn as a mean
 curves_by_update and curves_by_hours, and the numbers of each as TSV.
 """
 
-import argparse
 from pathlib import Path
+from typing import Literal
 
-from aiayn.cli.flags import add_figure_arguments, add_runs_folder_argument
+from aiayn.cli.flags import FORMAT, RUNS_FOLDER, flag
 from aiayn.errors import StateError
 from aiayn.packed import find_packed
 from aiayn.runs.attempts import LOG_NAME
@@ -18,14 +18,14 @@ from aiayn.runs.status import find_run_folder
 EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn plot`."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's name, a beginning of it, or a log's path")
-    add_runs_folder_argument(parser)
-    add_figure_arguments(parser, "results/plots/<first run>")
+class Flags:
+    runs: list[str] = flag("a run's name, a beginning of it, or a log's path", "RUN", is_positional=True)
+    runs_folder: Path = RUNS_FOLDER
+    output: Path | None = flag("where to write (default: results/plots/<first run>)", "FOLDER")
+    format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Draw the curves and print the path of each picture."""
     from paper_tables.figures import INSTALL_COMMAND, has_figures
 

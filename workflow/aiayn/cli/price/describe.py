@@ -5,30 +5,32 @@ floating-point operations of a token and of the whole training; and the command 
 the vocabulary, is by default that of the corpus file (37,000 for the paper's En-De, section 5.1).
 """
 
-import argparse
-
-from aiayn.cli.config import add_override_arguments, named_overrides
+from aiayn.cli.flags import JSON, PRECISION, SCALE, UPDATES, flag
 from aiayn.price.describe import describe_system, render_description
+from aiayn.spec.system import Overrides
+from aiayn.spec.training import Precision
 from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn describe table3_b_dk16 --vocabulary-size 40960"
-SCALE = "paper"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn describe`."""
-    parser.add_argument(
-        "system", metavar="SYSTEM", help="base, big, table3_b_dk16: a file of workflow/config/systems/SCALE"
+class Flags:
+    system: str = flag(
+        "base, big, table3_b_dk16: a file of workflow/config/systems/SCALE", "SYSTEM", is_positional=True
     )
-    parser.add_argument("--scale", default=SCALE, help=f"demo, multi30k or paper (default: {SCALE})")
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help="entries, with special symbols")
-    add_override_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    scale: str = SCALE
+    vocabulary_size: int | None = flag("entries, with special symbols", "V")
+    updates: int | None = UPDATES
+    precision: Precision | None = PRECISION
+    json: bool = JSON
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print the description."""
     description = describe_system(
-        args.system, args.scale, vocabulary_size=args.vocabulary_size, overrides=named_overrides(args)
+        args.system,
+        args.scale,
+        vocabulary_size=args.vocabulary_size,
+        overrides=Overrides(updates=args.updates, precision=args.precision),
     )
     print(json_text(description) if args.json else render_description(description), end="")

@@ -11,12 +11,12 @@ one, the machine's own or the kind that --gpu names. --num-gpus changes the numb
 says what was taken.
 """
 
-import argparse
 import math
 from pathlib import Path
+from typing import Literal
 
-from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
-from aiayn.cli.flags import positive
+from aiayn.cli.config import ConfigFlags, choose_launcher, read_changed_scale
+from aiayn.cli.flags import CLUSTER, CONFIG, CONFIGFILE, JSON, LAUNCHER, RESULTS, flag, positive
 from aiayn.errors import UsageError
 from aiayn.experiment import Experiment, read_experiment
 from aiayn.plan.machine import PRICE_FLAG, choose_machine
@@ -29,34 +29,29 @@ from aiayn.terminal import json_text
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn plan`."""
-    add_config_arguments(parser)
-    add_launcher_argument(parser)
-    parser.add_argument(
-        "--gpu", metavar="NAME",
-        help="a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's gpu_type, else the "
-        "paper's, or the first that has the precision; on this machine its own)",
+class Flags:
+    configfile: Path = CONFIGFILE
+    config: list[str] = CONFIG
+    cluster: str | None = CLUSTER
+    launcher: Literal["local", "slurm"] | None = LAUNCHER
+    gpu: str | None = flag(
+        "a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's gpu_type, else the paper's, "
+        "or the first that has the precision; on this machine its own)", "NAME",
     )  # fmt: skip
-    parser.add_argument(
-        "--num-gpus", type=positive, metavar="N", help="GPUs of a training (default: the cluster file's; here 1)"
+    num_gpus: int | None = flag("GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive)
+    utilisation: float | None = flag(
+        "fraction of the GPUs' rate that trainings reach (default: that of finished ones, else "
+        "hardware.yaml's)", "FRACTION",
+    )  # fmt: skip
+    dollars_per_gpu_hour: float | None = flag("your price (default: that of workflow/config/hardware.yaml)", "PRICE")
+    results: Path = RESULTS
+    benchmarks: Path = flag(
+        "where Snakemake wrote the times of stages (default: benchmarks)", "FOLDER", default=Path("benchmarks")
     )
-    parser.add_argument(
-        "--utilisation", type=float, metavar="FRACTION",
-        help="fraction of the GPUs' rate that trainings reach (default: that of finished ones, else hardware.yaml's)",
-    )  # fmt: skip
-    parser.add_argument(
-        PRICE_FLAG, type=float, metavar="PRICE", help="your price (default: that of workflow/config/hardware.yaml)"
-    )
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument(
-        "--benchmarks", type=Path, default=Path("benchmarks"), metavar="FOLDER",
-        help="where Snakemake wrote the times of stages (default: benchmarks)",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json: bool = JSON
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print the plan."""
     _refuse_wrong_numbers(args)
     experiment, cluster = read_config(args)
@@ -72,8 +67,8 @@ def run(args: argparse.Namespace) -> None:
     print(json_text(plan) if args.json else render_plan(plan), end="")
 
 
-def read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec]:
-    """Return the experiment that the config of `add_config_arguments` names, and its cluster.
+def read_config(args: ConfigFlags) -> tuple[Experiment, ClusterSpec]:
+    """Return the experiment that --configfile, --config and --cluster name, and its cluster.
 
     Raises:
         ConfigError: if a file of it is wrong.
@@ -82,7 +77,7 @@ def read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec]:
     return read_experiment(scale), read_cluster(args.cluster or scale.cluster)
 
 
-def _refuse_wrong_numbers(args: argparse.Namespace) -> None:
+def _refuse_wrong_numbers(args: Flags) -> None:
     """Refuse numbers that nothing can have.
 
     Raises:

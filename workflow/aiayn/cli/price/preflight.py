@@ -8,12 +8,12 @@ Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing 
 Exit code 1 if any check fails.
 """
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Literal
 
-from aiayn.cli.config import add_config_arguments, add_launcher_argument, choose_launcher, read_changed_scale
-from aiayn.cli.fetch import add_archives_argument, archives_folder
+from aiayn.cli.config import choose_launcher, read_changed_scale
+from aiayn.cli.flags import ARCHIVES_FOLDER, CLUSTER, CONFIG, CONFIGFILE, LAUNCHER, RESULTS, choose_archives, flag
 from aiayn.cli.price.plan import read_config
 from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
@@ -35,21 +35,21 @@ from aiayn.train.request import TrainingRequest
 EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn preflight`."""
-    add_config_arguments(parser)
-    add_launcher_argument(parser)
-    parser.add_argument(
-        "--profile", type=Path, metavar="FOLDER",
-        help="for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
-    )  # fmt: skip
-    parser.add_argument("--offline", action="store_true", help="do not use the network")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    add_archives_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
+class Flags:
+    configfile: Path = CONFIGFILE
+    config: list[str] = CONFIG
+    cluster: str | None = CLUSTER
+    launcher: Literal["local", "slurm"] | None = LAUNCHER
+    profile: Path | None = flag(
+        "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)", "FOLDER"
+    )
+    offline: bool = flag("do not use the network")
+    results: Path = RESULTS
+    archives_folder: Path | None = ARCHIVES_FOLDER
+    json: bool = flag("print a JSON list of objects")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print all checks; fail if one does.
 
     Raises:
@@ -66,15 +66,15 @@ def run(args: argparse.Namespace) -> None:
         raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
 
 
-def _launcher(args: argparse.Namespace) -> str:
+def _launcher(args: Flags) -> Literal["local", "slurm"]:
     """Return where trainings are to run; of a config that cannot be read its own check says what is wrong."""
     try:
         return choose_launcher(args, read_changed_scale(args.configfile, args.config))
     except AiaynError:
-        return str(args.launcher or "local")
+        return args.launcher or "local"
 
 
-def _gather_checks(args: argparse.Namespace) -> list[Check]:
+def _gather_checks(args: Flags) -> list[Check]:
     """Return all checks; if the config cannot be read, that one alone is to be repaired first."""
     is_slurm = args.launcher == "slurm"
     constraints_path = preflight.CHECKOUT / "constraints.txt"
@@ -93,7 +93,7 @@ def _gather_checks(args: argparse.Namespace) -> list[Check]:
     scale = experiment.scale
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
     read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
-    archives = archives_folder(args)
+    archives = choose_archives(args.archives_folder)
     return [
         preflight.passed("config", read),
         *doubts,
@@ -107,7 +107,7 @@ def _gather_checks(args: argparse.Namespace) -> list[Check]:
     ]
 
 
-def _check_machine(args: argparse.Namespace, experiment: Experiment, cluster: ClusterSpec, plan: Plan) -> list[Check]:
+def _check_machine(args: Flags, experiment: Experiment, cluster: ClusterSpec, plan: Plan) -> list[Check]:
     """Return the checks of where trainings run, and CPU rules."""
     if args.launcher != "slurm":
         return [check_local_gpus(plan, allow_long_runs=experiment.scale.allow_long_runs)]
@@ -129,7 +129,7 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
     return sbatch_text(request, cluster, run_folder)
 
 
-def _read_config(args: argparse.Namespace) -> tuple[Experiment, ClusterSpec, Plan, str | None, list[Check]]:
+def _read_config(args: Flags) -> tuple[Experiment, ClusterSpec, Plan, str | None, list[Check]]:
     """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
     experiment, cluster = read_config(args)
     hardware = read_hardware()

@@ -4,10 +4,11 @@ Each system is given as a file (detokenised translations, one a line) or as a ru
 it). The tests are sacreBLEU's: paired bootstrap resampling, or approximate randomisation.
 """
 
-import argparse
 import logging
 from pathlib import Path
+from typing import Literal
 
+from aiayn.cli.flags import JSON, RESULTS, flag
 from aiayn.terminal import json_text
 from analysis.questions.compared_outputs import read_compared_outputs
 from analysis.questions.significance import compare_segments
@@ -18,29 +19,22 @@ EXAMPLE = "aiayn compare --baseline base.de --system big.de --references newstes
 METRIC = "bleu_sacre_13a"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn compare`."""
-    parser.add_argument(
-        "--baseline", required=True, metavar="FILE|RUN", help="the system that the other is compared with"
-    )
-    parser.add_argument("--system", required=True, metavar="FILE|RUN", help="the system that is compared")
-    parser.add_argument(
-        "--references", type=Path, metavar="FILE", help="references (default: for runs, those of their corpus)"
-    )
-    parser.add_argument("--testset", help="test set: which one of a run, or a public one for files")
-    parser.add_argument("--average", help="last1, last5, ... of a run (default: the average of most checkpoints)")
-    parser.add_argument("--language-pair", default="en-de", metavar="XX-YY", help="of files (default: en-de)")
-    parser.add_argument("--metric", help=f"a definition, as `aiayn score` names it (default: {METRIC})")
-    parser.add_argument(
-        "--method", choices=("bootstrap", "randomisation"), default="bootstrap", help="the test (default: bootstrap)"
-    )
-    parser.add_argument("--resamples", type=int, metavar="N", help="default: bootstrap 1000, randomisation 10000")
-    parser.add_argument("--seed", type=int, default=12345, help="seed of the resampling, 1 or more (default: 12345)")
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+class Flags:
+    baseline: str = flag("the system that the other is compared with", "FILE|RUN")
+    system: str = flag("the system that is compared", "FILE|RUN")
+    references: Path | None = flag("references (default: for runs, those of their corpus)", "FILE")
+    testset: str | None = flag("test set: which one of a run, or a public one for files")
+    average: str | None = flag("last1, last5, ... of a run (default: the average of most checkpoints)")
+    language_pair: str = flag("of files (default: en-de)", "XX-YY", default="en-de")
+    metric: str | None = flag("a definition, as `aiayn score` names it (default: bleu_sacre_13a)")
+    method: Literal["bootstrap", "randomisation"] = flag("the test (default: bootstrap)", default="bootstrap")
+    resamples: int | None = flag("default: bootstrap 1000, randomisation 10000", "N")
+    seed: int = flag("seed of the resampling, 1 or more (default: 12345)", default=12345)
+    results: Path = RESULTS
+    json: bool = JSON
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Compare, and print the answer."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it reports each step
     baseline, system, references = read_compared_outputs(

@@ -3,10 +3,10 @@
 CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
 """
 
-import argparse
 from pathlib import Path
 
-from aiayn.cli.config import add_changes_argument, read_changed_scale
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
@@ -16,18 +16,17 @@ from paper_tables.questions.where_text import render_list, render_trace
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn where`."""
-    parser.add_argument("cell", nargs="?", metavar="CELL", help="table:row:column")
-    parser.add_argument("--scale", default="paper", help="demo, multi30k or paper (default: paper)")
-    parser.add_argument("--configfile", type=Path, metavar="FILE", help="a scale's config file, instead of --scale")
-    add_changes_argument(parser)
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument("--list", action="store_true", help="print every cell's name")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+class Flags:
+    cell: str | None = flag("table:row:column", "CELL", is_positional=True)
+    scale: str = SCALE
+    configfile: Path | None = flag("a scale's config file, instead of --scale", "FILE")
+    config: list[str] = CONFIG
+    results: Path = RESULTS
+    list: bool = flag("print every cell's name")
+    json: bool = JSON
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
     cell_by_name = read_named_cells()
     if args.list:

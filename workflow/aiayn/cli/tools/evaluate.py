@@ -7,11 +7,11 @@ Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain 
 --as-given keeps tokens on both sides.
 """
 
-import argparse
 from pathlib import Path
+from typing import Literal
 
-from aiayn.cli.config import add_search_arguments, changed_search
-from aiayn.cli.flags import add_device_argument, positive
+from aiayn.cli.config import changed_search
+from aiayn.cli.flags import DEVICE, LANGUAGE_PAIR, Device, flag, positive
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError
@@ -26,30 +26,29 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn evaluate`."""
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="FILE", help="what fairseq-train has saved")
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the model's data-bin")
-    parser.add_argument("--split", default="test", help="the split of the data-bin to translate (default: test)")
-    parser.add_argument("--testset", help="its public name: newstest2014, any of sacreBLEU's, ...")
-    parser.add_argument("--references", type=Path, metavar="FILE", help="references instead of the public ones")
-    parser.add_argument(
-        "--language-pair", default="en-de", metavar="XX-YY", help="any pair that sacreBLEU has (default: en-de)"
+class Flags:
+    checkpoint: Path = flag("what fairseq-train has saved", "FILE")
+    data: Path = flag("the model's data-bin", "FOLDER")
+    split: str = flag("the split of the data-bin to translate (default: test)", default="test")
+    testset: str | None = flag("its public name: newstest2014, any of sacreBLEU's, ...")
+    references: Path | None = flag("references instead of the public ones", "FILE")
+    language_pair: str = LANGUAGE_PAIR
+    detokenise: bool = flag("detokenise (Moses) the side that is tokens", excludes="treatment")
+    as_given: bool = flag("both sides are tokens: do not tokenise them", excludes="treatment")
+    force: bool = flag("score even if the sides differ in kind; the signature says so")
+    beam_size: int | None = flag("default: the paper's 4", "N", parse=positive)
+    length_penalty_alpha: float | None = flag("default: the paper's 0.6", "A")
+    length_penalty_form: Literal["len", "gnmt"] | None = flag(
+        "len is fairseq's (default: the paper's, gnmt and tensor2tensor)"
     )
-    ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--detokenise", action="store_true", help="detokenise (Moses) the side that is tokens")
-    ways.add_argument("--as-given", action="store_true", help="both sides are tokens: do not tokenise them")
-    parser.add_argument(
-        "--force", action="store_true", help="score even if the sides differ in kind; the signature says so"
+    stop: Literal["fairseq", "tensor2tensor"] | None = flag(
+        "stopping rule (default: the paper's, gnmt and tensor2tensor)"
     )
-    parser.add_argument("--beam-size", type=positive, metavar="N", help="default: the paper's 4")
-    parser.add_argument("--length-penalty-alpha", type=float, metavar="A", help="default: the paper's 0.6")
-    add_search_arguments(parser, "the paper's, gnmt and tensor2tensor")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write the translations, one a line")
-    add_device_argument(parser)
+    output: Path | None = flag("where to write the translations, one a line", "FILE")
+    device: Device = DEVICE
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Translate, write the translations if asked to, and print the scores.
 
     Raises:

@@ -14,13 +14,13 @@ hypotheses have ended. A system with another search is exported only if you acce
 the system's beam_size, alpha as length_penalty, and the maximum length that our search allows.
 """
 
-import argparse
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from aiayn.cli.config import add_search_arguments, changed_search
-from aiayn.cli.flags import add_finished_run_arguments
+from aiayn.cli.config import changed_search
+from aiayn.cli.flags import AVERAGE, LENGTH_PENALTY_FORM, RESULTS, RUN, STOP, flag
 from aiayn.errors import RecordError, UsageError
 from aiayn.runs.finished import find_finished
 
@@ -40,15 +40,17 @@ EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safeten
     translator.translate_batch([pieces], beam_size=4, length_penalty=0.6, max_decoding_length=len(pieces) + 52)"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn export`."""
-    add_finished_run_arguments(parser)
-    parser.add_argument("--format", required=True, choices=("safetensors", "ctranslate2"), help="format of the export")
-    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a folder that does not exist yet")
-    add_search_arguments(parser)
+class Flags:
+    run: str | None = RUN
+    results: Path = RESULTS
+    average: str | None = AVERAGE
+    format: Literal["safetensors", "ctranslate2"] = flag("format of the export")
+    output: Path = flag("a folder that does not exist yet", "FOLDER")
+    length_penalty_form: Literal["len", "gnmt"] | None = LENGTH_PENALTY_FORM
+    stop: Literal["fairseq", "tensor2tensor"] | None = STOP
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Find the run, write the folder and say what it holds."""
     try:
         from aiayn.tools.export import export_model

@@ -8,31 +8,28 @@ omitted. A pack that is there is replaced; its runs that are not here any more, 
 if the config asks for them and they are of the same spec and data. Those that leave it are named.
 """
 
-import argparse
 from pathlib import Path
 
-from aiayn.cli.config import add_changes_argument, read_changed_scale
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
 from paper_tables.tools.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
 MAX_MB = 15.0
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn pack`."""
-    parser.add_argument("--configfile", type=Path, required=True, metavar="FILE", help="the scale's config file")
-    add_changes_argument(parser)
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
-    parser.add_argument(
-        "--output", type=Path, default=Path("paper_tables/measured"), metavar="FOLDER",
-        help="where the scale's folder is made, or replaced (default: paper_tables/measured)",
+class Flags:
+    configfile: Path = CONFIGFILE
+    config: list[str] = CONFIG
+    results: Path = RESULTS
+    output: Path = flag(
+        "where the scale's folder is made, or replaced (default: "
+        "paper_tables/measured)", "FOLDER", default=Path("paper_tables/measured"),
     )  # fmt: skip
-    parser.add_argument(
-        "--max-mb", type=float, default=MAX_MB, metavar="MB", help=f"refuse to write more (default: {MAX_MB:g})"
-    )
+    max_mb: float = flag(f"refuse to write more (default: {MAX_MB:g})", "MB", default=MAX_MB)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Pack, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
     packed = pack_scale(scale, args.results, args.output, max_bytes=round(args.max_mb * 1e6))

@@ -5,16 +5,15 @@ RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or 
 in which the paper's tables are judged. Test sets are not used, and nothing is written that the tables read.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tqdm import tqdm
 
-from aiayn.cli.config import add_search_arguments, changed_search
-from aiayn.cli.flags import add_average_arguments, add_device_arguments
+from aiayn.cli.config import changed_search
+from aiayn.cli.flags import AVERAGE, DEVICE, LENGTH_PENALTY_FORM, RESULTS, STOP, THREADS, Device, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success
@@ -32,27 +31,23 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 --output-folder search"
 )
-BEAM_SIZES = (1, 2, 4, 8)
-ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `aiayn search`."""
-    parser.add_argument(
-        "run", metavar="RUN", help="a run's name, any unique beginning of it, or an averaged checkpoint"
-    )
-    parser.add_argument("--beam-sizes", type=int, nargs="+", default=BEAM_SIZES, metavar="N", help="default: 1 2 4 8")
-    parser.add_argument(
-        "--alphas", type=float, nargs="+", default=ALPHAS, metavar="ALPHA", help="default: 0 0.2 0.4 0.6 0.8 1.0"
-    )
-    add_search_arguments(parser)
-    parser.add_argument("--metric", help="as `aiayn score` names it (default: the one of the paper's tables)")
-    parser.add_argument("--output-folder", type=Path, metavar="FOLDER", help="also write the table here (.md, .csv)")
-    add_average_arguments(parser)
-    add_device_arguments(parser)
+class Flags:
+    run: str = flag("a run's name, any unique beginning of it, or an averaged checkpoint", "RUN", is_positional=True)
+    beam_sizes: list[int] = flag("default: 1 2 4 8", "N", default=(1, 2, 4, 8))
+    alphas: list[float] = flag("default: 0 0.2 0.4 0.6 0.8 1.0", "ALPHA", default=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    length_penalty_form: Literal["len", "gnmt"] | None = LENGTH_PENALTY_FORM
+    stop: Literal["fairseq", "tensor2tensor"] | None = STOP
+    metric: str | None = flag("as `aiayn score` names it (default: the one of the paper's tables)")
+    output_folder: Path | None = flag("also write the table here (.md, .csv)", "FOLDER")
+    results: Path = RESULTS
+    average: str | None = AVERAGE
+    device: Device = DEVICE
+    threads: int = THREADS
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Flags) -> None:
     """Decode the dev set for each pair, print the table and, if asked to, write it."""
     finished = _find(args)
     searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
@@ -67,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         print(path)
 
 
-def _find(args: argparse.Namespace) -> FinishedRun:
+def _find(args: Flags) -> FinishedRun:
     """Return the run that is meant, by name or by its averaged checkpoint."""
     path = Path(args.run)
     if path.suffix not in (".json", ".pt"):
@@ -76,7 +71,7 @@ def _find(args: argparse.Namespace) -> FinishedRun:
     return find_finished(args.results, checkpoint.run, checkpoint.average)
 
 
-def _try_all(args: argparse.Namespace, finished: FinishedRun, searches: list[DecodingSpec]) -> SearchTable:
+def _try_all(args: Flags, finished: FinishedRun, searches: list[DecodingSpec]) -> SearchTable:
     """Decode and score the dev set once a search."""
     import torch
 
@@ -128,9 +123,7 @@ def _try(
     )
 
 
-def _scorer(
-    args: argparse.Namespace, finished: FinishedRun, corpus: CorpusSpec
-) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
+def _scorer(args: Flags, finished: FinishedRun, corpus: CorpusSpec) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
     """Return the metric, and what scores lines of pieces under it against the dev set's references."""
     metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
     references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
