@@ -63,7 +63,7 @@ def run(args: Flags) -> None:
     elif args.as_given and args.detokenise:
         raise UsageError("--as-given keeps tokens, --detokenise turns them into plain text; choose one")
     elif args.hypotheses is not None:
-        _print_scores(_score_files(args, args.hypotheses), as_json=args.json)
+        print_scores(_score_files(args, args.hypotheses), as_json=args.json)
     else:
         raise UsageError("give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw and "
                          "--record; see --help")  # fmt: skip
@@ -111,21 +111,32 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
         raise ScoreError(_refusal(args, mismatch, place))
     if output.kind != "lines":
         print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
+    testset = args.testset or (args.references or hypotheses_path).name
+    return score_sides(
+        sides,
+        treatment,
+        mismatch,
+        target_language=target_language,
+        testset=testset,
+        sha256=file_sha256(hypotheses_path),
+    )
+
+
+def score_sides(
+    sides: dict[str, list[str]], treatment: Treatment, mismatch: FormMismatch | None, *, target_language: str,
+    testset: str, sha256: str, search: str = "",
+) -> list[ScoreRecord]:  # fmt: skip
+    """Return the scores of `hyp` and `ref` once prepared; the signature says how, by which search, and if forced."""
     prepared, done = prepare(sides, treatment, target_language)
-    metrics = default_metrics(target_language, args.as_given)
-    if args.lowercase and not args.as_given:
+    metrics = default_metrics(target_language, treatment.is_as_given)
+    if treatment.lower_cases and not treatment.is_as_given:
         metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
     scores = score_hypotheses(
-        prepared["hyp"],
-        prepared["ref"],
-        metrics=metrics,
-        target_language=target_language,
-        hypotheses_sha256=file_sha256(hypotheses_path),
-        references_sha256=lines_sha256(references),
-        testset=args.testset or (args.references or hypotheses_path).name,
-    )
-    fields = {"input": done, "forced": mismatch.tags if mismatch is not None else ""}
-    added = "".join(f"|{key}:{value}" for key, value in fields.items() if value)
+        prepared["hyp"], prepared["ref"], metrics=metrics, target_language=target_language, hypotheses_sha256=sha256,
+        references_sha256=lines_sha256(sides["ref"]), testset=testset,
+    )  # fmt: skip
+    parts = [search, f"input:{done}" if done else "", f"forced:{mismatch.tags}" if mismatch is not None else ""]
+    added = "".join(f"|{part}" for part in parts if part)
     return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
 
 
@@ -165,7 +176,8 @@ def _refusal(args: Flags, mismatch: FormMismatch, place: str) -> str:
     )
 
 
-def _print_scores(scores: list[ScoreRecord], *, as_json: bool) -> None:
+def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:
+    """Print the scores, one a line with its signature, or as JSON."""
     if as_json:
         print(json_text([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores]), end="")
         return

@@ -12,13 +12,14 @@ from typing import Literal
 
 from aiayn.cli.config import changed_search
 from aiayn.cli.flags import DEVICE, LANGUAGE_PAIR, Device, flag, positive
+from aiayn.cli.score import print_scores, score_sides
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError
 from aiayn.provenance import replace_on_success
 from aiayn.spec.system import read_system
-from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
-from analysis.scoring.system_output import Treatment, find_form_mismatch, prepare, read_output
+from analysis.scoring.score import lines_sha256
+from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "
@@ -59,13 +60,13 @@ def run(args: Flags) -> None:
     from aiayn.decode.decode import Translator, decode_split, decoding_signature
     from aiayn.train.device import resolve_device
 
-    if args.references is None and args.testset is None:
-        raise UsageError("no references; give --testset NAME of a public test set, or --references FILE")
     target_language = target_language_of(args.language_pair)
     if args.references is not None:
-        references = read_output(args.references).lines
+        references, testset = read_output(args.references).lines, args.testset or args.references.name
+    elif args.testset is not None:
+        references, testset = public_references(args.testset, args.language_pair), args.testset
     else:
-        references = public_references(args.testset, args.language_pair)
+        raise UsageError("no references; give --testset NAME of a public test set, or --references FILE")
     decoding = changed_search(read_system("base", "paper").decoding, args)
     translator = Translator(args.checkpoint, args.data, decoding, device=resolve_device(args.device))
     try:
@@ -92,17 +93,8 @@ def run(args: Flags) -> None:
             "translations with --output FILE for `aiayn score --hypotheses FILE`, which has all of these); --force "
             "scores them as they are"
         )
-    prepared, done = prepare(sides, treatment, target_language)
-    scores = score_hypotheses(
-        prepared["hyp"],
-        prepared["ref"],
-        metrics=default_metrics(target_language, args.as_given),
-        target_language=target_language,
-        hypotheses_sha256=lines_sha256(lines),
-        testset=args.testset or args.references.name,
-    )
-    added = decoding_signature(decoding) + (f"|input:{done}" if done else "")
-    added += f"|forced:{mismatch.tags}" if mismatch is not None else ""
-    width = max(len(score.metric) for score in scores)
-    for score in scores:
-        print(f"{score.metric:<{width}}  {score.value:6.2f}  {score.signature}|{added}")
+    scores = score_sides(
+        sides, treatment, mismatch, target_language=target_language, testset=testset, sha256=lines_sha256(lines),
+        search=decoding_signature(decoding),
+    )  # fmt: skip
+    print_scores(scores)
