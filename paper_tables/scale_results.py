@@ -1,9 +1,9 @@
 """Gathers the data of one scale's tables: specs, trainings and their states, scores, baselines.
 
 The request is the scale's config; or, from records alone (folders laid out as `results/`), `asked.json` beside them, as
-`aiayn pack` writes it; without it, what is there. From records alone a system is as its runs were trained, whatever its
-file is today. Scores count if their translations lie beside the record of decode, plain or packed, with the digest in
-the record of score; else they are omitted, and the record is named.
+`aiayn pack` writes it; without it, what is there. From records alone, a system is described by the records of its runs;
+a later edit of its file does not count. Scores count if their translations lie beside the record of decode, plain or
+packed, with the digest in the record of score; else they are omitted, and the record is named.
 """
 
 import functools
@@ -42,7 +42,7 @@ from aiayn.records import (
     read_trained,
 )
 from aiayn.spec.hardware import HardwareSpec, read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, SystemSpec, read_corpus, read_scale
+from aiayn.spec.system import CONFIG_FOLDER, PLACE, ScaleSpec, SystemSpec, read_corpus, read_scale
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import (
     Number,
@@ -59,7 +59,6 @@ from analysis.scoring.scores import (
 
 TRAIN_SPLIT = "train"  # of a data-bin
 REQUEST_NAME = "asked.json"
-PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}  # does not matter for tables
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ that a caller requests are read from the disk.
 """
 
 import hashlib
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from aiayn.data.text.binarize import INDEX_HEADER, INDEX_MAGIC
 from aiayn.errors import CorpusError
 
 Numbers = npt.NDArray[np.int64]
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # numbers 0 to 3 of fairseq's dictionaries
 END_OF_SENTENCE, UNKNOWN = 2, 3
-_MAGIC = b"MMIDIDX\x00\x00"
-_HEADER_BYTES = len(_MAGIC) + 8 + 1 + 8
+_HEADER_BYTES = INDEX_HEADER.size
 # fairseq's own table, data/indexed_dataset.py: 0.12 writes 8 and 9, earlier versions 3 and 4 as well.
 _DTYPE_BY_CODE = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4"}
 
@@ -45,12 +44,12 @@ class Side:
         """
         self.path = prefix.with_name(f"{prefix.name}.idx")
         header = self.path.open("rb").read(_HEADER_BYTES)
-        if header[: len(_MAGIC)] != _MAGIC or len(header) < _HEADER_BYTES:
+        if not header.startswith(INDEX_MAGIC) or len(header) < _HEADER_BYTES:
             raise CorpusError(
-                f"{self.path}: begins with {header[:9]!r}, expected fairseq's mmap format, {_MAGIC!r}; "
+                f"{self.path}: begins with {header[:9]!r}, expected fairseq's mmap format, {INDEX_MAGIC!r}; "
                 f"binarize again with --dataset-impl mmap"
             )
-        version, code, num_lines = struct.unpack("<QBQ", header[len(_MAGIC) :])
+        _, version, code, num_lines = INDEX_HEADER.unpack(header)
         if version != 1 or code not in _DTYPE_BY_CODE:
             raise CorpusError(f"{self.path}: version {version}, width {code}; expected version 1 and whole numbers")
         expected_bytes = _HEADER_BYTES + 12 * num_lines

@@ -4,28 +4,16 @@ The paper's Tables 2 and 3 print tokenised BLEU, later work sacreBLEU. On one fi
 (HAT, En-Fr: 41.8 and 38.9), so a number leaves with the name and the signature of its definition, and different
 definitions are never subtracted.
 
-| metric | procedure |
-|---|---|
-| bleu_tok_moses | tokenizer.perl before 2018-11, then multi-bleu.perl |
-| bleu_tok_moses_lc | the same, multi-bleu.perl -lc (ASCII letters: it reads bytes) |
-| bleu_tok_compound_split | tokenizer, hyphenated words split on both sides, multi-bleu: the paper's En-De (2017) |
-| bleu_tok_compound_split_2018 | the same, hypotheses first through replace-unicode-punctuation.perl: T2T since 2018 |
-| bleu_tok_compound_split_quotes | the same, the reference too: the "tweaked" reference with plain quotes |
-| bleu_fairseq | tokenizer, then fairseq-score's arithmetic |
-| bleu_as_given | fairseq-score's arithmetic on the tokens as given: text published as tokens, `@@ ` removed |
-| bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
-| bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
-
-Hypotheses and references are detokenised lines, but for `bleu_as_given`: see `analysis.scoring.system_output`. Our
-signatures follow sacreBLEU's grammar: `tok` and `lang` are the tokenizer and its language, `split` is what becomes of
-hyphens, `ref` and `hyp` are how each text was changed before, `count` is whose definition of a word and of an empty
-line (see `count_ngrams`), `refs` is the beginning of the references' sha256.
+The definitions are in `analysis.scoring.definitions`. Hypotheses and references are detokenised lines, but for
+`bleu_as_given`: see `analysis.scoring.system_output`. Our signatures follow sacreBLEU's grammar: `tok` and `lang` are
+the tokenizer and its language, `split` is what becomes of hyphens, `ref` and `hyp` are how each text was changed
+before, `count` is whose definition of a word and of an empty line (see `count_ngrams`), `refs` is the beginning of the
+references' sha256.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import sacremoses  # type: ignore[import-untyped, unused-ignore]
@@ -38,51 +26,23 @@ from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words, perl_word
 from aiayn.data.text.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
 from aiayn.errors import ScoreError, did_you_mean
 from aiayn.records import ScoreRecord
+from analysis.scoring.definitions import (
+    ALL_METRICS,
+    COMPOUND_SPLIT_LANGUAGES,
+    METRICS,
+    PROCEDURE_BY_METRIC,
+    SACREBLEU_METRIC_BY_LANGUAGE,
+    SACREBLEU_OPTIONS_BY_METRIC,
+    Procedure,
+    Treatment,
+)
 
-Treatment = Literal["raw", "replace-unicode-punctuation"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Procedure:
-    """How hypotheses and references are treated before n-grams are counted; a signature prints the values."""
-
-    case: Literal["mixed", "lc-ascii"] = "mixed"
-    tok: Literal["moses-pre2018", "none"] = "moses-pre2018"
-    split: Literal["no", "at-at"] = "no"
-    ref: Treatment = "raw"
-    hyp: Treatment = "raw"
-    count: Literal["multi-bleu", "fairseq-score"] = "multi-bleu"
-
-
-PROCEDURE_BY_METRIC = {
-    "bleu_tok_moses": Procedure(),
-    "bleu_tok_moses_lc": Procedure(case="lc-ascii"),
-    "bleu_tok_compound_split": Procedure(split="at-at"),
-    "bleu_tok_compound_split_2018": Procedure(split="at-at", hyp="replace-unicode-punctuation"),
-    "bleu_tok_compound_split_quotes": Procedure(
-        split="at-at", hyp="replace-unicode-punctuation", ref="replace-unicode-punctuation"
-    ),
-    "bleu_fairseq": Procedure(count="fairseq-score"),
-    "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
-}
 SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
     # force: `analysis.scoring.system_output` checks the form of text; sacreBLEU only warns, of full stops alone.
-    "bleu_sacre_13a": lambda: BLEU(tokenize="13a", force=True),
-    "bleu_sacre_13a_lc": lambda: BLEU(tokenize="13a", lowercase=True, force=True),
-    "bleu_sacre_intl": lambda: BLEU(tokenize="intl", force=True),
-    "chrf": CHRF,
-    "bleu_sacre_zh": lambda: BLEU(tokenize="zh", force=True),
-    "bleu_sacre_ja_mecab": lambda: BLEU(tokenize="ja-mecab", force=True),
-    "bleu_sacre_ko_mecab": lambda: BLEU(tokenize="ko-mecab", force=True),
+    metric: CHRF if options is None else functools.partial(BLEU, force=True, **options)
+    for metric, options in SACREBLEU_OPTIONS_BY_METRIC.items()
 }
-# sacreBLEU's choice of a tokeniser by the target language, where it is not 13a.
-SACREBLEU_METRIC_BY_LANGUAGE = {"zh": "bleu_sacre_zh", "ja": "bleu_sacre_ja_mecab", "ko": "bleu_sacre_ko_mecab"}
-CASE_SUFFIX = "_lc"  # of definitions that ignore case
-COMPOUND_SPLIT_LANGUAGES = ("de",)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
 _SHA256_DIGITS = 12  # of the references' digest in a signature
-
-ALL_METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_BY_METRIC)
-METRICS = tuple(metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values())
 
 
 class Text:

@@ -23,8 +23,8 @@ from aiayn.printed import (
     read_cells,
     read_table,
 )
+from analysis.scoring.definitions import METRICS
 from paper_tables.questions.reference import (
-    SCORE_METRICS,
     PublishedCause,
     PublishedGap,
     ReferenceReplication,
@@ -187,7 +187,7 @@ def _checked_bleu(bleu: float) -> float:
 def _candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
     """Return the joins of the printed BLEUs of the question, one an edition."""
     if metric is not None:
-        _check_known("--metric", metric, SCORE_METRICS)
+        _check_known("--metric", metric, METRICS)
     _check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
     if language_pair != "en-de" and "compound_split" in (metric or ""):
         raise UsageError(f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses")

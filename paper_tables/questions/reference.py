@@ -17,22 +17,12 @@ from aiayn.errors import TableError
 
 # The one reader of published files; it is shared with `published`, not offered to other packages.
 from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, Text, read_rows
+from analysis.scoring.definitions import METRICS
 
-ScoreMetric = Literal[
-    "bleu_tok_moses",
-    "bleu_tok_moses_lc",
-    "bleu_tok_compound_split",
-    "bleu_tok_compound_split_2018",
-    "bleu_tok_compound_split_quotes",
-    "bleu_fairseq",
-    "bleu_as_given",
-    "bleu_sacre_13a",
-    "bleu_sacre_13a_lc",
-    "bleu_sacre_intl",
-    "chrf",
-]
-Definition = Literal[ScoreMetric, "other"]  # other: not known to equal any of ours; the printed words name it
-SCORE_METRICS: tuple[str, ...] = ScoreMetric.__args__  # type: ignore[attr-defined]
+Metric = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)})$")]
+Definition = Annotated[
+    str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)}|other)$")
+]  # other: the printed words name it
 # Definitions that count the same words of the same tokens: they differ by 0.01 at most (tests/oracle), and where a
 # hypothesis is empty. `bleu_as_given` is one of them if the tokens that were given are Moses', with their case.
 _COUNTED_ALIKE = frozenset({"bleu_tok_moses", "bleu_fairseq", "bleu_as_given"})
@@ -65,7 +55,7 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     testset: Testset
     definition_from: Definition
     printed_from: Text
-    definition_to: ScoreMetric
+    definition_to: Metric
     value_from: str
     value_to: str
     low: Gap
@@ -182,8 +172,8 @@ def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
     for place, cause in placed:
         _check_order(*cause.cost, place)
         for metric in cause.metrics.split():
-            if metric not in SCORE_METRICS:
-                raise TableError(f"{place}: metrics has {metric!r}; expected some of {', '.join(SCORE_METRICS)}")
+            if metric not in METRICS:
+                raise TableError(f"{place}: metrics has {metric!r}; expected some of {', '.join(METRICS)}")
         _check_once((cause.rank, cause.language_pair, cause.systems), place, place_by_key)
     return [cause for _, cause in placed]
 

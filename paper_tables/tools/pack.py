@@ -41,13 +41,12 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
-from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from analysis.scoring.scores import TrainingKey, read_trainings, training_key
 from paper_tables.figures import has_figures
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import FIGURES_FOLDER, make_recorded_tables
 from paper_tables.scale_results import (
-    PLACE,
     REQUEST_NAME,
     ScaleResults,
     gather_from_records,
@@ -57,7 +56,6 @@ from paper_tables.scale_results import (
 
 RUNS_NAME = "runs"
 FIGURES = ("forest_bleu", "forest_perplexity", "bleu_cost", "curves_by_update")  # of those of a page: what came out
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,8 @@ from sacrebleu.metrics.bleu import BLEUScore
 
 from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words
 from aiayn.data.text.tokenize_moses import split_compounds, tokenize_lines
-from analysis.scoring.score import PROCEDURE_BY_METRIC, Procedure, Text, Treatment, procedure_bleu
+from analysis.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
+from analysis.scoring.score import Text, procedure_bleu
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")

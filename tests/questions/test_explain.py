@@ -15,9 +15,10 @@ from aiayn.__main__ import build_parser, main, verbs
 from aiayn.errors import UsageError
 from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.terminal import WIDTH
+from analysis.scoring.definitions import METRICS
 from paper_tables.questions.explain import SEED_NOISE, Explanation, explain
 from paper_tables.questions.explain_text import aligned, render_explanation
-from paper_tables.questions.reference import SCORE_METRICS, read_causes
+from paper_tables.questions.reference import read_causes
 
 
 def ask(
@@ -193,7 +194,7 @@ ANSWERS = [
     (bleu, system, pair, metric)
     for bleu in (1.25, 20.0, 26.9, 38.5)
     for system, pair in (("base", "en-de"), ("big", "en-de"), ("big", "en-fr"))
-    for metric in SCORE_METRICS
+    for metric in METRICS
     if pair == "en-de" or "compound_split" not in metric
 ]
 

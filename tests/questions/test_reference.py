@@ -9,10 +9,8 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_expectations, read_replications
-from analysis.scoring.score import METRICS
 from paper_tables.layout import Table
 from paper_tables.questions.reference import (
-    SCORE_METRICS,
     read_causes,
     read_gaps,
     read_reference_replications,
@@ -30,10 +28,6 @@ READERS = {
 def repeat_last_line(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     path.write_text(text + text.splitlines(keepends=True)[-1], encoding="utf-8", newline="\n")
-
-
-def test_the_definitions_are_those_that_a_score_can_have() -> None:
-    assert sorted(SCORE_METRICS) == sorted(METRICS)
 
 
 def test_one_public_checkpoint_reads_1_50_lower_in_sacrebleu_and_another_1_87() -> None:

@@ -1,19 +1,18 @@
 """A recipe says where its text is published and how that is checked; what contradicts itself is refused by its line."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from aiayn.__main__ import main
-from aiayn.data.sources.recipe_table import differing, recipe_rows, rendered
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
 from aiayn.errors import ConfigError
 from aiayn.spec.recipe import ArchiveSource, download_urls, is_checksum
-from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
+from tests.golden_files import check_golden
+from tests.recipe_table import recipe_rows, rendered
 
 RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 
@@ -195,22 +194,10 @@ def test_the_table_says_what_differs() -> None:
     assert cells["longest side"] == ["250 words", "80 tokens"]
     assert cells["longest word"] == ["-", "1000 characters"]
     assert cells["vocabulary"] == ["37000 pieces, joint", "32000 merges, joint"]
-    assert "commoncrawl" in cells
-    assert "commoncrawl" not in dict(differing(rows))
-    assert differing(rows)[0][0] == "europarl_v7"
-    table = rendered(["a", "bb"], [("what", ["1", "2,000"])]).split("\n")
-    assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in (table[0], table[2])] == [
-        ["", "a", "bb"], ["what", "1", "2,000"],
-    ]  # fmt: skip
 
 
-def test_the_command_compares_all_recipes_or_those_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recipes"]) == 0
-    header = capsys.readouterr().out.split("\n")[0]
-    assert [cell.strip() for cell in header.strip("|").split("|")] == ["", *RECIPES]
-    assert main(["recipes", "t2t", "wmt14_en_de", "--differing", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["t2t"]["longest side"] == "-"
-    assert "language pair" not in said["t2t"]
-    assert main(["recipes", "demo_en_de"]) == 1
-    assert "corpus demo_en_de: its text comes from no archives" in capsys.readouterr().err
+def test_golden_table_of_recipes_stands_in_the_docs() -> None:
+    begin, end = "a test compares. -->\n", "<!-- end of the table -->"
+    before, _, following = (CHECKOUT / "docs" / "wmt14.md").read_text(encoding="utf-8").partition(begin)
+    table = rendered(RECIPES, recipe_rows([read_corpus(name) for name in RECIPES]))
+    check_golden("wmt14.md", f"{before}{begin}\n{table}\n\n{end}{following.partition(end)[2]}", CHECKOUT / "docs")

@@ -9,7 +9,8 @@ import sacremoses  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import ScoreError
 from aiayn.records import ScoreRecord
-from analysis.scoring.score import METRICS, count_segments, default_metrics, make_scorer, score_hypotheses
+from analysis.scoring.definitions import METRICS
+from analysis.scoring.score import count_segments, default_metrics, make_scorer, score_hypotheses
 
 SENTENCE = "Der alte Mann liest heute ein gutes Buch"
 TYPOGRAPHIC = "Der alte Mann liest \u201cheute\u201d ein gutes Buch"

@@ -34,6 +34,10 @@ CORE_VERBS = {
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
 }
+# What to do in place of a verb that there was once.
+REMOVED = {
+    "recipes": "the recipes stand side by side in docs/wmt14.md",
+}
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
 
@@ -112,7 +116,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 0 if arguments else 2
     verb = arguments[0]
     if verb not in verbs():
-        print(f"aiayn: no verb {verb!r}; expected one of {', '.join(verbs())}", file=sys.stderr)
+        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
+        gone = f"the verb {verb!r} is gone: {REMOVED[verb]}" if verb in REMOVED else ""
+        print(f"aiayn: {gone or unknown}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log

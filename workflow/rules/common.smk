@@ -46,7 +46,7 @@ def system_path(wildcards):
 
 
 def override_flags(wildcards):
-    """Return what the scale sets unlike the system's file; the same value as there would repeat finished trainings."""
+    """Return flags for the values that the scale changes; an unchanged value is no flag, so it repeats no training."""
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 

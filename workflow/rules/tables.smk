@@ -10,8 +10,7 @@ import json
 
 import msgspec
 
-# Where trainings run is no matter of the tables either: a change of these renders nothing again.
-PLACE = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}
+from aiayn.spec.system import PLACE
 
 
 rule tables:

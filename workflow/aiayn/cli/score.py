@@ -23,7 +23,8 @@ from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
 from aiayn.spec.system import read_corpus
 from aiayn.terminal import json_text
-from analysis.scoring.score import CASE_SUFFIX, default_metrics, lines_sha256, score_hypotheses
+from analysis.scoring.definitions import CASE_SUFFIX
+from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.system_output import (
     FormMismatch,
     SystemOutput,

@@ -34,7 +34,8 @@ __all__ = [
     "read_system", "run_name", "spec_digest",
 ]  # fmt: skip
 
-CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "config"
+CHECKOUT = Path(__file__).resolve().parents[3]
+CONFIG_FOLDER = CHECKOUT / "workflow" / "config"
 SCALES = ("demo", "multi30k", "paper")
 _LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
 _LISTS_OF_SEEDS = ("seeds", "ablation_seeds", "variant_seeds")
@@ -68,6 +69,10 @@ class Overrides(Spec, frozen=True, kw_only=True):
         """Return as flags of `aiayn train` what is set and is not a system's `own` value anyway."""
         changed = [key for key, value in self.values.items() if getattr(own, key) != value]
         return [word for key in changed for word in (f"--{key}", str(self.values[key]))]
+
+
+# Where trainings run is no matter of the tables: a change of these values of a scale renders nothing again.
+PLACE: dict[str, object] = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):

@@ -25,10 +25,10 @@ from aiayn.runs.names import match_run
 from aiayn.spec.system import CorpusSpec, Overrides
 from aiayn.terminal import json_text
 from analysis.doctor.types import Diagnosis, Scorer
+from analysis.scoring.definitions import METRICS
 from analysis.scoring.score import default_metrics, score_hypotheses
 from paper_tables.doctor.doctor import diagnose_commands, diagnose_folder, diagnose_run, list_run_names, make_claim
 from paper_tables.doctor.doctor_text import headline, headline_of_commands, render_commands, render_diagnosis
-from paper_tables.questions.reference import SCORE_METRICS
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
 
@@ -81,8 +81,8 @@ def _diagnose_command(args: Flags, path: Path) -> None:
             raise UsageError(f"{name}: belongs to a run or folder; --command FILE reads the command alone: omit it")
     if args.bleu is not None and not 1 <= args.bleu <= 100:
         raise UsageError(f"--bleu {args.bleu:g}: expected percent, from 1 to 100")
-    if args.metric is not None and args.metric not in SCORE_METRICS:
-        raise UsageError(f"--metric {args.metric}: unknown; expected one of {', '.join(SCORE_METRICS)}")
+    if args.metric is not None and args.metric not in METRICS:
+        raise UsageError(f"--metric {args.metric}: unknown; expected one of {', '.join(METRICS)}")
     diagnoses = diagnose_commands(
         path, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
         metric=args.metric,

@@ -27,6 +27,7 @@ from aiayn.price.preflight.mirrors import check_mirrors
 from aiayn.price.preflight.slurm import check_slurm, read_profile
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import HardwareSpec, read_hardware
+from aiayn.spec.system import CHECKOUT
 from aiayn.spec.training import Precision
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
@@ -77,7 +78,7 @@ def _launcher(args: Flags) -> Literal["local", "slurm"]:
 def _gather_checks(args: Flags) -> list[Check]:
     """Return all checks; if the config cannot be read, that one alone is to be repaired first."""
     is_slurm = args.launcher == "slurm"
-    constraints_path = preflight.CHECKOUT / "constraints.txt"
+    constraints_path = CHECKOUT / "constraints.txt"
     own = [
         preflight.check_python(sys.version_info[:2]),
         *preflight.check_packages(constraints_path, preflight.installed_versions(), needs_slurm=is_slurm),

@@ -12,7 +12,8 @@ from aiayn.cli.flags import JSON, RESULTS, flag
 from aiayn.terminal import json_text
 from analysis.questions.compared_outputs import read_compared_outputs
 from analysis.questions.significance import compare_segments
-from analysis.scoring.score import SACREBLEU_METRIC_BY_LANGUAGE, count_segments, make_scorer, score_hypotheses
+from analysis.scoring.definitions import SACREBLEU_METRIC_BY_LANGUAGE
+from analysis.scoring.score import count_segments, make_scorer, score_hypotheses
 from paper_tables.questions.comparison import NamedComparison, render_comparison
 
 EXAMPLE = "aiayn compare --baseline base.de --system big.de --references newstest2014.de"

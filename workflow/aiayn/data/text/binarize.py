@@ -44,7 +44,8 @@ MAX_WORDS = 1 << 19  # at most 120 MB, whatever the length of the text
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
 _NUMBER_DTYPE, _LENGTH_DTYPE = np.dtype("<u4"), np.dtype("<i4")
-_MAGIC = b"MMIDIDX\x00\x00"
+INDEX_MAGIC = b"MMIDIDX\x00\x00"  # begins an .idx; then the version, the width's code and the number of lines
+INDEX_HEADER = struct.Struct("<9sQBQ")
 _BYTES_PER_BLOCK = 1 << 20
 
 
@@ -306,7 +307,7 @@ def _write_indices(side: _EncodedSide, index_by_symbol: Mapping[str, int], stem:
             tokens.write(table[numbers].tobytes())
     with stem.with_name(f"{stem.name}.{language}.idx").open("wb") as index:
         num_lines = side.lengths.seek(0, 2) // _LENGTH_DTYPE.itemsize
-        index.write(_MAGIC + struct.pack("<QBQ", 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
+        index.write(INDEX_HEADER.pack(INDEX_MAGIC, 1, _WIDTH_CODE_BY_DTYPE[dtype], num_lines))
         for lengths in _blocks(side.lengths, _LENGTH_DTYPE):
             index.write(lengths.tobytes())
         first_token = 0

@@ -21,7 +21,6 @@ from aiayn.machine import gpu_names
 from aiayn.price.plan import Plan
 from aiayn.provenance import commit_label
 
-CHECKOUT = Path(__file__).resolve().parents[4]
 PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
 NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "submitit", "sacrebleu", "msgspec")
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"

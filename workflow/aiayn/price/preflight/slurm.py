@@ -21,9 +21,10 @@ import msgspec
 from aiayn.errors import ConfigError
 from aiayn.launch.slurm_queue import SlurmError, run_slurm
 from aiayn.launch.submit import without_foreign_variables
-from aiayn.price.preflight.checks import CHECKOUT, Check, doubtful, failed, passed
+from aiayn.price.preflight.checks import Check, doubtful, failed, passed
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
+from aiayn.spec.system import CHECKOUT
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 # Snakemake's executor looks at its jobs up to so many seconds apart. If squeue forgets a job between two looks,
