@@ -11,7 +11,8 @@ from sacrebleu.dataset import DATASETS
 
 
 def move_cache(names: Iterable[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let sacreBLEU keep these test sets in a folder."""
+    """Let sacreBLEU and the fetch keep these test sets in a folder."""
+    monkeypatch.setenv("SACREBLEU", str(folder))  # sacreBLEU itself has read it already
     for name in names:
         monkeypatch.setattr(DATASETS[name], "_outdir", str(folder / name))
         monkeypatch.setattr(DATASETS[name], "_rawdir", str(folder / name / "raw"))

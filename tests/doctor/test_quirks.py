@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from sacrebleu.dataset import DATASETS
 
 from aiayn.data.sources.joining import append_archive, append_member
-from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET, write_public_testsets
+from aiayn.data.sources.testsets import write_public_testsets
 from aiayn.data.text.clean import clean_corpus, preprocessor, reason_to_drop
 from aiayn.data.text.lines import count_lines, read_lines, text_pair
 from aiayn.data.text.normalise_moses import blank_non_printing
@@ -85,9 +84,7 @@ def mirror() -> Path:
 
 def read_testsets(recipe: str, mirror: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """Read a recipe's test sets as fetch does, from a mirror and with an empty cache, and return each file's lines."""
-    for name in SACREBLEU_NAME_BY_TESTSET.values():
-        monkeypatch.setattr(DATASETS[name], "_outdir", str(folder / "sacrebleu" / name))
-        monkeypatch.setattr(DATASETS[name], "_rawdir", str(folder / "sacrebleu" / name / "raw"))
+    monkeypatch.setenv("SACREBLEU", str(folder / "sacrebleu"))
     text_folder = folder / recipe
     text_folder.mkdir()
     corpus = read_corpus(recipe)

@@ -83,10 +83,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from sacrebleu.dataset import DATASETS
 
     for name in ("wmt13", "wmt14/full"):
-        folder = tmp_path / "cache" / name
+        folder = tmp_path / "cache" / name / "raw"
         folder.mkdir(parents=True)
-        monkeypatch.setattr(DATASETS[name], "_rawdir", str(folder))
-        (folder / DATASETS[name]._get_tarball_filename(DATASETS[name].data[0])).write_bytes(b"archive")
+        (folder / f"{name.replace('/', '_')}.{Path(DATASETS[name].data[0]).name}").write_bytes(b"archive")
+    monkeypatch.setenv("SACREBLEU", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 

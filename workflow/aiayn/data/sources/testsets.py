@@ -1,13 +1,14 @@
 """Reads public test sets by name, exactly as published: from sacreBLEU's archive, or a mirror's plain text.
 
-sacreBLEU's dataset module says where an archive is, its MD5 and its members, and keeps it in its cache
-(variable SACREBLEU, by default ~/.sacrebleu): that folder works offline. Its own text of it is not taken, for it makes
-blanks of all white space (NBSP in 11 lines of newstest2013.de): the segments are read from its archive instead. Plain
-text of a mirror, with the published MD5, fills its cache, so that it can be used offline, too.
+sacreBLEU's table of test sets says where an archive is published, its MD5 and its members. Archives lie where sacreBLEU
+keeps them (variable SACREBLEU, by default ~/.sacrebleu), so each finds what the other has downloaded, also offline.
+sacreBLEU's extracted text is not used, because sacreBLEU replaces all white space by blanks (NBSP in 11 lines of
+newstest2013.de); segments are read from the archive. Plain text of a mirror, with the published MD5, is put there, too.
 """
 
 import hashlib
 import logging
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -148,8 +149,10 @@ class CachedTestset:
         self._language_pair = language_pair
         self._languages = language_pair.split("-")
         self._dataset = dataset
+        self._prefix = published.sacrebleu_name.replace("/", "_")
+        self._folder = Path(os.environ.get("SACREBLEU") or Path.home() / ".sacrebleu") / published.sacrebleu_name
         self._place = f"test set {testset!r} ({published.sacrebleu_name})"
-        self.archive_path = Path(dataset._rawdir) / dataset._get_tarball_filename(dataset.data[0])
+        self.archive_path = self._folder / "raw" / f"{self._prefix}.{Path(dataset.data[0]).name}"
 
     def read_archive(self) -> dict[str, list[str]] | None:
         """Return the segments of sacreBLEU's archive, None if it is not there or has another MD5."""
@@ -231,7 +234,7 @@ class CachedTestset:
         return PublishedFile(self.archive_path.name, self._dataset.data, checksum=f"md5:{self._dataset.md5[0]}")
 
     def _text_paths(self, *fields: str) -> list[Path]:
-        return [Path(self._dataset._get_txt_file_path(self._language_pair, field)) for field in fields]
+        return [self._folder / f"{self._prefix}.{self._language_pair}.{field}" for field in fields]
 
     def _is_published(self, language: str, content: bytes, *, if_unknown: bool) -> bool:
         """Return whether bytes are a side's published plain text; `if_unknown` where no checksum is published."""
