@@ -66,3 +66,8 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     monkeypatch.setattr("aiayn.cli.price.describe.run", break_pipe)
     assert main(["describe", "base"]) == 1
     assert capsys.readouterr().err.startswith("aiayn describe: : Broken pipe;")
+
+
+def test_a_removed_verb_is_answered_by_what_to_do_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 2
+    assert "the verb 'recipes' is gone: the recipes stand side by side in docs/wmt14.md" in capsys.readouterr().err
