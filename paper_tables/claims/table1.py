@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.errors import TableError
-from aiayn.layer_cost import (
+from aiayn.claims.layer_cost import (
     LAYER_TYPES,
     VARIABLES_BY_TYPE,
     LayerSize,
@@ -15,6 +14,7 @@ from aiayn.layer_cost import (
     maximum_path_length,
     sequential_operations,
 )
+from aiayn.errors import TableError
 from aiayn.printed import read_table
 from aiayn.records import LayerTiming, TimedLayers
 from analysis.scoring.seeds import CONFIDENCE

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from aiayn.layer_cost import LAYER_TYPES, LayerSize, LayerType
+from aiayn.claims.layer_cost import LAYER_TYPES, LayerSize, LayerType
 from aiayn.machine import cpu_name
 from aiayn.records import LayerTiming, TimedLayers
 from aiayn.train.device import resolve_device
