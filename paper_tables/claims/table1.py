@@ -10,13 +10,12 @@ from aiayn.claims.layer_cost import (
     LAYER_TYPES,
     VARIABLES_BY_TYPE,
     LayerSize,
-    LayerType,
     maximum_path_length,
     sequential_operations,
 )
 from aiayn.errors import TableError
 from aiayn.printed import read_table
-from aiayn.records import LayerTiming, TimedLayers
+from aiayn.records import LayerTiming, LayerType, TimedLayers
 from analysis.scoring.seeds import CONFIDENCE
 from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell

@@ -13,7 +13,6 @@ from aiayn.claims.layer_cost import (
     LAYER_TYPES,
     VARIABLES_BY_TYPE,
     LayerSize,
-    LayerType,
     maximum_path_length,
     sequential_operations,
 )
@@ -29,7 +28,7 @@ from aiayn.claims.layer_timing import (
     time_layers,
 )
 from aiayn.claims.measure import layers_to_connect
-from aiayn.records import MeasureRecord, read_record
+from aiayn.records import LayerType, MeasureRecord, read_record
 from aiayn.train.random_draws import generator_of
 from paper_tables.claims.table1 import fit_layer
 from tests.claims.timed_layers import layer_flops

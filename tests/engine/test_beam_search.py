@@ -14,7 +14,7 @@ from torch import Tensor
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
-from aiayn.decode.beam_search import Found, search_batch
+from aiayn.decode.beam_search import BestHypothesis, search_batch
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
@@ -160,7 +160,7 @@ def test_a_difference_between_the_two_searches_is_noticed() -> None:
     model, sources = random_model(1), make_sources()
     references = search_by_generator(model, DICTIONARY, searched_as(beam_size=4), sources)
     assert unequal(search(model, sources, searched_as(beam_size=1)), references) != []
-    worse = [Found(one.symbols, one.log_probability_nats, one.score - 1e-3) for one in references]
+    worse = [BestHypothesis(one.symbols, one.log_probability_nats, one.score - 1e-3) for one in references]
     assert len(unequal(worse, references)) == len(sources)
 
 
