@@ -18,7 +18,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 IS_SUPPORTED = import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHON_VERSIONS)".split())
 NEXT_STEP = load a module that has one, or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=python3.12
 
-.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench gpu-kit test-gpu-kit doctor-faults clean
+.PHONY: install demo test test-slow cluster cluster-down test-slurm faults lint fmt golden bench mutants gpu-kit test-gpu-kit doctor-faults clean
 
 install: $(STAMP)
 
@@ -91,6 +91,10 @@ golden: install
 # All benchmarks and one table of them, for tests/benchmarks/RESULTS.md; `bench_decode` takes the newest finished run.
 bench: install
 	$(BIN)/python -m tests.benchmarks
+
+# The product broken in one place at a time (tests/mutants/*.toml): the tests named there must notice it.
+mutants: install
+	$(BIN)/python -m tests.mutants
 
 # One folder to be copied to a machine with a GPU, Python 3.12 and torch, and no network (KIT_PYTHON for another Python).
 KIT_PYTHON ?= 3.12

@@ -9,7 +9,6 @@ import msgspec
 import yaml
 
 from aiayn.experiment import Experiment, expand, expand_trainings
-from aiayn.layer_cost import VARIABLES_BY_TYPE, LayerSize, LayerType
 from aiayn.paths import (
     Evaluation,
     baselines_record,
@@ -24,7 +23,6 @@ from aiayn.records import (
     BinarizedCorpus,
     Hardware,
     Hypotheses,
-    LayerTiming,
     Measurement,
     MeasureRecord,
     PerplexityRecord,
@@ -33,7 +31,6 @@ from aiayn.records import (
     ScoreRecord,
     ScoreRecords,
     TextPair,
-    TimedLayers,
     TrainRecord,
     read_record,
     write_record,
@@ -252,46 +249,14 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
 
 def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
     """Write measurements, each a value and its standard error by name; none by default."""
+    from tests.claims.timed_layers import timed_layers  # absent where the wing of claims is
+
     measurements = [
         Measurement(name=name, value=value, unit="1", standard_error=error, signature=f"draws:100|of:{name}")
         for name, (value, error) in estimate_by_name.items()
     ]
     record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements, layers=timed_layers())
     write_record(record, measure_record(site.results_folder, site.scale.scale))
-
-
-def layer_flops(layer: LayerType, size: LayerSize) -> int:
-    """Return the operations of one layer of Table 1 forward, of products of matrices alone.
-
-    Self-attention is equation (1) itself, queries by keys and weights by values; the projections before and after it
-    are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input and its state by d x d weights.
-    """
-    n, d, k, r = size
-    multiplications = {
-        "self_attention": 2 * n * n * d,
-        "recurrent": 2 * n * d * d,
-        "convolutional": k * n * d * d,
-        "self_attention_restricted": 2 * r * n * d,
-    }
-    return 2 * multiplications[layer]
-
-
-def timed_layers() -> TimedLayers:
-    """Return timings in which seconds are operations at 1e10 a second, but for every second size, 10 % slower."""
-    timings = []
-    for layer, variables in VARIABLES_BY_TYPE.items():
-        base = LayerSize(n=64, d=64, k=5 if "k" in variables else 1, r=8 if "r" in variables else 1)
-        sizes = [base, *(base._replace(**{name: getattr(base, name) * 2**power})
-                         for name in variables for power in (1, 2, 3))]  # fmt: skip
-        for index, size in enumerate(sizes):
-            flops = layer_flops(layer, size)
-            seconds = flops / 1e10 * (1.1 if index % 2 else 1.0)
-            timing = LayerTiming(layer=layer, **size._asdict(), flops=flops, seconds=seconds, median_seconds=seconds)
-            timings.append(timing)
-    return TimedLayers(
-        device="cpu", device_name="a CPU", dtype="float32", num_threads=1, clock="CPU seconds of the process",
-        num_rounds=7, torch_version="2.0", timings=timings,
-    )  # fmt: skip
 
 
 def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:

@@ -30,8 +30,8 @@ import numpy.typing as npt
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
-from aiayn.count_ngrams import Statistics
 from aiayn.errors import ScoreError
+from analysis.scoring.count_ngrams import Statistics
 
 Method = Literal["bootstrap", "randomisation"]
 Differences = npt.NDArray[np.float64]  # (num_resamples,), in the metric's unit

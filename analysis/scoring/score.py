@@ -22,10 +22,10 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
-from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words, perl_words, segment_statistics
 from aiayn.data.text.tokenize_moses import MOSES_LANGUAGES, replace_unicode_punctuation, split_compounds, tokenize_lines
 from aiayn.errors import ScoreError, did_you_mean
 from aiayn.records import ScoreRecord
+from analysis.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words, perl_words, segment_statistics
 from analysis.scoring.definitions import (
     ALL_METRICS,
     COMPOUND_SPLIT_LANGUAGES,

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.errors import TableError
-from aiayn.layer_cost import (
+from aiayn.claims.layer_cost import (
     LAYER_TYPES,
     VARIABLES_BY_TYPE,
     LayerSize,
-    LayerType,
     maximum_path_length,
     sequential_operations,
 )
+from aiayn.errors import TableError
 from aiayn.printed import read_table
-from aiayn.records import LayerTiming, TimedLayers
+from aiayn.records import LayerTiming, LayerType, TimedLayers
 from analysis.scoring.seeds import CONFIDENCE
 from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell

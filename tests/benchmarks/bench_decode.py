@@ -1,4 +1,4 @@
-"""Sentences a CPU-second of beam search: ours, the generators of `fairseq-generate`, and CTranslate2; one thread each.
+"""Sentences a CPU-second of beam search: ours and CTranslate2; one thread each.
 
     python -m tests.benchmarks.bench_decode [RUN] --results results
     python -m tests.benchmarks.bench_decode --checkpoint model.pt --data data-bin --scale multi30k
@@ -7,7 +7,7 @@ The first decodes the test set of a finished run, by default the newest; the sec
 the one that CTranslate2 has (`len` and fairseq's stop), and the paper's (`gnmt` and tensor2tensor's stop), beside which
 CTranslate2's own search stands. The sides take turns, so that what else the machine does falls on all of them; medians,
 with the smallest and the largest. CTranslate2 translates in the fastest of the batches below. Hypotheses are compared
-with the generators': those of one score, to 1e-5, are counted as ties.
+with the oracle's (`tests/engine/reference_search.py`): those of one score, to 1e-5, are counted as ties.
 """
 
 import argparse
@@ -74,13 +74,10 @@ def compare(
     def ours() -> None:
         kept["ours"] = translator.search(sources)
 
-    def generator() -> None:
-        kept["generator"] = search_by_generator(translator.model, dictionary, decoding, sources)
-
     def peer() -> None:
         kept["peer"] = by_ctranslate2()
 
-    sides = {"ours": ours, "CTranslate2": peer, "generator": generator}
+    sides = {"ours": ours, "CTranslate2": peer}
     rates: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(repetitions):
         for side, work in sides.items():
@@ -92,17 +89,16 @@ def compare(
             f"  {side:12} {median(values):7.1f} sentences a CPU-second ({min(values):.1f} to {max(values):.1f})   "
             f"ours is {median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})"
         )
-    for side in ("CTranslate2", "generator"):
-        ratios = [one / other for one, other in zip(rates["ours"], rates[side], strict=True)]
-        label = {"CTranslate2": "CTranslate2's own search", "generator": "the generator over fairseq's"}[side]
-        ours_in_words = f"{median(rates['ours']):.0f} sentences/CPU-s"
-        tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, f"{label}: {median(rates[side]):.0f}", ratios)
-    lines = unequal(kept["ours"], kept["generator"])
+    ratios = [one / other for one, other in zip(rates["ours"], rates["CTranslate2"], strict=True)]
+    ours_in_words = f"{median(rates['ours']):.0f} sentences/CPU-s"
+    peer_in_words = f"CTranslate2's own search: {median(rates['CTranslate2']):.0f}"
+    tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, peer_in_words, ratios)
+    lines = unequal(kept["ours"], search_by_generator(translator.model, dictionary, decoding, sources))
     others = sum(
         [dictionary[symbol] for symbol in one.symbols] != other.hypotheses[0]
         for one, other in zip(kept["ours"], kept["peer"], strict=True)
     )
-    print(f"  {len(lines)} hypotheses other than the generator's, {others} other than CTranslate2's")
+    print(f"  {len(lines)} hypotheses other than the oracle's, {others} other than CTranslate2's")
     print("".join(f"    {line}\n" for line in lines), end="")
 
 

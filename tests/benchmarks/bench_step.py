@@ -46,11 +46,6 @@ def make_batch(scale: str, device: str) -> tuple[Tensor, Tensor, Tensor]:
     return source, torch.cat([torch.full_like(target[:, :1], 2), target[:, :-1]], dim=1), target
 
 
-def num_tokens_of(batch: tuple[Tensor, ...]) -> tuple[int, int] | None:
-    """Return what a training counts where it makes a batch: source and target tokens; on a CPU nobody asks."""
-    return None if batch[0].is_cpu else (int(batch[0].ne(PAD).sum()), int(batch[2].ne(PAD).sum()))
-
-
 def make_dictionary(size: int) -> Dictionary:
     """Return a dictionary of so many symbols."""
     dictionary = Dictionary()
@@ -72,13 +67,13 @@ def make_our_step(training: TrainingSpec, scale: str, precision: str, device: st
     """Return what makes one optimiser step of ours and returns the sum of its smoothed losses, which nobody reads."""
     model, batch = make_model(training, VOCABULARY_SIZE[scale]).to(device), make_batch(scale, device)
     source, moved, target = batch
-    counts = num_tokens_of(batch)
-    optimiser, num_tokens = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer, TOKENS[scale]
+    num_tokens = int(target.ne(PAD).sum())
+    optimiser = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer
 
     def step() -> Tensor:
         optimiser.zero_grad()
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
-            loss: Tensor = model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=counts)[0]
+            loss: Tensor = model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens)[0]
         (loss / num_tokens).backward()
         optimiser.step()
         return loss.detach()
@@ -96,7 +91,7 @@ def make_steps(
     dictionary = make_dictionary(VOCABULARY_SIZE[scale])
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     source, moved, target = make_batch(scale, device)
-    num_tokens, counts = int(target.ne(PAD).sum()), num_tokens_of((source, moved, target))
+    num_tokens = int(target.ne(PAD).sum())
     flags: Any = argparse.Namespace(
         encoder_layers=training.num_layers, decoder_layers=training.num_layers, encoder_embed_dim=training.d_model,
         encoder_ffn_embed_dim=training.d_ff, encoder_attention_heads=training.num_heads,
@@ -114,7 +109,7 @@ def make_steps(
         return label_smoothed_nll_loss(log_probabilities.flatten(0, 1), target.flatten(), EPS_LS, PAD)[0]
 
     def our_loss(model: Any) -> Tensor:
-        return model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=counts)[0]
+        return model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens)[0]
 
     def step(compute: Callable[[], Tensor], optimiser: torch.optim.Optimizer) -> float:
         optimiser.zero_grad()

@@ -9,6 +9,13 @@ import torch
 from torch import nn
 
 from aiayn.__main__ import main
+from aiayn.claims.layer_cost import (
+    LAYER_TYPES,
+    VARIABLES_BY_TYPE,
+    LayerSize,
+    maximum_path_length,
+    sequential_operations,
+)
 from aiayn.claims.layer_timing import (
     SWEEPS_BY_DEVICE,
     Sweep,
@@ -21,18 +28,10 @@ from aiayn.claims.layer_timing import (
     time_layers,
 )
 from aiayn.claims.measure import layers_to_connect
-from aiayn.layer_cost import (
-    LAYER_TYPES,
-    VARIABLES_BY_TYPE,
-    LayerSize,
-    LayerType,
-    maximum_path_length,
-    sequential_operations,
-)
-from aiayn.records import MeasureRecord, read_record
+from aiayn.records import LayerType, MeasureRecord, read_record
 from aiayn.train.random_draws import generator_of
 from paper_tables.claims.table1 import fit_layer
-from tests.records_factory import layer_flops
+from tests.claims.timed_layers import layer_flops
 
 SMALL: dict[LayerType, Sweep] = {
     layer: Sweep(

@@ -11,8 +11,8 @@ from aiayn.errors import TableError
 from aiayn.records import TimedLayers
 from paper_tables.claims.table1 import fit_power_law, lay_out_layers
 from paper_tables.layout import compact
+from tests.claims.timed_layers import timed_layers
 from tests.laid_out import rows_of
-from tests.records_factory import timed_layers
 
 POINTS: list[dict[str, float]] = [
     *({"n": n, "d": 64.0} for n in (32.0, 64.0, 128.0, 256.0)),

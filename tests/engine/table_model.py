@@ -13,6 +13,8 @@ Prefix = tuple[str, ...]
 NextSymbol = Callable[[str, Prefix], Mapping[str, float]]
 END = "</s>"
 WORDS = ("a", "b", "c", "d")
+PENALTY_BY_FORM: dict[str, Callable[[int], float]] = {"len": lambda n: n**0.6, "gnmt": lambda n: ((5 + n) / 6) ** 0.6}
+MIN_LENGTH_BY_STOP = {"fairseq": 1, "tensor2tensor": 0}  # fairseq bars the sentence without words
 
 
 def make_dictionary(num_symbols: int = 300) -> Dictionary:
@@ -24,6 +26,29 @@ def make_dictionary(num_symbols: int = 300) -> Dictionary:
     for word in (*WORDS, *(f"unsaid{index}" for index in range(num_symbols - len(dictionary) - len(WORDS)))):
         dictionary.add_symbol(word)
     return dictionary
+
+
+def random_table(seed: int, *, sharpness: float = 1.0) -> NextSymbol:
+    """Return a model with five symbols, four words and the end: probabilities drawn anew for each source and prefix."""
+
+    def next_symbol(source: str, prefix: Prefix) -> Mapping[str, float]:
+        digits = [WORDS.index(source), *map(WORDS.index, prefix)]
+        rng = torch.Generator().manual_seed(seed * 10**6 + sum((digit + 1) * 5**i for i, digit in enumerate(digits)))
+        drawn = (torch.randn(5, generator=rng, dtype=torch.float64) * sharpness).softmax(dim=0)
+        return dict(zip((END, *WORDS), drawn.tolist(), strict=True))
+
+    return next_symbol
+
+
+def slow_starter(source: str, prefix: Prefix) -> Mapping[str, float]:
+    """Three sentences: `b` with probability 0.4, `a` with 0.6 * 0.52 = 0.312, `a a a` with 0.6 * 0.48 = 0.288."""
+    return {
+        (): {"a": 0.6, "b": 0.4},
+        ("b",): {END: 1.0},
+        ("a",): {END: 0.52, "a": 0.48},
+        ("a", "a"): {"a": 1.0},
+        ("a", "a", "a"): {END: 1.0},
+    }.get(prefix, {"d": 1.0})
 
 
 class _Encoder:

@@ -14,20 +14,30 @@ from torch import Tensor
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
-from aiayn.decode.beam_search import Found, search_batch
+from aiayn.decode.beam_search import BestHypothesis, search_batch
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
 from aiayn.records import BinarizedCorpus
-from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS, make_options
+from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS, gnmt_penalty, make_options
 from aiayn.spec.system import DecodingSpec
 from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import WaitsForTheHost, make_dictionary, make_model, make_task, randomise
 from tests.engine.reference_search import search_by_generator, unequal
-from tests.engine.table_model import END, NextSymbol, Prefix, TableModel, search_in_lists
+from tests.engine.table_model import (
+    END,
+    MIN_LENGTH_BY_STOP,
+    PENALTY_BY_FORM,
+    NextSymbol,
+    Prefix,
+    TableModel,
+    everything_said,
+    random_table,
+    search_in_lists,
+    slow_starter,
+)
 from tests.engine.table_model import make_dictionary as make_table_dictionary
-from tests.engine.test_generator import PENALTY_BY_FORM, random_table, slow_starter
 from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
 from tests.engine.tiny_spec import DECODING
 
@@ -150,7 +160,7 @@ def test_a_difference_between_the_two_searches_is_noticed() -> None:
     model, sources = random_model(1), make_sources()
     references = search_by_generator(model, DICTIONARY, searched_as(beam_size=4), sources)
     assert unequal(search(model, sources, searched_as(beam_size=1)), references) != []
-    worse = [Found(one.symbols, one.log_probability_nats, one.score - 1e-3) for one in references]
+    worse = [BestHypothesis(one.symbols, one.log_probability_nats, one.score - 1e-3) for one in references]
     assert len(unequal(worse, references)) == len(sources)
 
 
@@ -202,6 +212,52 @@ def search_table(next_symbol: NextSymbol, tables: str = "a", **changes: Any) -> 
     decoding = searched_as(**{"max_length_per_source_token": 0.0, "max_extra_tokens": 3} | changes)
     found = search(TableModel(dictionary, next_symbol), sources, decoding, len(dictionary))
     return [(tuple(dictionary[symbol] for symbol in one.symbols), one.score) for one in found]
+
+
+def test_the_penalty_by_hand() -> None:
+    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 is no penalty; 1 token costs nothing."""
+    assert (gnmt_penalty(1.0)(7), gnmt_penalty(0.0)(7), gnmt_penalty(0.6)(1)) == (2.0, 1.0, 1.0)
+    assert gnmt_penalty(0.6)(7) == pytest.approx(1.5157, abs=1e-4)
+
+
+@every_form
+@every_stop
+def test_a_beam_that_covers_everything_finds_the_best_of_everything(form: str, stop: str) -> None:
+    """Vocabulary 5, length 3, beam 125, against all 84 or 85 sentences gone through."""
+    for seed in range(8):
+        table, min_length = random_table(seed), MIN_LENGTH_BY_STOP[stop]
+        best = everything_said(table, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=min_length)[0]
+        ((words, score),) = search_table(table, length_penalty_form=form, stop=stop, beam_size=125)
+        assert (words, score) == (best[0], pytest.approx(best[1], abs=1e-5))
+
+
+@every_form
+@every_stop
+def test_a_beam_of_one_takes_the_likeliest_symbol_at_each_step(form: str, stop: str) -> None:
+    for seed in range(4):
+        table = random_table(seed, sharpness=2.0)
+        words: list[str] = []
+        while len(words) < 6:
+            probability_by_symbol = dict(table("a", tuple(words)))
+            if len(words) < MIN_LENGTH_BY_STOP[stop]:
+                del probability_by_symbol[END]
+            symbol = max(probability_by_symbol, key=probability_by_symbol.__getitem__)
+            if symbol == END:
+                break
+            words.append(symbol)
+        found = search_table(table, length_penalty_form=form, stop=stop, beam_size=1, max_extra_tokens=6)
+        assert found[0][0] == tuple(words)
+
+
+@every_stop
+def test_no_search_goes_beyond_the_models_positions(stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 positions hold the start and 3 words."""
+    monkeypatch.setattr(TableModel, "max_decoder_positions", lambda self: 4)
+    ((words, _),) = search_table(
+        lambda source, prefix: {"a": 0.5, "b": 0.499, END: 0.001}, stop=stop, length_penalty_alpha=5.0, beam_size=2,
+        max_extra_tokens=50,
+    )  # fmt: skip
+    assert words == ("a", "a", "a")
 
 
 @every_form

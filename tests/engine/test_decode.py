@@ -1,19 +1,16 @@
-"""Decoding gives one hypothesis a line, whatever the line holds, and the ones that fairseq's own command gives."""
+"""Decoding gives one hypothesis a line, whatever the line holds."""
 
-import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 import torch
 
 import aiayn.decode.decode
-from aiayn.count_ngrams import corpus_bleu, fairseq_words, segment_statistics
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
@@ -40,66 +37,18 @@ def translator(average: CheckpointRecord, data: BinarizedCorpus) -> Translator:
     return Translator(Path(average.path), Path(data.folder), DECODING, device="cpu")
 
 
-def hypotheses_of_fairseq(printed: str) -> dict[int, tuple[str, float, float]]:
-    """Return pieces, score and summed log-probability (nats) of each line that `fairseq-generate` printed."""
-    scores = {int(line): (pieces, float(score) * math.log(2)) for line, score, pieces in
-              re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed, flags=re.MULTILINE)}  # fmt: skip
-    steps = {int(line): sum(map(float, values.split())) * math.log(2) for line, values in
-             re.findall(r"^P-(\d+)\t(.*)$", printed, flags=re.MULTILINE)}  # fmt: skip
-    return {line: (*scores[line], steps[line]) for line in scores}
-
-
-def printed_by_fairseq(average: CheckpointRecord, data: BinarizedCorpus, *flags: str) -> str:
-    """Return what a fairseq-generate that is told of our plugin prints of the test set."""
-    command = [sys.executable, "-m", "fairseq_cli.generate", str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu"]
-    command += ["--path", str(average.path), "--gen-subset", "test", "--beam", "4", "--lenpen", "0.6"]
-    command += ["--max-len-a", "1", "--max-len-b", "10", *flags]
+@pytest.mark.parametrize("command", ["generate", "interactive"])
+def test_fairseqs_own_commands_say_what_to_use_instead(
+    command: str, average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    flags = [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    generated = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert generated.returncode == 0, generated.stderr
-    return generated.stdout
-
-
-# The task of the stock command, one line at a time; and all that is ours, in batches of lines of all lengths.
-PAPERS_FLAGS = ["--task", "aiayn_translation", "--length-penalty-form", "gnmt", "--search-stop", "tensor2tensor"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("form", "stop", "flags"),
-    [("len", "fairseq", ["--batch-size", "1"]), ("gnmt", "tensor2tensor", [*PAPERS_FLAGS, "--batch-size", "8"])],
-)
-def test_fairseqs_own_command_gives_the_same_text_and_scores(
-    average: CheckpointRecord, data: BinarizedCorpus, translator: Translator, form: Any, stop: Any, flags: list[str]
-) -> None:
-    """It loads our average, and prints logarithms to base 2, four digits."""
-    theirs = hypotheses_of_fairseq(printed_by_fairseq(average, data, *flags))
-    decoding = msgspec.structs.replace(DECODING, length_penalty_form=form, stop=stop)
-    ours, _ = decode_split(Translator(Path(average.path), Path(data.folder), decoding, device="cpu"), "test")
-    assert sorted(theirs) == list(range(len(ours))) == list(range(21))
-    for line, hypothesis in enumerate(ours):
-        pieces, score, log_probability_nats = theirs[line]
-        assert " ".join(hypothesis.pieces) == pieces
-        assert hypothesis.score == pytest.approx(score, abs=1e-4)
-        assert hypothesis.log_probability_nats == pytest.approx(log_probability_nats, abs=1e-4 * (len(pieces) + 1))
-
-
-@pytest.mark.slow
-def test_fairseqs_own_command_prints_the_bleu_of_its_hypotheses(
-    average: CheckpointRecord, data: BinarizedCorpus
-) -> None:
-    """It scores numbers of its dictionary; here the text that it printed is scored."""
-    printed = printed_by_fairseq(average, data, *PAPERS_FLAGS, "--batch-size", "8")
-    hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", printed, flags=re.MULTILINE))
-    references = dict(re.findall(r"^T-(\d+)\t(.*)$", printed, flags=re.MULTILINE))
-    statistics = segment_statistics(
-        [fairseq_words(hypotheses[line], is_reference=False) for line in sorted(references)],
-        [fairseq_words(references[line], is_reference=True) for line in sorted(references)],
-    )
-    bleu = corpus_bleu(statistics)
-    (found,) = re.findall(r"^Generate test with beam=4: BLEU4 = (\S+), (\S+)/", printed, flags=re.MULTILINE)
-    assert bleu.precisions[0] > 0
-    assert found == (f"{bleu.score:2.2f}", "/".join(f"{value:2.1f}" for value in bleu.precisions[:3]))
+    refused = subprocess.run(
+        [sys.executable, "-m", f"fairseq_cli.{command}", *flags], input="", capture_output=True, text=True,
+        check=False, env=environment,
+    )  # fmt: skip
+    assert refused.returncode != 0
+    assert "do not translate with aiayn_transformer; use `aiayn decode`" in refused.stderr
 
 
 def test_the_search_is_changed_without_loading_the_model_again(translator: Translator) -> None:

@@ -1,4 +1,4 @@
-"""Decoding step by step, each step computing one token from what earlier ones left, equals one pass over the whole."""
+"""Decoding step by step (`decode/decoder_steps.py`), from cached keys and values, equals one pass over the whole."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from aiayn.decode.decoder_steps import TransformerSteps
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from tests.engine.table_model import make_dictionary
 
@@ -53,29 +54,27 @@ def make_target() -> Tensor:
     return target_BT
 
 
-@torch.no_grad()
 def step_by_step(
     model: AiaynTransformer,
     source_BS: Tensor,
     target_BT: Tensor,
     *,
-    new_order: Tensor,
-    forgets_to_reorder: bool = False,
+    kept_at_step_4: list[int],
+    kept_wrongly: bool = False,
 ) -> Tensor:
-    """Return the logits of each step, (B, T, V); before the fifth, beams are put in a `new_order`, as in a search."""
-    encoder_out = model.encoder(source_BS, source_BS.ne(DICTIONARY.pad()).sum(dim=1))
-    state: dict[str, Any] = {}
-    steps: list[Tensor] = []
-    for step in range(target_BT.shape[1]):
-        if step == 4:
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
-            target_BT, steps = target_BT[new_order], [logits_BV[new_order] for logits_BV in steps]
-            if not forgets_to_reorder:
-                model.decoder.reorder_incremental_state_scripting(state, new_order)
-        logits_B1V, _ = model.decoder(target_BT[:, : step + 1], encoder_out, incremental_state=state)
-        assert logits_B1V.shape == (len(target_BT), 1, len(DICTIONARY))
-        steps.append(logits_B1V[:, 0])
-    return torch.stack(steps, dim=1)
+    """Return the logits of each step, (B, T, V); before the fifth, rows are selected as a search selects beams."""
+    steps, kept = TransformerSteps(model), torch.tensor(kept_at_step_4)
+    logits: list[Tensor] = []
+    with torch.inference_mode():
+        steps.start(source_BS)
+        for step in range(target_BT.shape[1]):
+            if step == 4:
+                target_BT, logits = target_BT[kept], [logits_BV[kept] for logits_BV in logits]
+                steps.keep(torch.arange(len(kept)) if kept_wrongly else kept, kept)
+            else:
+                steps.keep(torch.arange(len(target_BT)), None)
+            logits.append(steps.logits(target_BT[:, step])[:, : len(DICTIONARY)].clone())
+    return torch.stack(logits, dim=1)
 
 
 @torch.no_grad()
@@ -93,7 +92,7 @@ def largest_difference(first: Tensor, second: Tensor) -> float:
 def test_step_by_step_equals_one_pass(kind: dict[str, Any]) -> None:
     """As a search does: the best go on, some twice, and sentences that are done leave the batch."""
     model, source_BS, target_BT, order = make_model(**kind), make_source(), make_target(), [2, 0, 0]
-    steps_BTV = step_by_step(model, source_BS, target_BT, new_order=torch.tensor(order))
+    steps_BTV = step_by_step(model, source_BS, target_BT, kept_at_step_4=order)
     whole_BTV = at_once(model, source_BS[order], target_BT[order])
     assert whole_BTV.std() > 0.1
     assert largest_difference(steps_BTV, whole_BTV) < LONGEST_DIFFERENCE
@@ -101,7 +100,7 @@ def test_step_by_step_equals_one_pass(kind: dict[str, Any]) -> None:
 
 def test_beams_that_are_not_put_in_order_are_noticed() -> None:
     model, source_BS, target_BT, order = make_model(), make_source(), make_target(), [2, 0, 0]
-    steps_BTV = step_by_step(model, source_BS, target_BT, new_order=torch.tensor(order), forgets_to_reorder=True)
+    steps_BTV = step_by_step(model, source_BS, target_BT, kept_at_step_4=order, kept_wrongly=True)
     whole_BTV = at_once(model, source_BS[order], target_BT[order])
     assert largest_difference(steps_BTV[:, :4], whole_BTV[:, :4]) < LONGEST_DIFFERENCE
     assert largest_difference(steps_BTV[:, 4:], whole_BTV[:, 4:]) > 1e-2

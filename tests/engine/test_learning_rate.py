@@ -1,8 +1,10 @@
-"""The rate of every update is equation (3)'s of its step; fairseq's own schedule is one update late."""
+"""Updates are Adam's, at equation (3)'s rate of their step; fairseq's own schedule is one update late."""
 
+import math
 from collections.abc import Callable
 
 import pytest
+import torch
 from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
     InverseSquareRootLRScheduleConfig,
     InverseSquareRootSchedule,
@@ -11,7 +13,7 @@ from fairseq.trainer import Trainer
 
 from aiayn.records import BinarizedCorpus
 from aiayn.runs.attempts import DONE_NAME
-from aiayn.train.optimiser import Equation3, Equation3Config
+from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, Equation3, Equation3Config
 from tests.engine.tiny_training import make_request, train
 
 D_MODEL, WARMUP_STEPS, NUM_STEPS = 512, 4000, 10_000
@@ -59,6 +61,17 @@ def test_every_update_is_made_at_the_rate_of_its_step() -> None:
     cfg = Equation3Config(warmup_updates=WARMUP_STEPS, schedule_d_model=D_MODEL, lr=[1.0])
     found = rates(lambda optimizer: Equation3(cfg, optimizer))
     assert [rate - written_out(step) for step, rate in enumerate(found, start=1)] == [0.0] * NUM_STEPS
+
+
+def test_two_updates_of_adam_by_hand() -> None:
+    """Gradients 1 and 3 at rate 0.1; after the second m = 0.39 and v = 0.98 * 0.02 + 0.02 * 9 (Kingma and Ba 2015)."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimiser = AiaynAdam(AiaynAdamConfig(lr=[0.1]), [weight]).optimizer
+    for gradient in (1.0, 3.0):
+        weight.grad = torch.tensor([gradient])
+        optimiser.step()
+    second = 0.1 * (0.39 / (1 - 0.9**2)) / math.sqrt(0.1996 / (1 - 0.98**2))
+    assert float(weight.detach()) == pytest.approx(-0.1 - second, rel=1e-5)
 
 
 def test_fairseqs_own_schedule_is_one_update_late() -> None:

@@ -1,7 +1,7 @@
 """What tokenizer.perl, multi-bleu.perl and fairseq-score printed, against ours: the whole line, digit for digit.
 
-fairseq-score takes some bigrams for others (see `aiayn.count_ngrams`). Its lines are met to 0.01 BLEU, and to
-the digit once its hashes are put in place of the words; so nothing else differs.
+fairseq-score takes some bigrams for others (see `analysis.scoring.count_ngrams`). Its lines are met to 0.01 BLEU, and
+to the digit once its hashes are put in place of the words; so nothing else differs.
 """
 
 import csv
@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEUScore
 
-from aiayn.count_ngrams import Statistics, corpus_bleu, fairseq_words
 from aiayn.data.text.tokenize_moses import split_compounds, tokenize_lines
+from analysis.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words
 from analysis.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
 from analysis.scoring.score import Text, procedure_bleu
 

@@ -21,7 +21,7 @@ TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--sh
 
 
 def call_fairseq(command: str, *arguments: str) -> None:
-    """Run one of fairseq's own commands in a process of its own; our plugin lends it the batching that is compiled."""
+    """Run one of fairseq's own commands in a process of its own; our plugin replaces the compiled batching."""
     plugin = ["--user-dir", str(CHECKOUT / "workflow" / "aiayn_fairseq")]
     called = [sys.executable, "-m", f"fairseq_cli.{command}", *arguments, *plugin]
     answer = subprocess.run(called, capture_output=True, text=True, check=False)
@@ -64,6 +64,7 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
         "generate", str(data.folder), "--path", str(checkpoint), "--gen-subset", "test", "--beam", "4",
         "--lenpen", "0.6", "--cpu",
         "--max-len-a", "1", "--max-len-b", "50", "--remove-bpe", "sentencepiece", "--results-path", str(tmp_path),
+        "--scoring", "sacrebleu",  # its own BLEU is compiled
         "--num-workers", "0", "--batch-size", "1",
     )  # fmt: skip
     generated = (tmp_path / "generate-test.txt").read_text(encoding="utf-8").splitlines()

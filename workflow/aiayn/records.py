@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from aiayn.errors import CorpusError, RecordError
-from aiayn.layer_cost import LayerType
 from aiayn.provenance import Provenance, replace_on_success
 from aiayn.spec.training import TrainingSpec
 
 SCHEMA_VERSION = 1
+LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]  # rows of Table 1
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"):

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from aiayn.layer_cost import LAYER_TYPES, LayerSize, LayerType
+from aiayn.claims.layer_cost import LAYER_TYPES, LayerSize
 from aiayn.machine import cpu_name
-from aiayn.records import LayerTiming, TimedLayers
+from aiayn.records import LayerTiming, LayerType, TimedLayers
 from aiayn.train.device import resolve_device
 from aiayn.train.random_draws import generator_of
 

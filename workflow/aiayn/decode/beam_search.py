@@ -1,9 +1,16 @@
 """Beam search of a batch (section 6.1): both penalties of length, and both ways of stopping.
 
-It finds the best hypothesis that the generators of `train/generator.py` find, whose table says in what the two stops
-differ. Each sentence has its own maximal length and its own end, so a translation does not depend on its batch. The
-loop waits for nothing that the device computes: which sentences are done is asked every few steps on a GPU, and each
-step on a CPU, where asking is free; a sentence that is done and still there finds nothing better.
+It finds the best hypothesis of fairseq's search, or of tensor2tensor's:
+
+| | fairseq | tensor2tensor (v1.0.4, utils/beam_search.py) |
+|---|---|---|
+| candidates that may end | end of sentence among the best `beam_size` | among all 2 `beam_size` |
+| a sentence is done | with `beam_size` hypotheses | when no unfinished one can beat its best |
+| no words at all | barred: end of sentence cannot come first | allowed |
+
+Both stop at the sentence's own maximal length, and with beam 1 both are greedy. So a translation does not depend on its
+batch. The host asks the device which sentences are done at each step on a CPU, and every few steps on a GPU, where it
+would have to wait; a done sentence that is still in the batch keeps its best hypothesis.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T tokens; J blocks of the
 vocabulary, I symbols in each. Log-probabilities are in nats.
@@ -18,14 +25,14 @@ from torch.nn import functional
 from aiayn.decode.decoder_steps import COLUMN_MULTIPLE, DecoderSteps
 from aiayn.spec.search_options import SearchOptions, check_flag
 
-BLOCK_SIZE = 16  # the maxima of larger blocks take longer to find than what they save
-STEPS_BETWEEN_LOOKS = {"cpu": 1}  # at who is done; elsewhere each look waits for the device
+BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
+STEPS_BETWEEN_LOOKS = {"cpu": 1}  # after so many steps the host asks which sentences are done
 STEPS_BETWEEN_LOOKS_ELSEWHERE = 8
-LEAVING_FRACTION = 1 / 16  # of a batch: when so many are done they leave it; before, copying the rest costs more
+LEAVING_FRACTION = 1 / 16  # done sentences leave when they are so many of the batch: removing fewer costs more
 assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 
 
-class Found(NamedTuple):
+class BestHypothesis(NamedTuple):
     """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats), and that penalised."""
 
     symbols: list[int]
@@ -34,7 +41,7 @@ class Found(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """The best continuations of each sentence, best first."""
+    """The 2 `beam_size` best continuations of each sentence, best first."""
 
     log_probability_BC: Tensor  # summed over the hypothesis, nats
     symbol_BC: Tensor
@@ -42,9 +49,9 @@ class _Candidates(NamedTuple):
 
 
 class _Finished(NamedTuple):
-    """The best that has ended of each sentence."""
+    """The best ended hypothesis of each sentence."""
 
-    score_B: Tensor  # minus infinity where none has
+    score_B: Tensor  # minus infinity before any has ended
     log_probability_B: Tensor
     token_BT: Tensor  # without the end; the first `num_tokens_B`
     num_tokens_B: Tensor
@@ -52,7 +59,7 @@ class _Finished(NamedTuple):
 
 @torch.inference_mode()
 def search_batch(steps: DecoderSteps, source_BS: Tensor, lengths: list[int], options: SearchOptions, *,
-                 padding: int, end: int) -> list[Found | None]:  # fmt: skip
+                 padding: int, end: int) -> list[BestHypothesis | None]:  # fmt: skip
     """Return the best hypothesis of each sentence; None where the model's outputs are not numbers.
 
     Args:
@@ -67,7 +74,7 @@ def search_batch(steps: DecoderSteps, source_BS: Tensor, lengths: list[int], opt
 
 
 class _Search:
-    """One batch's search: what is unfinished, what has finished, and which sentences of the batch are still there."""
+    """The state of one batch's search: its remaining sentences, their unfinished hypotheses, their best ended ones."""
 
     def __init__(
         self, steps: DecoderSteps, source_BS: Tensor, lengths: list[int], options: SearchOptions, *, padding: int,
@@ -85,9 +92,9 @@ class _Search:
         )  # fmt: skip
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
         self.bound_penalty_B = torch.tensor([options.penalty(n + 1) for n in self.max_lengths], device=device)
-        self.sentence_indices = list(range(num_sentences))  # of the batch's sentences that are still there
-        self.found: list[Found | None] = [None] * num_sentences
-        # At first all hypotheses of a sentence are alike, so that there is one.
+        self.sentence_indices = list(range(num_sentences))  # of the remaining sentences, in the whole batch
+        self.best: list[BestHypothesis | None] = [None] * num_sentences
+        # At the first step a sentence has one hypothesis, the empty one.
         self.log_probability_BK = torch.zeros(num_sentences, 1, device=device)
         self.token_BKT = torch.full((num_sentences, 1, 1), end, device=device)
         self.finished = _Finished(
@@ -99,27 +106,27 @@ class _Search:
         self.num_ended_B = torch.zeros(num_sentences, dtype=torch.long, device=device)  # by fairseq's rule alone
         self.is_done_B = torch.zeros(num_sentences, dtype=torch.bool, device=device)
         self.steps_between_looks = STEPS_BETWEEN_LOOKS.get(device.type, STEPS_BETWEEN_LOOKS_ELSEWHERE)
-        self.nats_NV = torch.empty(0, 0, device=device)  # taken anew at each step, its pages would be too
+        self.nats_NV = torch.empty(0, 0, device=device)  # kept from step to step, so that its memory is not mapped anew
         steps.start(source_BS)
 
-    def run(self) -> list[Found | None]:
-        """Go step by step until all are done."""
+    def run(self) -> list[BestHypothesis | None]:
+        """Search until all sentences are done."""
         step = 0
         while True:
             candidates = self._candidates(step)
             is_ending_BC = candidates.symbol_BC.eq(self.end) & candidates.log_probability_BC.ne(-torch.inf)
             finish = self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
             self.is_done_B |= finish(candidates, is_ending_BC, step) | self.max_length_B.le(step)
-            sentence_B = self._leave(step)
+            sentence_B = self._remove_done(step)
             if not self.sentence_indices:
-                return self.found
-            self._go_on(candidates, is_ending_BC, sentence_B)
+                return self.best
+            self._extend(candidates, is_ending_BC, sentence_B)
             step += 1
 
     def _candidates(self, step: int) -> _Candidates:
-        """Return the 2 `beam_size` best continuations of each sentence, of all its beams together.
+        """Return the 2 `beam_size` best continuations of each sentence, over all its beams.
 
-        The best of them lie in as many blocks of symbols, those with the highest maxima: only these are looked into.
+        They lie in at most as many blocks of symbols, those with the highest maxima; only these blocks are sorted.
         """
         nats_NV = self._log_probabilities(step)
         num_sentences, num_beams = self.log_probability_BK.shape
@@ -137,13 +144,13 @@ class _Search:
         symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
         return _Candidates(
             log_probability_BC=best_BC,
-            # Of a sentence that is done, or a model that has diverged, filling may be all that there is to choose.
+            # A done sentence, or a diverged model, may leave nothing but filling to choose.
             symbol_BC=symbol_BC.clamp(max=self.steps.num_symbols - 1),
             beam_BC=beam_BC.gather(1, chosen_BC),
         )
 
     def _log_probabilities(self, step: int) -> Tensor:
-        """Return each row's log-probabilities, whole blocks of them; minus infinity for what may not be chosen."""
+        """Return each row's log-probabilities in whole blocks; minus infinity for symbols that may not be chosen."""
         logits_NV = self.steps.logits(self.token_BKT[:, :, -1].flatten())
         num_filling = -logits_NV.shape[1] % BLOCK_SIZE
         if num_filling:
@@ -163,7 +170,7 @@ class _Search:
         return nats_NV
 
     def _finish_as_fairseq(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> Tensor:
-        """Let end what is among the first `beam_size` candidates; return which sentences have as many ended, (B,)."""
+        """End hypotheses among the first `beam_size` candidates; return the sentences with `beam_size` ended, (B,)."""
         is_among_first_C = torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
         num_after_BC = self.num_ended_B[:, None] + (is_ending_BC & is_among_first_C).cumsum(dim=1)
         self.num_ended_B = num_after_BC[:, -1]
@@ -171,19 +178,20 @@ class _Search:
         return self.num_ended_B.ge(self.beam_size)
 
     def _finish_as_tensor2tensor(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> Tensor:
-        """Let end whatever candidate does; return of which sentences nothing unfinished can beat the best, (B,).
+        """End all hypotheses that can end; return the sentences whose best no unfinished hypothesis can beat, (B,).
 
-        What it can reach: its log-probability only falls, the penalty of length only grows. tensor2tensor goes on until
-        it cannot beat the worst of the `beam_size` best either, by which they change and never the best.
+        A log-probability only falls and the penalty of length only grows, which bounds the score of an unfinished
+        hypothesis. tensor2tensor continues until the worst of the `beam_size` best is beyond reach as well; that can
+        change the others, never the best.
         """
         self._keep_best(candidates, is_ending_BC, step)
         best_unfinished_B = candidates.log_probability_BC.masked_fill(is_ending_BC, -torch.inf).amax(dim=1)
         return self.finished.score_B.gt(best_unfinished_B / self.bound_penalty_B)
 
     def _keep_best(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> None:
-        """Take over what ends now where it is the best of its sentence.
+        """Replace a sentence's best ended hypothesis where one that ends now is better.
 
-        What a sentence that is done goes on to say is not: it ends too late to be counted, or below its bound.
+        In a done sentence this changes nothing: later hypotheses are beyond its maximal length, or below its bound.
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(~is_ending_BC, -torch.inf).max(dim=1)
@@ -199,9 +207,9 @@ class _Search:
             num_tokens_B=torch.where(is_better_B, step, finished.num_tokens_B),
         )
 
-    def _leave(self, step: int) -> Tensor | None:
-        """Take the sentences that are done out of the batch; return those that stay, None if all do."""
-        is_last = step >= max(self.max_lengths)  # known without asking
+    def _remove_done(self, step: int) -> Tensor | None:
+        """Remove done sentences from the batch; return the indices of those that remain, None if all do."""
+        is_last = step >= max(self.max_lengths)  # known without asking the device
         if not is_last and (step + 1) % self.steps_between_looks:
             return None
         is_done = self.is_done_B.tolist()
@@ -210,26 +218,26 @@ class _Search:
             return None
         rows = zip(self.finished.score_B.tolist(), self.finished.log_probability_B.tolist(),
                    self.finished.num_tokens_B.tolist(), self.finished.token_BT.tolist(), strict=True)  # fmt: skip
-        for sentence_index, is_one, (score, log_probability, num_tokens, tokens) in zip(
+        for sentence_index, is_sentence_done, (score, log_probability, num_tokens, tokens) in zip(
             self.sentence_indices, is_done, rows, strict=True
         ):
-            if is_one and score > -torch.inf:
-                self.found[sentence_index] = Found(tokens[:num_tokens], log_probability, score)
-        stays = [index for index, is_one in enumerate(is_done) if not is_one]
-        self.sentence_indices = [self.sentence_indices[index] for index in stays]
-        self.max_lengths = [self.max_lengths[index] for index in stays]
-        sentence_B = torch.tensor(stays, dtype=torch.long, device=self.max_length_B.device)
+            if is_sentence_done and score > -torch.inf:
+                self.best[sentence_index] = BestHypothesis(tokens[:num_tokens], log_probability, score)
+        remaining = [index for index, is_sentence_done in enumerate(is_done) if not is_sentence_done]
+        self.sentence_indices = [self.sentence_indices[index] for index in remaining]
+        self.max_lengths = [self.max_lengths[index] for index in remaining]
+        sentence_B = torch.tensor(remaining, dtype=torch.long, device=self.max_length_B.device)
         self.max_length_B, self.bound_penalty_B = self.max_length_B[sentence_B], self.bound_penalty_B[sentence_B]
         self.num_ended_B, self.is_done_B = self.num_ended_B[sentence_B], self.is_done_B[sentence_B]
-        self.finished = _Finished(*(each[sentence_B] for each in self.finished))
+        self.finished = _Finished(*(tensor[sentence_B] for tensor in self.finished))
         return sentence_B
 
-    def _go_on(self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None) -> None:
-        """Extend the best hypotheses that have not ended by their symbols."""
+    def _extend(self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None) -> None:
+        """Extend the `beam_size` best candidates that have not ended by their symbols."""
         num_beams = self.log_probability_BK.shape[1]
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams
         if sentence_B is not None:
-            candidates = _Candidates(*(each[sentence_B] for each in candidates))
+            candidates = _Candidates(*(tensor[sentence_B] for tensor in candidates))
             is_ending_BC, first_row_B = is_ending_BC[sentence_B], first_row_B[sentence_B]
         candidate_BK = is_ending_BC.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         self.log_probability_BK = candidates.log_probability_BC.gather(1, candidate_BK)

@@ -9,7 +9,7 @@ import msgspec
 import torch
 from tqdm import tqdm
 
-from aiayn.decode.beam_search import Found, search_batch
+from aiayn.decode.beam_search import BestHypothesis, search_batch
 from aiayn.decode.decoder_steps import steps_of
 from aiayn.errors import CheckpointError
 from aiayn.spec.search_options import SearchOptions, make_options
@@ -71,21 +71,21 @@ class Translator:
         if bar is None:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
                 return self.translate(sources, own_bar)
-        return [self._hypothesis(one, index) for index, one in enumerate(self.search(sources, bar))]
+        return [self._hypothesis(best, index) for index, best in enumerate(self.search(sources, bar))]
 
-    def search(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[Found | None]:
-        """Return what is found for each line; None where the model's outputs are not numbers."""
+    def search(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[BestHypothesis | None]:
+        """Return the best hypothesis of each line; None where the model's outputs are not numbers."""
         sources = [_fit(source) for source in sources]
-        found: dict[int, Found | None] = {}
+        best_by_line: dict[int, BestHypothesis | None] = {}
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
         for line_indices in _batches(list(map(len, sources)), self.options, tokens_per_batch):
             batch = [sources[index] for index in line_indices]
-            found |= zip(line_indices, self._search_batch(batch), strict=True)
+            best_by_line |= zip(line_indices, self._search_batch(batch), strict=True)
             if bar is not None:
                 bar.update(len(line_indices))
-        return [found[index] for index in range(len(sources))]
+        return [best_by_line[index] for index in range(len(sources))]
 
-    def _search_batch(self, sources: list[torch.Tensor]) -> list[Found | None]:
+    def _search_batch(self, sources: list[torch.Tensor]) -> list[BestHypothesis | None]:
         dictionary = self.task.source_dictionary
         source_BS = torch.nn.utils.rnn.pad_sequence(
             sources, batch_first=True, padding_value=dictionary.pad(), padding_side="left"
@@ -95,17 +95,17 @@ class Translator:
             padding=self.task.target_dictionary.pad(), end=self.task.target_dictionary.eos(),
         )  # fmt: skip
 
-    def _hypothesis(self, found: Found | None, line_index: int) -> Hypothesis:
-        if found is None:
+    def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:
+        if best is None:
             raise CheckpointError(
                 f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers; the training has "
                 "diverged: decode an earlier checkpoint, or lower the learning rate and train anew"
             )
         symbols = self.task.target_dictionary.symbols
         return Hypothesis(
-            pieces=[symbols[symbol] for symbol in found.symbols],
-            log_probability_nats=found.log_probability_nats,
-            score=found.score,
+            pieces=[symbols[symbol] for symbol in best.symbols],
+            log_probability_nats=best.log_probability_nats,
+            score=best.score,
         )
 
 

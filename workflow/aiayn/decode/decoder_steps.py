@@ -25,7 +25,7 @@ COLUMN_MULTIPLE = 64  # of floats in a row of logits: a product of matrices is h
 
 
 class FairseqSteps:
-    """The steps of an architecture of fairseq's own, by its incremental state: one encoder output a row.
+    """The steps of one of fairseq's own architectures, by its incremental state: one encoder output a row.
 
     `max_tokens` is the most that a target can have, its end included.
     """
@@ -52,14 +52,14 @@ class FairseqSteps:
         return log_probability_N1V[:, -1].float()
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Go on with these rows; `sentence_B`, the sentences that stay, is not asked for."""
+        """Continue with these rows; `sentence_B`, the remaining sentences, is not needed here."""
         self.token_NT = self.token_NT.index_select(0, row_N)
         self.model.decoder.reorder_incremental_state_scripting(self.state, row_N)
         self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
 
 
 class _Attention(NamedTuple):
-    """An attention's weights, those that read the same input in one matrix; the factor of q.k is in the queries'."""
+    """An attention's weights; projections of the same input are one matrix, and the queries' include the scale."""
 
     query_weight: Tensor  # (P, M); of self-attention (P + P + R, M), with keys and values
     query_bias: Tensor | None
@@ -100,7 +100,7 @@ class _Layer(NamedTuple):
 
 
 class TransformerSteps:
-    """The decoder of section 3.1 for one new token a row, without dropout, with the weights that the model has now.
+    """The decoder of section 3.1 for one new token a row, without dropout, with the model's present weights.
 
     Keys and values of earlier steps lie in two buffers, (L, T, N, P) and (L, T, N, R), in turn: `keep` copies from one
     to the other. Those of the encoder's output are computed once a sentence, and its beams read them together.
@@ -178,7 +178,7 @@ class TransformerSteps:
         return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
 
     def _attend_to_target(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Return what each row reads from its own tokens, this one included (section 3.2.3), (N, M)."""
+        """Attend from each row's new token to the row's tokens, this one included (section 3.2.3); return (N, M)."""
         weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
         packed_NQ = functional.linear(x_NM, weights.query_weight, weights.query_bias)
         d_p, d_r = key_LTNP.shape[-1], value_LTNR.shape[-1]
@@ -193,7 +193,7 @@ class TransformerSteps:
         return functional.linear(read_NHE.flatten(1), weights.out_weight, weights.out_bias)
 
     def _attend_to_source(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Return what each row reads from its sentence's source, (N, M)."""
+        """Attend from each row's new token to its sentence's source; return (N, M)."""
         weights, k_BHDS = layer.source_attention, self.source_keys[index]
         q_NP = functional.linear(x_NM, weights.query_weight, weights.query_bias)
         q_BHKD = q_NP.view(self.num_sentences, -1, self.num_heads, self.d_k).transpose(1, 2)
@@ -209,7 +209,7 @@ class TransformerSteps:
         )
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Go on with these rows, and with these sentences where some have left (None: all stay)."""
+        """Continue with these rows, and with these sentences if some were removed (None: all remain)."""
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
@@ -217,7 +217,7 @@ class TransformerSteps:
             if self.padding_mask_B11S is not None:
                 self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
         self.num_rows = len(row_N)
-        # The next step needs one more place; the buffer with fewer rows than now is the one of the first step.
+        # The next step needs room for one more token. Only the first step's buffers have fewer rows than `row_N`.
         capacity = self.caches[0].shape[1] * (2 if self.num_steps == self.caches[0].shape[1] else 1)
         spare = self.spare_caches
         if spare is None or spare[0].shape[1] < capacity or spare[0].shape[2] < self.num_rows:

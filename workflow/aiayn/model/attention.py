@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aiayn.model.packing import Packing, attend_packed
-
 Score = Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
 
@@ -22,11 +20,10 @@ def attention_mask(
 
     `attention_mask_B11K` is False at padding. With `is_causal`, query i sees the keys up to i (section 3.2.3).
     """
-    visible = attention_mask_B11K
-    if is_causal:
-        past_QK = torch.ones(num_queries, num_queries, dtype=torch.bool, device=device).tril()
-        visible = past_QK[None, None] if visible is None else visible & past_QK
-    return visible
+    if not is_causal:
+        return attention_mask_B11K
+    past_QK = torch.ones(num_queries, num_queries, dtype=torch.bool, device=device).tril()
+    return past_QK[None, None] if attention_mask_B11K is None else attention_mask_B11K & past_QK
 
 
 class MultiHeadAttention(nn.Module):
@@ -60,25 +57,18 @@ class MultiHeadAttention(nn.Module):
         padding_mask_BK: Tensor | None = None,
         attention_mask_B11K: Tensor | None = None,
         is_causal: bool = False,
-        cache: dict[str, Tensor] | None = None,
         needs_weights: bool = False,
-        packings: tuple[Packing, Packing] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return what the queries read from the memory, (B, Q, M), and on request the weights (B, H, Q, K).
 
-        `attention_mask_B11K` is the mask that `padding_mask_BK` comes to, for callers that make it once a batch. With
-        `packings`, of queries and keys, both are (1, N, M) without padding, and there are no weights to be had.
-
-        A `cache` holds keys and values of earlier steps: those of a memory that is itself the query (self-
-        attention) grow by this step's, those of another (the encoder's output) are computed once.
+        Padding of the memory is hidden by `padding_mask_BK`, True there, or by `attention_mask_B11K`, its negation,
+        from callers that make it once a batch. With `is_causal`, query i sees the keys up to i (section 3.2.3).
         """
-        if packings is not None:
-            return self._attend_packed(query_BQM, memory_BKM, packings, is_causal=is_causal), None
         if padding_mask_BK is not None:
             attention_mask_B11K = ~padding_mask_BK[:, None, None, :]
         q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
-        k_BHKD, v_BHKE = self._keys_and_values(memory_BKM, cache, is_growing=query_BQM is memory_BKM)
-        is_causal = is_causal and cache is None
+        k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
+        v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
         weights_BHQK = None
         if needs_weights or self.score == "additive":
             visible = attention_mask(
@@ -89,31 +79,18 @@ class MultiHeadAttention(nn.Module):
             read_BHQE = self._attend_fused(q_BHQD, k_BHKD, v_BHKE, attention_mask_B11K, is_causal=is_causal)
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
 
-    def _split(self, packed_BKP: Tensor, width: int) -> Tensor:
+    def _split(self, heads_BKP: Tensor, width: int) -> Tensor:
         """Cut (B, K, H * width) into heads (B, H, K, width)."""
-        return packed_BKP.view(*packed_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
-
-    def _keys_and_values(
-        self, memory_BKM: Tensor, cache: dict[str, Tensor] | None, *, is_growing: bool
-    ) -> tuple[Tensor, Tensor]:
-        if cache and not is_growing:
-            return cache["k_BHKD"], cache["v_BHKE"]
-        k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
-        v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
-        if cache:
-            k_BHKD = torch.cat([cache["k_BHKD"], k_BHKD], dim=2)
-            v_BHKE = torch.cat([cache["v_BHKE"], v_BHKE], dim=2)
-        if cache is not None:
-            cache |= {"k_BHKD": k_BHKD, "v_BHKE": v_BHKE}
-        return k_BHKD, v_BHKE
+        return heads_BKP.view(*heads_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
 
     def _attend_fused(
         self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, attention_mask_B11K: Tensor | None, *, is_causal: bool
     ) -> Tensor:
         """Attend by torch's fused kernels, which never hold all weights at once."""
-        is_causal_alone = is_causal and attention_mask_B11K is None  # said so, not masked, it has faster kernels
+        # Without padding the flag `is_causal` takes the place of the mask, because torch then has a faster kernel.
+        is_flag_enough = is_causal and attention_mask_B11K is None
         visible = None
-        if not is_causal_alone:
+        if not is_flag_enough:
             visible = attention_mask(
                 attention_mask_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
             )
@@ -122,28 +99,15 @@ class MultiHeadAttention(nn.Module):
             k_BHKD,
             v_BHKE,
             attn_mask=visible,
-            is_causal=is_causal_alone,
+            is_causal=is_flag_enough,
             dropout_p=self.p_drop if self.training else 0.0,
             scale=self.scale,
         )
 
-    def _attend_packed(
-        self, query_1NM: Tensor, memory_1KM: Tensor, packings: tuple[Packing, Packing], *, is_causal: bool
-    ) -> Tensor:
-        """Attend without padding; `has_packed_form` has said that this attention can."""
-        q_NHD = self.q_proj(query_1NM)[0].unflatten(1, (self.num_heads, self.d_k))
-        k_KHD = self.k_proj(memory_1KM)[0].unflatten(1, (self.num_heads, self.d_k))
-        v_KHD = self.v_proj(memory_1KM)[0].unflatten(1, (self.num_heads, self.d_v))
-        if self.score == "temperature":
-            q_NHD = q_NHD / self.temperature
-        read_NHD = attend_packed(q_NHD, k_KHD, v_KHD, *packings, is_causal=is_causal, scale=self.scale)
-        read_1NM: Tensor = self.out_proj(read_NHD.flatten(1))[None]
-        return read_1NM
-
     def _attend_openly(
         self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, visible: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Attend step by step, as equation (1) is written, so that the weights can be seen."""
+        """Attend step by step, as equation (1) is written, so that the weights can be returned."""
         if self.score == "additive":
             sums_BHQKD = torch.tanh(q_BHQD[:, :, :, None] + k_BHKD[:, :, None])
             scores_BHQK = torch.einsum("bhqkd,hd->bhqk", sums_BHQKD, self.additive)

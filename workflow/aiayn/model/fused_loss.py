@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aiayn.model.packing import packing_of
-
 TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}  # a CPU's logits stay in its cache
 
 
@@ -30,22 +28,20 @@ def label_smoothed_nll(
     """Return two sums over all target tokens but padding, in nats: the smoothed loss, and -log-probability.
 
     The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol (section 5.4, Szegedy
-    et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If `num_tokens`, those that count, are given, no
-    host waits for the GPU that would count them.
+    et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If `num_tokens`, the number of tokens without
+    padding, is given, the host does not wait for a GPU to count them.
     """
-    if num_tokens is not None:
-        packing = packing_of(target_BT.eq(padding_index), num_tokens)
-        features_NM = features_BTM.flatten(0, 1).index_select(0, packing.index_N)
-        return smoothed_sums(features_NM, weight_VM, packing.pack(target_BT)[0], eps_ls=eps_ls)
-    counts_BT = target_BT.ne(padding_index)
-    return smoothed_sums(features_BTM[counts_BT], weight_VM, target_BT[counts_BT], eps_ls=eps_ls)
-
-
-def smoothed_sums(features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, *, eps_ls: float) -> tuple[Tensor, Tensor]:
-    """Return `label_smoothed_nll` of tokens that all count."""
+    is_token_BT = target_BT.ne(padding_index)
+    if num_tokens is None:
+        num_tokens = int(is_token_BT.sum())
+    index_N = is_token_BT.flatten().byte().argsort(descending=True, stable=True)[:num_tokens]  # tokens in their order
     needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
     sums: tuple[Tensor, Tensor] = _FusedLoss.apply(  # type: ignore[no-untyped-call]
-        features_NM, weight_VM, target_N, eps_ls, needs_gradient
+        features_BTM.flatten(0, 1).index_select(0, index_N),
+        weight_VM,
+        target_BT.flatten().index_select(0, index_N),
+        eps_ls,
+        needs_gradient,
     )
     return sums
 
@@ -77,8 +73,8 @@ class _FusedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor | None, ...]:
         features_gradient_NM, weight_gradient_VM = ctx.saved_tensors
-        of_loss = gradients_of_outputs[0]
-        return features_gradient_NM * of_loss, weight_gradient_VM * of_loss, None, None, None
+        gradient_of_loss = gradients_of_outputs[0]
+        return features_gradient_NM * gradient_of_loss, weight_gradient_VM * gradient_of_loss, None, None, None
 
 
 def _chunked_loss(

@@ -11,9 +11,6 @@ from torch.nn import functional
 
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.norms import make_norm
-from aiayn.model.packing import Packing
-
-Caches = tuple[dict[str, Tensor], dict[str, Tensor]]
 
 
 class _Layer(nn.Module):
@@ -31,7 +28,7 @@ class _Layer(nn.Module):
         self.p_drop_ffn = cfg.p_drop_ffn
 
     def _join(
-        self, x_BTM: Tensor, padding_mask_BT: Tensor | None, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
+        self, x_BTM: Tensor, padding_mask_BT: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
     ) -> Tensor:
         """Join a sub-layer by `join_sublayer`, with dropout on its output (section 5.4)."""
         return join_sublayer(
@@ -39,7 +36,7 @@ class _Layer(nn.Module):
         )
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
-        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside for those who put it there."""
+        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside where `p_drop_ffn` is not 0."""
         inner_BTF = functional.dropout(functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training)
         outer_BTM: Tensor = self.fc2(inner_BTF)
         return outer_BTM
@@ -64,26 +61,16 @@ class EncoderLayer(_Layer):
     """Self-attention over the source, then feed-forward."""
 
     def forward(
-        self,
-        x_BSM: Tensor,
-        padding_mask_BS: Tensor | None,
-        attention_mask_B11S: Tensor | None,
-        *,
-        needs_weights: bool,
-        packing: Packing | None = None,
+        self, x_BSM: Tensor, padding_mask_BS: Tensor, attention_mask_B11S: Tensor, *, needs_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S).
-
-        With a `packing` it is (1, S, M), of all sentences without padding, and there are no masks.
-        """
+        """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S)."""
         weights: list[Tensor | None] = []
 
         def attend(y_BSM: Tensor) -> Tensor:
             read_BSM: Tensor
             read_BSM, weights_BHSS = self.self_attn(
-                y_BSM, y_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights,
-                packings=None if packing is None else (packing, packing),
-            )  # fmt: skip
+                y_BSM, y_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights
+            )
             weights.append(weights_BHSS)
             return read_BSM
 
@@ -102,37 +89,29 @@ class DecoderLayer(_Layer):
     def forward(
         self,
         x_BTM: Tensor,
-        padding_mask_BT: Tensor | None,
+        padding_mask_BT: Tensor,
         memory_BSM: Tensor,
-        attention_mask_B11S: Tensor | None,
+        attention_mask_B11S: Tensor,
         *,
-        caches: Caches | None,
         needs_weights: bool,
-        packings: tuple[Packing, Packing] | None = None,
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H, T, S).
 
-        Padding is at the end of a target, where the causal mask hides it from all other tokens. With
-        `packings`, of target and source, both are without padding, (1, T, M) and (1, S, M), and there are no masks.
+        Padding is at the end of a target, where the causal mask hides it from all other tokens.
         """
         weights: list[Tensor | None] = []
-        self_cache, encoder_cache = caches or (None, None)
 
         def attend_to_target(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
-            read_BTM, weights_BHTT = self.self_attn(
-                y_BTM, y_BTM, is_causal=True, cache=self_cache, needs_weights=needs_weights,
-                packings=None if packings is None else (packings[0], packings[0]),
-            )  # fmt: skip
+            read_BTM, weights_BHTT = self.self_attn(y_BTM, y_BTM, is_causal=True, needs_weights=needs_weights)
             weights.append(weights_BHTT)
             return read_BTM
 
         def attend_to_source(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(
-                y_BTM, memory_BSM, attention_mask_B11K=attention_mask_B11S, cache=encoder_cache,
-                needs_weights=needs_weights, packings=packings,
-            )  # fmt: skip
+                y_BTM, memory_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights
+            )
             weights.append(weights_BHTS)
             return read_BTM
 

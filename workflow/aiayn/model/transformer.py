@@ -3,9 +3,9 @@
     model = Transformer.build(TransformerConfig(), num_source_symbols=37_000, num_target_symbols=37_000)
     logits_BTV = model(source_BS, target_input_BT)
 
-Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols, N tokens of all
-sentences. Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout is where
-section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings and positions.
+Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols. Parameters are named as
+in fairseq's own transformer, so that its checkpoints load here. Dropout is where section 5.4 puts it: on the output of
+each sub-layer and on the sums of embeddings and positions.
 
 Two differences from tensor2tensor (v1.0.4) stay: the decoder starts from the embedding of </s>, where tensor2tensor
 feeds a vector of zeros, and the encoder's input has no target-space embedding (32 x d_model unused parameters).
@@ -18,14 +18,12 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from aiayn.model.fused_loss import label_smoothed_nll, smoothed_sums
+from aiayn.model.fused_loss import label_smoothed_nll
 from aiayn.model.initialisation import initialise, initialise_embedding
 from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.norms import make_norm
-from aiayn.model.packing import Packing, can_pack, packing_of
 from aiayn.model.positions import Positions, count_positions
 
-IncrementalState = dict[str, dict[str, Tensor]]
 EncoderOutput = dict[str, Any]
 PADDING_INDEX = 1  # of fairseq's dictionaries
 
@@ -61,7 +59,7 @@ class TransformerConfig:
 
 
 class _Stack(nn.Module):
-    """What encoder and decoder have alike: embeddings, positions, dropout, layers and, for pre-norm, a last norm."""
+    """The parts of both encoder and decoder: embeddings, positions, dropout, layers and, for pre-norm, a last norm."""
 
     def __init__(
         self, cfg: TransformerConfig, embed_tokens: nn.Embedding, layer: type[nn.Module], padding_index: int
@@ -78,12 +76,13 @@ class _Stack(nn.Module):
         self.layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon) if cfg.norm_order == "pre" else None
         self.num_positions = cfg.max_positions
 
-    def _embed(self, token_BT: Tensor, position_BT: Tensor) -> Tensor:
+    def _embed(self, token_BT: Tensor, padding_mask_BT: Tensor) -> Tensor:
+        position_BT = count_positions(padding_mask_BT)
         x_BTM: Tensor = self.embed_tokens(token_BT) * self.embed_scale + self.embed_positions(position_BT)
         dropped_BTM: Tensor = self.dropout(x_BTM)
         return dropped_BTM
 
-    def _last_norm(self, x_BTM: Tensor, padding_mask_BT: Tensor | None) -> Tensor:
+    def _last_norm(self, x_BTM: Tensor, padding_mask_BT: Tensor) -> Tensor:
         return x_BTM if self.layer_norm is None else self.layer_norm(x_BTM, padding_mask_BT)
 
     def max_positions(self) -> int:
@@ -100,7 +99,7 @@ class Encoder(_Stack):
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
         """Return `memory_BSM`, its `padding_mask_BS` (True there); on request each layer's `weights`, (B, H, S, S)."""
         padding_mask_BS = source_BS.eq(self.padding_index)
-        x_BSM = self._embed(source_BS, count_positions(padding_mask_BS))
+        x_BSM = self._embed(source_BS, padding_mask_BS)
         attention_mask_B11S = ~padding_mask_BS[:, None, None, :]
         weights = []
         for layer in self.layers:
@@ -108,14 +107,6 @@ class Encoder(_Stack):
             weights.append(weights_BHSS)
         memory_BSM = self._last_norm(x_BSM, padding_mask_BS)
         return {"memory_BSM": memory_BSM, "padding_mask_BS": padding_mask_BS, "weights": weights}
-
-    def forward_packed(self, source_BS: Tensor, packing: Packing) -> Tensor:
-        """Return the output of all sentences one after the other, without padding, (1, N, M)."""
-        position_BS = count_positions(source_BS.eq(self.padding_index))
-        x_1NM = self._embed(packing.pack(source_BS), packing.pack(position_BS))
-        for layer in self.layers:
-            x_1NM, _ = layer(x_1NM, None, None, needs_weights=False, packing=packing)
-        return self._last_norm(x_1NM, None)
 
 
 class Decoder(_Stack):
@@ -131,45 +122,25 @@ class Decoder(_Stack):
         self,
         target_input_BT: Tensor,
         encoder_out: EncoderOutput,
-        incremental_state: IncrementalState | None = None,
         *,
         features_only: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, list[Any]]:
         """Return the logits (B, T, V), or the features (B, T, M), and on request each layer's weights.
 
-        These are a pair: over the target (B, H, T, T), over the source (B, H, T, S). With an `incremental_state` only
-        the last token is computed, and the shapes have T = 1.
+        These are a pair: over the target (B, H, T, T), over the source (B, H, T, S).
         """
         padding_mask_BT = target_input_BT.eq(self.padding_index)
-        position_BT = count_positions(padding_mask_BT)
-        if incremental_state is not None:
-            target_input_BT, padding_mask_BT, position_BT = (
-                whole_BT[:, -1:] for whole_BT in (target_input_BT, padding_mask_BT, position_BT)
-            )
-        x_BTM = self._embed(target_input_BT, position_BT)
+        x_BTM = self._embed(target_input_BT, padding_mask_BT)
         attention_mask_B11S = ~encoder_out["padding_mask_BS"][:, None, None, :]
         weights = []
-        for index, layer in enumerate(self.layers):
-            caches = None
-            if incremental_state is not None:
-                caches = (incremental_state.setdefault(f"{index}.self", {}),
-                          incremental_state.setdefault(f"{index}.encoder", {}))  # fmt: skip
+        for layer in self.layers:
             x_BTM, layer_weights = layer(
-                x_BTM, padding_mask_BT, encoder_out["memory_BSM"], attention_mask_B11S, caches=caches,
-                needs_weights=needs_weights,
-            )  # fmt: skip
+                x_BTM, padding_mask_BT, encoder_out["memory_BSM"], attention_mask_B11S, needs_weights=needs_weights
+            )
             weights.append(layer_weights)
         x_BTM = self._last_norm(x_BTM, padding_mask_BT)
         return x_BTM if features_only else self.output_layer(x_BTM), weights
-
-    def forward_packed(self, target_input_BT: Tensor, memory_1NM: Tensor, packings: tuple[Packing, Packing]) -> Tensor:
-        """Return the features of all targets one after the other, without padding, (1, N, M)."""
-        position_BT = count_positions(target_input_BT.eq(self.padding_index))
-        x_1NM = self._embed(packings[0].pack(target_input_BT), packings[0].pack(position_BT))
-        for layer in self.layers:
-            x_1NM, _ = layer(x_1NM, None, memory_1NM, None, caches=None, needs_weights=False, packings=packings)
-        return self._last_norm(x_1NM, None)
 
     def output_layer(self, x_BTM: Tensor) -> Tensor:
         """Return the logits of features, (B, T, V)."""
@@ -230,36 +201,17 @@ class Transformer(nn.Module):
         target_BT: Tensor,
         *,
         eps_ls: float,
-        num_tokens: tuple[int, int] | None = None,
+        num_tokens: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the sums over target tokens, in nats, of the smoothed loss (section 5.4) and of -log-probability.
 
-        `num_tokens`, of source and target without padding, spares a GPU's host the wait for them, and a GPU that can
-        (`can_pack`) all work on padding.
+        `num_tokens` is the number of target tokens without padding; without it the host waits for a GPU to count them.
         """
-        if num_tokens is not None and can_pack(self, source_BS):
-            return self._packed_loss(source_BS, target_input_BT, target_BT, num_tokens, eps_ls)
         features_BTM, _ = self.decoder(target_input_BT, self.encoder(source_BS), features_only=True)
         return label_smoothed_nll(
             features_BTM, self.decoder.output_projection.weight, target_BT, eps_ls=eps_ls,
-            padding_index=self.decoder.padding_index, num_tokens=None if num_tokens is None else num_tokens[1],
+            padding_index=self.decoder.padding_index, num_tokens=num_tokens,
         )  # fmt: skip
-
-    def _packed_loss(
-        self,
-        source_BS: Tensor,
-        target_input_BT: Tensor,
-        target_BT: Tensor,
-        num_tokens: tuple[int, int],
-        eps_ls: float,
-    ) -> tuple[Tensor, Tensor]:
-        """Return both sums; padding is neither embedded nor multiplied."""
-        source = packing_of(source_BS.eq(self.encoder.padding_index), num_tokens[0])
-        target = packing_of(target_BT.eq(self.decoder.padding_index), num_tokens[1])
-        memory_1NM = self.encoder.forward_packed(source_BS, source)
-        features_1NM = self.decoder.forward_packed(target_input_BT, memory_1NM, (target, source))
-        weight_VM = self.decoder.output_projection.weight
-        return smoothed_sums(features_1NM[0], weight_VM, target.pack(target_BT)[0], eps_ls=eps_ls)
 
 
 def _make_embedding(cfg: TransformerConfig, num_symbols: int, padding_index: int) -> nn.Embedding:

@@ -5,9 +5,8 @@
 2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a compiler lacks. It
    also drops the last batch unless its number of sentences is a multiple of 8: the longest ones would never be
    trained on, validated on or decoded.
-3. `install_scoring`: fairseq's BLEU is compiled too. Ours has the same arithmetic without its hashes (`count_ngrams`).
-4. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
-5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
+3. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
+4. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
    writes the optimiser's state into each checkpoint. Ours is `train/checkpoints.py`. It also has no way to
    stop at a signal: our wrapper looks after each update whether it was asked to.
 """
@@ -23,7 +22,6 @@ import numpy as np
 import numpy._core as np_core
 import torch
 
-from aiayn.count_ngrams import MAX_ORDER, segment_statistics, trimmed
 from aiayn.errors import ConfigError
 
 SaveFunction = Callable[[Any, Any, float | None], None]
@@ -126,33 +124,6 @@ def _num_that_fit(num_tokens: np.ndarray, max_tokens: int, num_looked_at: int) -
 
 def _rounded_down(size: int, multiple: int) -> int:
     return size - size % multiple if size > multiple else size
-
-
-def install_scoring() -> None:
-    """Let `fairseq-generate --user-dir` print BLEU without libbleu; safe to call twice."""
-    from fairseq.scoring import bleu
-
-    def start(scorer: Any, cfg: Any) -> None:
-        scorer.pad, scorer.eos, scorer.unk = cfg.pad, cfg.eos, cfg.unk
-        scorer.reset()
-
-    def reset(scorer: Any, one_init: bool = False) -> None:
-        scorer.stat = bleu.BleuStat()
-        for order in range(2, MAX_ORDER + 1) if one_init else ():  # add-one smoothing, of n-grams of 2 and more words
-            setattr(scorer.stat, f"match{order}", 1)
-            setattr(scorer.stat, f"count{order}", 1)
-
-    def add(scorer: Any, ref: torch.Tensor, pred: torch.Tensor) -> None:
-        hypothesis = trimmed(pred.view(-1).tolist(), pad=scorer.pad, eos=scorer.eos)
-        reference = trimmed(ref.view(-1).tolist(), pad=scorer.pad, eos=scorer.eos)
-        reference = [-1 if word == scorer.unk else word for word in reference]  # an unknown word matches nothing
-        columns = ["predlen", "reflen"]
-        columns += [f"{kind}{order}" for kind in ("match", "count") for order in range(1, MAX_ORDER + 1)]
-        counts = segment_statistics([hypothesis], [reference])[0].tolist()
-        for column, count in zip(columns, counts, strict=True):
-            setattr(scorer.stat, column, getattr(scorer.stat, column) + count)
-
-    bleu.Scorer.__init__, bleu.Scorer.reset, bleu.Scorer.add = start, reset, add
 
 
 def training_config(flags: list[str]) -> Any:

@@ -34,7 +34,7 @@ class EnergyMeter:
         self._begin = read_millijoules(uuids)
 
     def stop(self) -> Energy:
-        """Return what they drew since; without a counter, why there is none."""
+        """Return the energy that they drew since; without a counter, the reason."""
         end = read_millijoules(self._uuids)
         for one in (self._begin, end):
             if isinstance(one, str):

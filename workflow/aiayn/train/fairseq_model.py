@@ -1,7 +1,7 @@
 """The paper's model (`model/transformer.py`) as fairseq knows it: `aiayn_transformer`, with fairseq's base classes.
 
-Names and values of parameters are the plain model's. This module adds what fairseq needs of a model: config as flags,
-its dictionaries, the names of its arguments, and the order of sentences changed during its own beam search.
+Names and values of parameters are the plain model's. This module adds what fairseq's training needs of a model: config
+as flags, its dictionaries and the names of its arguments.
 """
 
 from dataclasses import dataclass, field
@@ -10,10 +10,11 @@ from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder, register_model
+from fairseq.models import FairseqDecoder, FairseqEncoder, FairseqEncoderDecoderModel, register_model
 from torch import Tensor
 
-from aiayn.model.transformer import Decoder, Encoder, EncoderOutput, IncrementalState, Transformer, TransformerConfig
+from aiayn.errors import UsageError
+from aiayn.model.transformer import Decoder, Encoder, EncoderOutput, Transformer, TransformerConfig
 
 
 @dataclass
@@ -26,7 +27,7 @@ class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: igno
 
 
 class _NamedAsFairseqs:
-    """What fairseq's own transformer saves beside its parameters is left out."""
+    """Omits from a checkpoint of fairseq's own transformer the tensors that are not parameters."""
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         for key in ("version", "embed_positions._float_tensor"):
@@ -47,26 +48,18 @@ class AiaynEncoder(_NamedAsFairseqs, Encoder, FairseqEncoder):  # type: ignore[m
         """Return the encoder's output; lengths are seen from the padding."""
         return Encoder.forward(self, src_tokens, needs_weights=needs_weights)
 
-    def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
-        """Return the output with its sentences in another order; fairseq's beam search asks for it."""
-        return {
-            key: value.index_select(0, new_order) if isinstance(value, Tensor) else []
-            for key, value in encoder_out.items()
-        }
 
-
-class AiaynDecoder(_NamedAsFairseqs, Decoder, FairseqIncrementalDecoder):  # type: ignore[misc]
+class AiaynDecoder(_NamedAsFairseqs, Decoder, FairseqDecoder):  # type: ignore[misc]
     """The decoder with a dictionary and fairseq's arguments."""
 
     def __init__(self, dictionary: Dictionary, *parts: Any) -> None:
-        FairseqIncrementalDecoder.__init__(self, dictionary)
+        FairseqDecoder.__init__(self, dictionary)
         Decoder.__init__(self, *parts)
 
     def forward(  # type: ignore[override]
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOutput,
-        incremental_state: IncrementalState | None = None,
         *,
         features_only: bool = False,
         needs_weights: bool = False,
@@ -74,16 +67,9 @@ class AiaynDecoder(_NamedAsFairseqs, Decoder, FairseqIncrementalDecoder):  # typ
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return logits or features, `weights`, and under `attn` what fairseq takes for alignments: there are none."""
         output, weights = Decoder.forward(
-            self, prev_output_tokens, encoder_out, incremental_state, features_only=features_only,
-            needs_weights=needs_weights,
-        )  # fmt: skip
+            self, prev_output_tokens, encoder_out, features_only=features_only, needs_weights=needs_weights
+        )
         return output, {"attn": [None], "weights": weights}
-
-    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Bring keys and values of earlier steps in the order of the surviving beams."""
-        for cache in incremental_state.values():
-            for key, value in cache.items():
-                cache[key] = value.index_select(0, new_order)
 
 
 @register_model("aiayn_transformer", dataclass=AiaynTransformerConfig)
@@ -110,7 +96,7 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         *,
         target_BT: Tensor | None = None,
         eps_ls: float = 0.0,
-        num_tokens: tuple[int, int] | None = None,
+        num_tokens: int | None = None,
         **options: Any,
     ) -> tuple[Any, Any]:
         """Return the decoder's output; with `target_BT` the model's `smoothed_loss`, through fairseq's wrappers."""
@@ -118,3 +104,14 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
             output: tuple[Tensor, Any] = self.decoder(prev_output_tokens, self.encoder(src_tokens), **options)
             return output
         return self.smoothed_loss(src_tokens, prev_output_tokens, target_BT, eps_ls=eps_ls, num_tokens=num_tokens)
+
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """Refuse the commands of fairseq that translate, which call this when they have loaded a model.
+
+        Raises:
+            UsageError: always, naming our commands.
+        """
+        raise UsageError(
+            "fairseq-generate and fairseq-interactive do not translate with aiayn_transformer; use `aiayn decode` (a "
+            "test set of a run), `aiayn evaluate` (any checkpoint and data-bin) or `aiayn export` (safetensors)"
+        )

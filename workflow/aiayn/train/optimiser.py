@@ -36,7 +36,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> torch.Tensor:
         """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each update.
 
-        This is the one wait of an update for the GPU. Weights that are not numbers are not to be made, nor saved.
+        This is an update's only wait for the GPU. It keeps weights that are not numbers from being made and saved.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
@@ -53,8 +53,9 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
 
 def clip_on_device(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
-    """Return the norm of all gradients, shortened to `max_norm` if that is above 0: some kernels, not one a tensor."""
-    norm = torch.nn.utils.get_total_norm([one.grad for one in parameters if one.grad is not None], foreach=True)
+    """Return the norm of all gradients, and scale them to at most `max_norm` if that is above 0, in a few kernels."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
     if max_norm > 0:
         torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm, foreach=True)
     return norm

@@ -6,4 +6,3 @@ __all__ = ["compat", "criterion", "fairseq_model", "optimiser", "task"]
 
 compat.install()
 compat.install_batching()
-compat.install_scoring()

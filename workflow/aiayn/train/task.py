@@ -1,19 +1,14 @@
-"""Registers our translation task: it saves its state, computes in its precision, and searches as the paper."""
+"""Registers our translation task: it saves its state, computes in its precision, and shares batches among ranks."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import fairseq_cli.train
 import torch
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-
-from aiayn.errors import ConfigError
-from aiayn.train.criterion import NUM_SOURCE_TOKENS
-from aiayn.train.generator import make_generator
 
 OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
@@ -45,33 +40,10 @@ def _memory_required() -> Iterator[None]:
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
-    """fairseq's translation task, what it computes with, and how it searches; the defaults are fairseq's own."""
+    """fairseq's translation task, the precision that it computes in, and how many ranks share a batch."""
 
     precision: str = field(default="fp32", metadata={"help": "fp32, tf32, or bf16 (autocast, fp32 weights)"})
-    length_penalty_form: str = field(
-        default="len", metadata={"help": "--lenpen is alpha of n^alpha (len) or of ((5 + n) / 6)^alpha (gnmt)"}
-    )
-    search_stop: str = field(
-        default="fairseq", metadata={"help": "what ends a sentence's search: the rule of fairseq or tensor2tensor"}
-    )
     ranks_per_batch: int = field(default=1, metadata={"help": "how many ranks share each batch's sentences"})
-
-
-class _Counted:
-    """fairseq's collate function, which also counts a batch's source tokens.
-
-    To count them later, on a GPU, would make the host wait.
-    """
-
-    def __init__(self, collate: Any) -> None:
-        self._collate = collate
-
-    def __call__(self, samples: Any) -> Any:
-        """Return the batch."""
-        batch = self._collate(samples)
-        if batch:
-            batch[NUM_SOURCE_TOKENS] = int(batch["net_input"]["src_lengths"].sum())
-        return batch
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -105,42 +77,11 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         batches = super().get_batch_iterator(
             *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
         )
-        if not isinstance(batches.collate_fn, _Counted):  # fairseq keeps iterators from one epoch to the next
-            batches.collate_fn = _Counted(batches.collate_fn)
-            if num_parts > 1:
-                whole, part = batches.ordered_batches, shard_id % num_parts
-                batches.ordered_batches = lambda *order: [batch[part::num_parts] for batch in whole(*order)]
+        # fairseq keeps iterators from one epoch to the next: a shared iterator is not divided again.
+        if num_parts > 1 and "ordered_batches" not in vars(batches):
+            whole, part = batches.ordered_batches, shard_id % num_parts
+            batches.ordered_batches = lambda *order: [batch[part::num_parts] for batch in whole(*order)]
         return batches
-
-    def build_generator(
-        self,
-        models: list[Any],
-        args: Any,
-        seq_gen_cls: Any = None,
-        extra_gen_cls_kwargs: dict[str, Any] | None = None,
-        prefix_allowed_tokens_fn: Any = None,
-    ) -> Any:
-        """Return the generator that the flags select; `fairseq-generate` and `fairseq-interactive` call this.
-
-        Raises:
-            ConfigError: as `make_generator`, and for alignments, for which fairseq has another generator.
-        """
-        form, stop = self.cfg.length_penalty_form, self.cfg.search_stop
-        is_aligning = bool(getattr(args, "print_alignment", None))
-        if is_aligning and (form, stop) != ("len", "fairseq"):
-            raise ConfigError(
-                f"--print-alignment with --length-penalty-form {form} --search-stop {stop}; expected len and fairseq, "
-                "because fairseq has another generator for alignments; remove one of these flags"
-            )
-        if seq_gen_cls is None and not is_aligning:
-            seq_gen_cls = partial(make_generator, length_penalty_form=form, search_stop=stop)
-        return super().build_generator(
-            models,
-            args,
-            seq_gen_cls=seq_gen_cls,
-            extra_gen_cls_kwargs=extra_gen_cls_kwargs,
-            prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
-        )
 
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False

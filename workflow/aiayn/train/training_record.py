@@ -8,11 +8,9 @@ import torch
 
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.machine import cpu_name
-from aiayn.model.packing import FIRST_CAPABILITY, has_packed_form
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
 from aiayn.runs import attempts
-from aiayn.spec.training import TrainingSpec
 from aiayn.train.checkpoints import (
     count_parameters,
     list_checkpoints,
@@ -24,7 +22,6 @@ from aiayn.train.checkpoints import (
 from aiayn.train.request import TrainingRequest
 from aiayn.train.task import AiaynTranslationTask
 
-PACKED_ATTENTION = "packed: FlashAttention by varlen_attn"
 PADDED_ATTENTION = "padded: scaled_dot_product_attention"
 
 
@@ -92,17 +89,5 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
-        kernels=describe_kernels(request.training, started.device),
+        kernels=PADDED_ATTENTION if started.device == "cuda" and request.training.architecture == "transformer" else "",
     )
-
-
-def describe_kernels(training: TrainingSpec, device: str) -> str:
-    """Return the kernels of a training's attention for its record; '' on a CPU, whose rounding is the reference."""
-    if device == "cpu" or training.architecture != "transformer":
-        return ""
-    is_packed = (
-        training.precision == "bf16"
-        and torch.cuda.get_device_capability() >= FIRST_CAPABILITY
-        and has_packed_form(training.attention, training.d_k, training.d_v, training.p_drop_attention)
-    )
-    return PACKED_ATTENTION if is_packed else PADDED_ATTENTION

@@ -24,7 +24,7 @@ Here an n-gram is its words.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEUScore
 
-Word = TypeVar("Word", bound=Hashable)
 Statistics = npt.NDArray[np.int64]  # (num_segments, 10), see above
 
 MAX_ORDER = 4  # multi-bleu.perl, fairseq-score and sacreBLEU alike
@@ -47,20 +46,14 @@ def perl_words(line: bytes) -> list[bytes]:
 def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
     """Words as fairseq-score finds them (Dictionary.encode_line, then bleu_trim in libbleu.cpp).
 
-    The list is never empty: it keeps the end of sentence of an empty line.
+    `<pad>` in front is trimmed, `<pad>` and `</s>` behind; the list is never empty: it keeps the end of an empty line.
     """
-    words = trimmed([*line.split(), "</s>"], pad="<pad>", eos="</s>")
-    return [_UNKNOWN_IN_REFERENCE if is_reference and word == "<unk>" else word for word in words]
-
-
-def trimmed(words: list[Word], *, pad: Word, eos: Word) -> list[Word]:
-    """Return the words without `pad` in front, and without `pad` and `eos` behind; one word stays (bleu_trim)."""
-    begin, end = 0, len(words)
-    while begin < end and words[begin] == pad:
+    words, begin = [*line.split(), "</s>"], 0
+    while words[begin] == "<pad>":
         begin += 1
-    while end > begin + 1 and words[end - 1] in (pad, eos):
-        end -= 1
-    return words[begin:end]
+    while len(words) > begin + 1 and words[-1] in ("<pad>", "</s>"):
+        words.pop()
+    return [_UNKNOWN_IN_REFERENCE if is_reference and word == "<unk>" else word for word in words[begin:]]
 
 
 def segment_statistics(

@@ -3,9 +3,10 @@
 Pure: nothing is measured here. A layer maps a sequence of n vectors of width d to another one of that shape.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
-LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]
+from aiayn.records import LayerType
+
 LAYER_TYPES: tuple[LayerType, ...] = get_args(LayerType)  # the rows of Table 1, in print order
 VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {
     "self_attention": ("n", "d"),

@@ -1,0 +1,7 @@
+"""Runs tests.mutants.run."""
+
+import sys
+
+from tests.mutants.run import main
+
+sys.exit(main())

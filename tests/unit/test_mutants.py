@@ -1,0 +1,58 @@
+"""`make mutants` says which changes to the product no test notices; its lists fit the present code."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import run
+from tests.mutants.run import CHECKOUT, Mutant, MutantError, main, mutate, read_mutants
+
+SCHEDULE = "workflow/aiayn/schedule.py"
+
+
+def make_mutant(name: str = "slower", old: str = "warmup_steps**-1.5", new: str = "warmup_steps**-1.25") -> Mutant:
+    """Return a mutant of equation (3)."""
+    return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=["tests/unit/test_schedule.py"])
+
+
+@pytest.mark.parametrize("mutant", read_mutants(), ids=lambda mutant: mutant.name)
+def test_every_mutant_fits_the_present_code_and_names_tests_that_exist(mutant: Mutant) -> None:
+    assert (CHECKOUT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1
+    for test in mutant.tests:
+        file, _, function = test.partition("::")
+        assert f"def {function.partition('[')[0]}" in (CHECKOUT / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("old", "count"), [("no such text", 0), ("warmup_steps", 3)])
+def test_an_old_text_that_does_not_stand_there_once_is_named(old: str, count: int, tmp_path: Path) -> None:
+    (tmp_path / "workflow" / "aiayn").mkdir(parents=True)
+    (tmp_path / SCHEDULE).write_text((CHECKOUT / SCHEDULE).read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(MutantError, match=f"slower: {SCHEDULE} has {count} times '{old}', expected 1"):
+        mutate(make_mutant(old=old), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "code", "message"),
+    [
+        (make_mutant(), 0, "1 of 1 mutants killed"),
+        (make_mutant(new="warmup_steps**-1.50"), 1, "SURVIVED"),
+        (make_mutant(old="no such text"), 1, "not made: slower: "),
+    ],
+)
+def test_killed_survived_and_unfit_mutants_are_reported(
+    mutant: Mutant, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not (CHECKOUT / ".git").exists():
+        pytest.skip("no git here, whose files are copied")
+    monkeypatch.setattr(run, "read_mutants", lambda: [mutant])
+    assert main([]) == code
+    assert message in capsys.readouterr().out
+
+
+def test_tests_that_fail_without_a_mutant_judge_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "read_mutants", lambda: [make_mutant()])
+    monkeypatch.setattr(run, "copy_tree", lambda into: (into / "tests" / "unit").mkdir(parents=True))
+    assert main([]) == 1
+    assert "the tests must pass without a mutant (pytest's exit code is 4)" in capsys.readouterr().out
