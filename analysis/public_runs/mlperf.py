@@ -293,26 +293,3 @@ def _json_of(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
-
-
-class PublicFolder(NamedTuple):
-    """MLPerf's files in a folder: the runs read, every path that is one, and (path, why) of those not read."""
-
-    trainings: list[PublicTraining]
-    paths: frozenset[str]
-    refused: list[tuple[str, str]]
-
-
-def read_public_folder(folder: Path, paths: Iterable[str]) -> PublicFolder:
-    """Return what MLPerf's files among `paths`, below a folder, hold; every other path is not looked into further.
-
-    A program of NVIDIA's prints fairseq's own lines, too: what is read here must not be read as a log of fairseq's.
-    """
-    ours = [path for path in paths if is_mlperf(folder / path)]
-    trainings, refused = [], []
-    for path in ours:
-        try:
-            trainings.append(read_result(folder / path))
-        except PublicRunError as error:
-            refused.append((path, str(error)))
-    return PublicFolder(trainings, frozenset(ours), refused)

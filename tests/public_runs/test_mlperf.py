@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.public_runs.mlperf import PublicRunError, PublicTraining, is_mlperf, read_public_folder, read_result
+from analysis.public_runs.mlperf import PublicRunError, PublicTraining, is_mlperf, read_result
 
 FIXTURES = Path(__file__).parent / "fixtures"
 V05 = FIXTURES / "training_results_v0.5/v0.5.0/nvidia/submission/results/dgx1_ngc18.11_pytorch/transformer/result_0.txt"
@@ -146,13 +146,3 @@ def test_two_files_in_one_are_refused(tmp_path: Path) -> None:
     assert "2 times run_start; expected one" in refusal_of(path)
     path.write_bytes(V07.read_bytes() + V05.read_bytes())
     assert "MLLOG and MLPv0.5.0; expected one of" in refusal_of(path)
-
-
-def test_a_folder_tells_mlperfs_files_from_others(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_bytes(V05.read_bytes())
-    (tmp_path / "b.log").write_bytes(GNMT.read_bytes())
-    (tmp_path / "c.log").write_text("| epoch 001 | loss 9.0\n", encoding="utf-8")
-    found = read_public_folder(tmp_path, ["a.log", "b.log", "c.log", "missing.log"])
-    assert [one.run.run for one in found.trainings] == [str(tmp_path / "a.log")]
-    assert found.paths == {"a.log", "b.log"}
-    assert [path for path, _ in found.refused] == ["b.log"]
