@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from aiayn.cost import training_flops
@@ -39,7 +38,7 @@ from paper_tables.scale_results import ScaleResults
 TABLE_NAME = "public_runs"
 SECONDS_PER_MINUTE = 60.0
 NOT_COMPARABLE = (
-    "NOT COMPARABLE with 28.4 or 27.3: uncased BLEU of MLPerf's own definition on newstest2014, trained on WMT17's "
+    "Not comparable with 28.4 or 27.3: uncased BLEU of MLPerf's own definition on newstest2014, trained on WMT17's "
     "text, without averaged checkpoints, and stopped at the first evaluation of 25.0 or above."
 )
 ASSUMED_MARK = "a"  # of a cost
@@ -126,7 +125,7 @@ def _lines(trainings: Sequence[PublicTraining], *, source_of_file: bool) -> list
 def _source(line: _Line) -> str:
     if line.run is None:
         return "Table 2"
-    return f"{line.run.repository} {line.run.commit[:8]}" if line.run.repository else Path(line.run.run).name
+    return f"{line.run.repository} {line.run.commit[:8]}" if line.run.repository else line.run.run
 
 
 def _accelerators(line: _Line) -> str:
