@@ -36,12 +36,6 @@ from analysis.public_runs.shipped import EVALUATIONS_NAME, RUNS_NAME
 _REPOSITORY = re.compile(r"training_results_v0\.[5-7]")
 
 
-def find_results(folder: Path) -> list[Path]:
-    """Return the result files of the Transformer below a checkout, in the order of their names and numbers."""
-    paths = folder.glob(f"**/results/*/*{BENCHMARK}*/result_*.txt")
-    return sorted(paths, key=lambda path: (path.parent, int("".join(re.findall(r"\d+", path.stem)) or 0)))
-
-
 def collect_checkout(folder: Path) -> tuple[list[PublicTraining], list[str]]:
     """Return the runs of a checkout, named by round, system and file, and why any other file is not read.
 
@@ -57,7 +51,7 @@ def collect_checkout(folder: Path) -> tuple[list[PublicTraining], list[str]]:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise PublicRunError(f"{folder}: no commit ({error}); expected a git checkout; clone {name} again") from error
-    paths = find_results(folder)
+    paths = sorted(folder.glob(f"**/results/*/*{BENCHMARK}*/result_*.txt"))
     if not paths:
         raise PublicRunError(f"{folder}: no results/*/{BENCHMARK}/result_*.txt; expected some; check out all files")
     trainings, refused = [], []
@@ -74,8 +68,7 @@ def collect_checkout(folder: Path) -> tuple[list[PublicTraining], list[str]]:
     return trainings, refused
 
 
-def write_csv(rows: Iterable[msgspec.Struct], row_type: type[msgspec.Struct], path: Path) -> None:
-    """Write structs as CSV, whole or not at all; `aiayn.printed.read_rows` reads them back."""
+def _write(rows: Iterable[msgspec.Struct], row_type: type[msgspec.Struct], path: Path) -> None:
     with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(row_type.__struct_fields__)
@@ -104,9 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AiaynError as error:
         print(f"collect: {error}", file=sys.stderr)
         return error.exit_code
-    write_csv((one.run for one in trainings), PublicRun, args.output / RUNS_NAME)
+    _write((one.run for one in trainings), PublicRun, args.output / RUNS_NAME)
     evaluations = (evaluation for one in trainings for evaluation in one.evaluations)
-    write_csv(evaluations, PublicEvaluation, args.output / EVALUATIONS_NAME)
+    _write(evaluations, PublicEvaluation, args.output / EVALUATIONS_NAME)
     for sentence in refused:
         print(f"collect: {sentence}", file=sys.stderr)
     for (round_name, submitter), number in Counter((one.run.round, one.run.submitter) for one in trainings).items():

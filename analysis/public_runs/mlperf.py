@@ -8,7 +8,7 @@ the system that lies beside the results in MLPerf's repositories, where it is th
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +20,8 @@ from aiayn.packed import UNPACK_ERRORS, open_unpacked
 BENCHMARK = "transformer"
 TARGET_BLEU = 25.0  # uncased: mlcommons/training, retired_benchmarks/transformer/README.md, "Quality target"
 MARK = b":::ML"
-ROUND_BY_DIALECT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLLOG": "v0.7"}
+Round = Literal["v0.5", "v0.6", "v0.7"]
+ROUND_BY_DIALECT: dict[str, Round] = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLLOG": "v0.7"}
 _TAGGED = re.compile(r":::(MLPv0\.5\.0|MLLOG|MLL) (.*)")
 _V05 = re.compile(r"(?P<benchmark>\w+) (?P<time>[0-9.]+) \(.*?:\d+\) (?P<key>\w+)(?:: (?P<value>.*))?")
 _V06 = re.compile(r"(?P<time>[0-9.]+) (?P<key>\w+): (?P<value>\{.*\})")
@@ -47,7 +48,7 @@ class PublicRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     run: str
-    round: Literal["v0.5", "v0.6", "v0.7"]
+    round: Round
     division: str
     submitter: str
     system: str
@@ -115,38 +116,44 @@ def read_result(path: Path) -> PublicTraining:
             lines = content.read().decode("utf-8", errors="replace").split("\n")
     except (*UNPACK_ERRORS, OSError) as error:
         raise PublicRunError(f"{path}: cannot be read ({error}); copy the file again") from error
+    try:
+        return _training(path, lines)
+    except (ValueError, TypeError, KeyError, IndexError, SyntaxError) as error:
+        what = f"a value of another form ({type(error).__name__}: {error})"
+        raise PublicRunError(f"{path}: {what}; expected those of MLPerf's logging; copy the file again") from error
+
+
+def _training(path: Path, lines: Sequence[str]) -> PublicTraining:
     dialects = {tagged[1]: number for number, line in enumerate(lines, start=1) if (tagged := _TAGGED.search(line))}
     if len(dialects) != 1:
         seen = " and ".join(dialects) or f"{len(lines):,} lines and none of MLPerf's logging"
         raise PublicRunError(f"{path}: {seen}; expected one of {', '.join(ROUND_BY_DIALECT)}; name a result_*.txt")
     dialect = next(iter(dialects))
-    events = list(_events(path, dialect, lines))
-    _require_benchmark(path, events)
-    start, stop = _single(path, events, "run_start"), _single(path, events, "run_stop")
-    evaluations = tuple(_evaluations(path, dialect, events, start.seconds))
-    described = _described(path, events)
-    printed = _printed(lines)
-    logged_batch = _number(path, events, "global_batch_size", "input_batch_size")
-    num_accelerators = printed["num_gpus"] or described.num_accelerators
-    submitter = described.submitter or str(_value(events, "submission_org") or "")
+    log = _Log(path, list(_events(path, lines)))
+    log.require_benchmark()
+    start, stop = log.only("run_start"), log.only("run_stop")
+    evaluations = tuple(_evaluations(log, dialect, start.seconds))
+    described, printed = _described(log), _printed(lines)
+    num_accelerators = printed["num_gpus"] or described.get("num_accelerators", 0)
+    submitter = described.get("submitter") or log.text("submission_org")
     submitter = _SPELLING.get(submitter.lower(), submitter)
     is_reached = any(one.bleu >= TARGET_BLEU for one in evaluations)
-    unit: Literal["tokens", "sequences", ""] = "tokens" if printed["tokens_per_gpu"] else ""
     run = PublicRun(
         run=path.as_posix(),
-        round=ROUND_BY_DIALECT[dialect],  # type: ignore[arg-type]
-        division=(described.division or str(_value(events, "submission_division") or "")).lower(),
+        round=ROUND_BY_DIALECT[dialect],
+        division=(described.get("division") or log.text("submission_division")).lower(),
         submitter=submitter,
-        system=described.system or str(_value(events, "submission_platform") or ""),
-        accelerator=described.accelerator,
+        system=described.get("system") or log.text("submission_platform"),
+        accelerator=described.get("accelerator", ""),
         num_accelerators=num_accelerators,
-        seed=str(_value(events, "seed", "run_set_random_seed") or ""),
+        seed=log.text("seed", "run_set_random_seed"),
         # v0.5 logs the batch of one GPU
-        batch=int(logged_batch) * (num_accelerators if dialect == "MLPv0.5.0" else 1),
-        batch_unit="sequences" if not unit and submitter == "Google" else unit,
-        optimizer=str(_value(events, "opt_name") or "").lower(),
-        learning_rate=_number(path, events, "opt_base_learning_rate", "opt_learning_rate"),
-        warmup_steps=int(_number(path, events, "opt_learning_rate_warmup_steps")),
+        batch=int(log.number("global_batch_size", "input_batch_size"))
+        * (num_accelerators if dialect == "MLPv0.5.0" else 1),
+        batch_unit="tokens" if printed["tokens_per_gpu"] else "sequences" if submitter == "Google" else "",
+        optimizer=log.text("opt_name").lower(),
+        learning_rate=log.number("opt_base_learning_rate", "opt_learning_rate"),
+        warmup_steps=int(log.number("opt_learning_rate_warmup_steps")),
         num_parameters=printed["num_parameters"],
         status="success" if stop.metadata.get("status", "success") == "success" and is_reached else "aborted",
         seconds=round(stop.seconds - start.seconds, 1),
@@ -154,17 +161,16 @@ def read_result(path: Path) -> PublicTraining:
     return PublicTraining(run, evaluations)
 
 
-def _events(path: Path, dialect: str, lines: Iterable[str]) -> Iterator[_Event]:
+def _events(path: Path, lines: Iterable[str]) -> Iterator[_Event]:
     """Yield every event; a line that is tagged and cannot be read is an error, as a cut file ends in one."""
     for number, line in enumerate(lines, start=1):
         if (tagged := _TAGGED.search(line)) is None:
             continue
         try:
-            yield _event(dialect, number, tagged[2].rstrip())
+            yield _event(tagged[1], number, tagged[2].rstrip())
         except (ValueError, KeyError, TypeError) as error:
-            shown = tagged[0][:80]
-            expected = f"an event of {tagged[1]}, whole"
-            raise PublicRunError(f"{path}:{number}: {shown!r}; expected {expected}; copy the file again") from error
+            place = f"{path}:{number}: {tagged[0][:80]!r}"
+            raise PublicRunError(f"{place}; expected an event of {tagged[1]}, whole; copy the file again") from error
 
 
 def _event(dialect: str, number: int, text: str) -> _Event:
@@ -175,121 +181,114 @@ def _event(dialect: str, number: int, text: str) -> _Event:
     if matched is None:
         raise ValueError(text)
     seconds, key = float(matched["time"]), matched["key"]
-    value = json.loads(matched["value"]) if matched["value"] else None
+    value: Any = json.loads(matched["value"]) if matched["value"] else None
     if dialect == "MLL":
         return _Event(number, seconds, key, value["value"], value.get("metadata") or {})
     return _Event(number, seconds, key, value, {"benchmark": matched["benchmark"]})
 
 
-def _require_benchmark(path: Path, events: Iterable[_Event]) -> None:
-    for event in events:
-        named = event.value if event.key == "submission_benchmark" else event.metadata.get("benchmark")
-        if named is not None:
-            if named != BENCHMARK:
-                place = f"{path}:{event.line}: benchmark {named!r}"
-                raise PublicRunError(f"{place}; expected {BENCHMARK!r}; name a file of results/<system>/{BENCHMARK}/")
-            return
-    raise PublicRunError(f"{path}: no submission_benchmark; expected {BENCHMARK!r}; the file is cut: copy it again")
+class _Log(NamedTuple):
+    """All events of a file, and what is asked of them."""
+
+    path: Path
+    events: list[_Event]
+
+    def require_benchmark(self) -> None:
+        """Refuse another benchmark than the Transformer, which v0.5 names in each line."""
+        for event in self.events:
+            named = event.value if event.key == "submission_benchmark" else event.metadata.get("benchmark")
+            if named == BENCHMARK:
+                return
+            if named is not None:
+                place = f"{self.path}:{event.line}: benchmark {named!r}; expected {BENCHMARK!r}"
+                raise PublicRunError(f"{place}; name a file of results/<system>/{BENCHMARK}/")
+        what = f"no submission_benchmark; expected {BENCHMARK!r}"
+        raise PublicRunError(f"{self.path}: {what}; the file is cut: copy it again")
+
+    def only(self, key: str) -> _Event:
+        """Return the only event of a key."""
+        found = [event for event in self.events if event.key == key]
+        if len(found) != 1:
+            what = f"{len(found)} times {key}; expected one"
+            raise PublicRunError(f"{self.path}: {what}; the file is cut, or holds several runs: copy it again")
+        return found[0]
+
+    def value(self, *keys: str) -> Any:
+        """Return the first value that is logged under one of the keys, or None."""
+        return next((event.value for event in self.events if event.key in keys and event.value is not None), None)
+
+    def text(self, *keys: str) -> str:
+        """Return it as text, '' where it is not logged."""
+        value = self.value(*keys)
+        return "" if value is None else str(value)
+
+    def number(self, *keys: str) -> float:
+        """Return it as a number."""
+        value = self.value(*keys)
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if not isinstance(value, int | float):
+            what = f"{' or '.join(keys)} is {value!r}; expected a number"
+            raise PublicRunError(f"{self.path}: {what}; copy the file again")
+        return float(value)
 
 
-def _single(path: Path, events: Iterable[_Event], key: str) -> _Event:
-    """Return the only event of a key."""
-    found = [event for event in events if event.key == key]
-    if len(found) != 1:
-        what = f"{len(found)} times {key}; expected one"
-        raise PublicRunError(f"{path}: {what}; the file is cut, or holds several runs: copy it again")
-    return found[0]
-
-
-def _value(events: Iterable[_Event], *keys: str) -> Any:
-    """Return the first value that is logged under one of the keys, or None."""
-    return next((event.value for event in events if event.key in keys and event.value is not None), None)
-
-
-def _number(path: Path, events: Iterable[_Event], *keys: str) -> float:
-    value = _value(events, *keys)
-    value = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if not isinstance(value, int | float):
-        raise PublicRunError(f"{path}: {' or '.join(keys)} is {value!r}; expected a number; copy the file again")
-    return float(value)
-
-
-def _evaluations(path: Path, dialect: str, events: Iterable[_Event], start: float) -> Iterator[PublicEvaluation]:
+def _evaluations(log: _Log, dialect: str, start: float) -> Iterator[PublicEvaluation]:
     """Yield each BLEU with the epoch of the eval_start that it follows: v0.6's own epoch lags behind by one.
 
     v0.5 counts epochs from -1. One program writes no eval_start, and its own epoch is right. v0.7 logs a fraction.
     """
     epoch, unit = None, 100.0 if dialect == "MLLOG" else 1.0
-    num_evaluations = 0
-    for event in events:
+    if log.value("eval_accuracy") is None:
+        raise PublicRunError(f"{log.path}: no eval_accuracy; expected one an epoch; the file is cut: copy it again")
+    for event in log.events:
         if event.key == "eval_start":
             epoch = event.value + 2 if dialect == "MLPv0.5.0" else event.metadata.get("epoch_num")
         elif event.key == "eval_accuracy":
             value = event.value["value"] if isinstance(event.value, dict) else event.value
             at = event.metadata.get("epoch_num") if epoch is None else epoch
-            bleu = round(float(value) * unit, 4)
+            bleu, seconds = round(float(value) * unit, 4), round(event.seconds - start, 1)
             if at is None or not 0 <= bleu <= 100:
-                what = f"BLEU {bleu:g} at epoch {at}"
-                raise PublicRunError(f"{path}:{event.line}: {what}; expected 0 to 100 at a number; copy the file again")
-            num_evaluations += 1
-            yield PublicEvaluation(
-                run=path.as_posix(), epoch=int(at), bleu=bleu, seconds=round(event.seconds - start, 1)
-            )
-    if num_evaluations == 0:
-        raise PublicRunError(f"{path}: no eval_accuracy; expected one an epoch; the file is cut: copy it again")
+                place = f"{log.path}:{event.line}: BLEU {bleu:g} at epoch {at}"
+                raise PublicRunError(f"{place}; expected 0 to 100 at a number; copy the file again")
+            yield PublicEvaluation(run=log.path.as_posix(), epoch=int(at), bleu=bleu, seconds=seconds)
 
 
 def _printed(lines: Iterable[str]) -> dict[str, int]:
     """Return the numbers that the program prints outside the logging, 0 where it does not."""
     found = dict.fromkeys(_PRINTED, 0)
     for line in lines:
-        if line.startswith("| "):
-            for name, pattern in _PRINTED.items():
-                if matched := pattern.match(line):
-                    found[name] = int(matched[1])
+        for name, pattern in _PRINTED.items() if line.startswith("| ") else ():
+            if matched := pattern.match(line):
+                found[name] = int(matched[1])
     return found
 
 
-class _Description(NamedTuple):
-    submitter: str = ""
-    division: str = ""
-    system: str = ""
-    accelerator: str = ""
-    num_accelerators: int = 0
-
-
-def _described(path: Path, events: Iterable[_Event]) -> _Description:
-    """Return what is told of the system: in the log (v0.6), or in the repository.
+def _described(log: _Log) -> dict[str, Any]:
+    """Return what is told of the system: in the log (v0.6's submission_entry), or in the repository.
 
     A result lies in SUBMITTER/results/SYSTEM/transformer/, its description is SUBMITTER/systems/SYSTEM.json (v0.6,
-    v0.7) or lies beside the benchmarks (v0.5, entry.json). A log elsewhere has none.
+    v0.7) or lies beside the benchmarks (v0.5, entry.json). A file elsewhere has none.
     """
-    entry = _value(events, "submission_entry")
-    if path.absolute().parents[2].name != "results":
-        return _Description(**_of_nodes(ast.literal_eval(entry)) if entry else {})
-    folder, submitter_folder = path.absolute().parents[1], path.absolute().parents[3]
-    described = _json_of(submitter_folder / "systems" / f"{folder.name}.json") or _json_of(folder / "entry.json")
-    organisation = described.get("submitter") or _json_of(submitter_folder / "submission.json").get("org") or ""
-    whole = described | {"nodes": ast.literal_eval(entry)["nodes"]} if entry else described
-    hardware = _of_nodes(whole) if "nodes" in whole else {
-        "accelerator": str(whole.get("accelerator_model_name", "")),
-        "num_accelerators": int(whole.get("number_of_nodes") or 1) * int(whole.get("accelerators_per_node") or 0),
-    }  # fmt: skip
-    return _Description(str(organisation), str(described.get("division", "")), folder.name, **hardware)
-
-
-def _of_nodes(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return accelerator and number of it from v0.5's and v0.6's `nodes`: a list of one, or a mapping as a string."""
-    nodes = entry["nodes"]
-    node = ast.literal_eval(nodes) if isinstance(nodes, str) else nodes[0]
-    number = int(node["num_nodes"]) * int(node["num_accelerators"])
-    return {"accelerator": str(node["accelerator"]), "num_accelerators": number}
+    described, told = {}, {}
+    parents = log.path.absolute().parents
+    if len(parents) > 3 and parents[2].name == "results":
+        folder, submitter = parents[1], parents[3]
+        described = _json_of(submitter / "systems" / f"{folder.name}.json") or _json_of(folder / "entry.json")
+        organisation = described.get("submitter") or _json_of(submitter / "submission.json").get("org")
+        told = {"submitter": organisation, "system": folder.name, "division": described.get("division")}
+    if entry := log.value("submission_entry"):
+        described = {"nodes": [ast.literal_eval(ast.literal_eval(entry)["nodes"])]}
+    node = described.get("nodes", [{}])[0]  # v0.5 and v0.6; v0.7 has keys of its own
+    number = node.get("num_nodes") or described.get("number_of_nodes") or 1
+    each = node.get("num_accelerators") or described.get("accelerators_per_node") or 0
+    accelerator = node.get("accelerator") or described.get("accelerator_model_name") or ""
+    return told | {"accelerator": accelerator, "num_accelerators": int(number) * int(each)}
 
 
 def _json_of(path: Path) -> dict[str, Any]:
     """Return a file's JSON; nothing if it is not there, or is none, as NVIDIA's of v0.6 are."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return document if isinstance(document, dict) else {}
+    return document

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from analysis.public_runs.mlperf import PublicEvaluation, PublicRun, PublicTraining
+from analysis.scoring.verdict import PooledSd, pool_sd
 
 RUNS_NAME, EVALUATIONS_NAME = "public_runs.csv", "public_run_evaluations.csv"
 DEFINITION = "uncased BLEU on newstest2014 as MLPerf defines it; training data of WMT17; a run stops at 25.0"
@@ -32,23 +33,20 @@ class SeedSpread(NamedTuple):
 
 
 class PublicSpread(NamedTuple):
-    """The spread of seeds over all systems: the middle of their sds, their range, and the sd pooled over them."""
+    """The spread of seeds over all systems: the middle of their sds, the pooled sd with their range, the runs."""
 
     median_sd: float
-    lowest_sd: float
-    highest_sd: float
-    pooled_sd: float
-    degrees_of_freedom: int
-    num_systems: int
+    pooled: PooledSd
     num_runs: int
     source: str
 
     def sentence(self) -> str:
         """Return what is cited beside a verdict, which it does not enter."""
+        pooled = self.pooled
         return (
             f"How much seeds vary at this scale is public for MLPerf's runs alone: the sd over seeds at a fixed epoch "
-            f"is {self.median_sd:.2f} BLEU in the middle of {self.num_systems} systems ({self.lowest_sd:.2f} to "
-            f"{self.highest_sd:.2f}; pooled {self.pooled_sd:.2f}, {self.num_runs} runs). Another definition "
+            f"is {self.median_sd:.2f} BLEU in the middle of {pooled.num_systems} systems ({pooled.smallest_sd:.2f} to "
+            f"{pooled.largest_sd:.2f}; pooled {pooled.sd:.2f}, {self.num_runs} runs). Another definition "
             f"({DEFINITION}): it enters no verdict. Source: {self.source}."
         )
 
@@ -102,37 +100,29 @@ def values_at_common_epoch(trainings: Sequence[PublicTraining]) -> tuple[int, li
 def seed_spreads(trainings: Iterable[PublicTraining] | None = None) -> list[SeedSpread]:
     """Return the spread of each system with two runs or more, of the shipped trainings unless others are given."""
     spreads = []
-    for (round_name, submitter, system), group in by_system(
-        read_public_runs() if trainings is None else trainings
-    ).items():
+    for key, group in by_system(read_public_runs() if trainings is None else trainings).items():
         found = values_at_common_epoch(group)
         if found is None or len(group) < 2:
             continue
-        epoch, values = found
         run = group[0].run
         source = f"{run.repository} {run.commit[:8]}, {Path(run.path).parent.as_posix()}" if run.repository else run.run
-        mean, sd = statistics.fmean(values), statistics.stdev(values)
-        spreads.append(SeedSpread(round_name, submitter, system, epoch, len(group), mean, sd, source))
+        mean, sd = statistics.fmean(found[1]), statistics.stdev(found[1])
+        spreads.append(SeedSpread(*key, epoch=found[0], num_runs=len(group), mean=mean, sd=sd, source=source))
     return spreads
 
 
 def public_spread(trainings: Iterable[PublicTraining] | None = None) -> PublicSpread | None:
     """Return the spread over all systems, None without a system of two runs; see `ASSUMED_SD_BLEU` beside it."""
     trainings = read_public_runs() if trainings is None else tuple(trainings)
-    spreads = seed_spreads(trainings)
-    if not spreads:
+    groups = {"/".join(key): values_at_common_epoch(group) for key, group in by_system(trainings).items()}
+    values_by_system = {name: found[1] for name, found in groups.items() if found is not None and len(found[1]) > 1}
+    pooled = pool_sd(values_by_system, with_bartlett=False)
+    if pooled is None:
         return None
-    sds = [one.sd for one in spreads]
-    degrees_of_freedom = sum(one.num_runs - 1 for one in spreads)
-    pooled = (sum((one.num_runs - 1) * one.sd**2 for one in spreads) / degrees_of_freedom) ** 0.5
     repositories = sorted({training.run.repository for training in trainings if training.run.repository})
     return PublicSpread(
-        median_sd=statistics.median(sds),
-        lowest_sd=min(sds),
-        highest_sd=max(sds),
-        pooled_sd=pooled,
-        degrees_of_freedom=degrees_of_freedom,
-        num_systems=len(spreads),
-        num_runs=sum(one.num_runs for one in spreads),
+        median_sd=statistics.median(map(statistics.stdev, values_by_system.values())),
+        pooled=pooled,
+        num_runs=sum(map(len, values_by_system.values())),
         source=", ".join(repositories) or "the files read",
     )

@@ -129,6 +129,7 @@ def test_a_file_that_is_cut_within_a_line_is_refused_with_the_line(tmp_path: Pat
         (V07, '"value": 61440', '"value": null', "global_batch_size or input_batch_size is None; expected a number"),
         (V07, '"value": 0.18681639432907104', '"value": 186.8', "expected 0 to 100"),
         (V07, '"eval_accuracy"', '"accuracy"', "no eval_accuracy"),
+        (V07, '"value": 0.18681639432907104', '"value": "high"', "a value of another form (ValueError"),
         (V07, '"submission_benchmark"', '"submission"', "no submission_benchmark; expected 'transformer'"),
     ],
 )

@@ -107,11 +107,12 @@ def test_the_spread_is_taken_where_all_runs_have_a_value() -> None:
 def test_the_spread_of_public_seeds_and_its_sentence() -> None:
     spread = public_spread()
     assert spread is not None
-    assert (spread.num_systems, spread.num_runs, spread.degrees_of_freedom) == (33, 330, 297)
+    assert (spread.pooled.num_systems, spread.num_runs, spread.pooled.degrees_of_freedom) == (33, 330, 297)
     sds = [one.sd for one in seed_spreads()]
     assert spread.median_sd == statistics.median(sds) == pytest.approx(0.247, abs=0.001)
-    assert (round(spread.lowest_sd, 2), round(spread.highest_sd, 2), round(spread.pooled_sd, 2)) == (0.15, 0.86, 0.32)
-    assert spread.pooled_sd == pytest.approx(statistics.fmean(sd**2 for sd in sds) ** 0.5)
+    pooled = spread.pooled
+    assert [round(sd, 2) for sd in (pooled.smallest_sd, pooled.largest_sd, pooled.sd)] == [0.15, 0.86, 0.32]
+    assert pooled.sd == pytest.approx(statistics.fmean(sd**2 for sd in sds) ** 0.5)
     sentence = spread.sentence()
     for words in ("0.25 BLEU", "33 systems", "330 runs", "enters no verdict", "mlcommons/training_results_v0.7"):
         assert words in sentence
