@@ -80,7 +80,11 @@ def draw_public_runs(frame: pd.DataFrame) -> alt.VConcatChart:
         scale=alt.Scale(domain=[low - 0.2, high + 0.2], nice=False, zero=False),
     )
     tooltip = ["label:N", "run:N", "epoch:Q", alt.Tooltip("bleu:Q", format=".2f"), alt.Tooltip("sd:Q", format=".2f")]
-    dots = alt.Chart(common).mark_point(filled=True, size=22, opacity=0.6).encode(at, rows, colour, tooltip=tooltip)
+    dots = (
+        alt.Chart(common)
+        .mark_point(filled=True, size=22, opacity=0.6, aria=False)
+        .encode(at, rows, colour, tooltip=tooltip)
+    )
     vertical = alt.Chart(target).mark_rule(strokeDash=[3, 3], opacity=FAINT, aria=False).encode(at)
     sds = common.drop_duplicates("label").dropna(subset=["sd"])
     words = alt.Chart(sds).mark_text(align="right", fontSize=9).encode(
