@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -19,6 +19,7 @@ from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
+from aiayn.wings import log_readers
 from analysis.findings import Finding
 from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
@@ -59,12 +60,16 @@ class Made(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What lies below the folders: logs by path (below `root`, '.' for several folders), and results by scale."""
+    """What lies below the folders: logs by path (below `root`, '.' for several folders), and results by scale.
+
+    `of_wings` are the logs that are a wing's alone, a reader each (`aiayn.wings.Wing.log_reader`).
+    """
 
     root: Path
     file_by_path: dict[str, LogFile]
     results_folders_by_scale: dict[str, list[Path]]
     left_out: list[LeftOut]
+    of_wings: list[Any]
 
     @property
     def not_read(self) -> tuple[str, ...]:
@@ -109,18 +114,28 @@ def _read_folders(folders: Sequence[Path], cache_folder: Path | None) -> _Read:
     results_folders_by_scale: dict[str, list[Path]] = {}
     file_by_path: dict[str, LogFile] = {}
     left_out: list[LeftOut] = []
-    for folder in folders:
-        listing = list_folder(folder)
+    prefix_by_folder = {folder: "" if len(folders) == 1 else f"{folder.as_posix()}/" for folder in folders}
+    listing_by_folder = {folder: list_folder(folder) for folder in folders}
+    path_by_name = {
+        f"{prefix_by_folder[folder]}{path}": folder / path
+        for folder, listing in listing_by_folder.items()
+        for path in listing.log_paths
+    }
+    of_wings = [read_logs(path_by_name) for read_logs in log_readers()]
+    taken = {name for logs in of_wings for name in logs.names}
+    left_out += [LeftOut(name, "log", why) for logs in of_wings for name, why in logs.refused]
+    for folder, listing in listing_by_folder.items():
+        prefix = prefix_by_folder[folder]
         for scale_folder in listing.scale_folders:
             place = scale_folder if scale_folder.name else scale_folder.resolve()  # '.' has no name
             results_folders_by_scale.setdefault(place.name, []).append(place.parent)
-        read = read_folder(folder, cache_folder, paths=listing.log_paths)
-        prefix = "" if len(folders) == 1 else f"{folder.as_posix()}/"
+        paths = [path for path in listing.log_paths if f"{prefix}{path}" not in taken]
+        read = read_folder(folder, cache_folder, paths=paths)
         file_by_path |= {f"{prefix}{path}": log_file for path, log_file in read.items()}
         left_out += [msgspec.structs.replace(one, path=f"{prefix}{one.path}") for one in listing.left_out]
     root = folders[0] if len(folders) == 1 else Path()
     ordered = {scale: results_folders_by_scale[scale] for scale in SCALES if scale in results_folders_by_scale}
-    return _Read(root, file_by_path, ordered, left_out)
+    return _Read(root, file_by_path, ordered, left_out, of_wings)
 
 
 def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
@@ -159,6 +174,7 @@ def _write_logs(
     tables = [lay_out_logs(judged, findings_by_path, scale_by_path, read.left_out)]
     if alone or not recorded_by_scale:
         tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
+    tables += [table for logs in read.of_wings for table in logs.tables()]
     tables = [compact(table) for table in tables]
     for table in tables:
         write_table(table, output_folder / "tables")
@@ -166,7 +182,7 @@ def _write_logs(
     write_frame(_finding_frame(judged, findings_by_path, faults, read.left_out), output_folder / "findings.tsv")
     figures_folder = output_folder / FIGURES_FOLDER
     figures = draw_figures(partial(_write_figures_of_logs, read, lines, figures_folder), figures_folder)
-    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, faults, read.not_read)
+    page = _render_page(folders, judged, lines, tables, figures, recorded_by_scale, faults, read)
     write_text(page, output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME
 
@@ -175,7 +191,8 @@ def _write_figures_of_logs(read: _Read, lines: Sequence[AveragedLine], folder: P
     from paper_tables.figures.curves import curves_of_folder
     from paper_tables.figures.registry import figures_of_logs, write_figures
 
-    write_figures(figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines)), folder)
+    of_wings = (figure for logs in read.of_wings for figure in logs.figures())
+    write_figures((*figures_of_logs(curves_of_folder(read.root, read.file_by_path, lines)), *of_wings), folder)
 
 
 def _write_figures_of_records(recorded: RecordedResults, judged: list[JudgedCell], read: _Read, folder: Path) -> None:
@@ -291,7 +308,7 @@ def _render_page(
     figures: Sequence[DrawnFigure] | None,
     recorded_by_scale: Mapping[str, RecordedResults],
     faults: Sequence[RecordFault],
-    not_read: Sequence[str],
+    folders_read: _Read,
 ) -> str:
     """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
     num_averaged = sum(len(line.trainings) for line in lines)
@@ -300,13 +317,16 @@ def _render_page(
         for scale, recorded in recorded_by_scale.items()
     ]
     read = [f"{len(judged.trainings):,} trainings", f"{len(judged.generations):,} generations"]
+    read += [words for logs in folders_read.of_wings for words in logs.words()]
+    num_logs = len(judged.file_by_path) + sum(len(logs.names) for logs in folders_read.of_wings)
+    not_read = folders_read.not_read
     filled = dict.fromkeys(
         html.escape(f"{line.row.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
     )
     shown, more = list(filled)[:MAX_LINES], len(filled) - MAX_LINES
     left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"
     cards = (
-        ("Asked", card_words(f"{len(judged.file_by_path):,} logs", read)),
+        ("Asked", card_words(f"{num_logs:,} logs", read)),
         ("Came out", card_words(f"{num_averaged:,} trainings in the tables",
                                 [*pages, *shown, *([f"and {more} more rows"] if more > 0 else [])])),
         ("Verdict", card_words("None is judged", ["A log's BLEU is of another definition than the printed one"])),

@@ -65,7 +65,8 @@ CHAPTERS = (
             ("table3", "expectations", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("architecture", "attention", "positions", "schedules"), ("table1", "parameters")),
-    Chapter("claims_of_others", "What others say", (), ("claims", "reference_replications")),
+    Chapter("claims_of_others", "What others say", ("public_runs",),
+            ("claims", "reference_replications", "public_runs")),
     Chapter("printed", "Printed alone", (), ("table4",)),
 )  # fmt: skip
 FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names

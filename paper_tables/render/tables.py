@@ -8,7 +8,7 @@ import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.wings import tables_after
+from aiayn.wings import figures_of_wings, tables_after
 from analysis.scoring.scores import summarise_frame
 from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
 from paper_tables.figures import INSTALL_COMMAND, has_figures
@@ -103,7 +103,9 @@ def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_fo
     from paper_tables.figures.curves import curves_of_scale
     from paper_tables.figures.registry import figures_of_scale, write_figures
 
-    write_figures(figures_of_scale(results, judged, curves_of_scale(results), attention_folder), folder)
+    of_wings = (figure for figures in figures_of_wings() for figure in figures(results))
+    core = figures_of_scale(results, judged, curves_of_scale(results), attention_folder)
+    write_figures((*core, *of_wings), folder)
 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:

@@ -27,7 +27,9 @@ class WingTable(msgspec.Struct, frozen=True):
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
     """A wing: its packages, one line on what it is for, and what it registers.
 
-    A verb's module is `aiayn.cli.NAME.VERB`.
+    A verb's module is `aiayn.cli.NAME.VERB`. `figures` is `module:function` of results, which yields figures and what
+    makes their frames. `log_reader` is `module:function` of the paths of logs by name, which returns the logs that are
+    the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`).
     """
 
     name: str
@@ -35,6 +37,8 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...]
     verbs: dict[str, str] = msgspec.field(default_factory=dict)
     tables: tuple[WingTable, ...] = ()
+    figures: str = ""
+    log_reader: str = ""
 
 
 WINGS = (
@@ -61,6 +65,14 @@ WINGS = (
             "plot": "draw the curves of runs, live or done, or of any fairseq logs",
             "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
         },
+    ),
+    Wing(
+        name="public_runs",
+        summary="how much seeds vary at the paper's scale: MLPerf's runs",
+        packages=("analysis.public_runs", "paper_tables.public_runs"),
+        tables=(WingTable("paper_tables.public_runs.table:lay_out_shipped_runs", after="table4"),),
+        figures="paper_tables.public_runs.figure:figures_of_scale",
+        log_reader="paper_tables.public_runs.logs:read_public_logs",
     ),
     Wing(
         name="questions",
@@ -130,3 +142,13 @@ def tables_after(name: str) -> Iterator[Any]:
     """Yield the layouts of the wings' tables that stand after a table of the core."""
     for wing in present_wings():
         yield from (load(table.layout) for table in wing.tables if table.after == name)
+
+
+def figures_of_wings() -> Iterator[Any]:
+    """Yield what makes the wings' figures of results."""
+    yield from (load(wing.figures) for wing in present_wings() if wing.figures)
+
+
+def log_readers() -> Iterator[Any]:
+    """Yield the wings' readers of logs, which are asked before fairseq's."""
+    yield from (load(wing.log_reader) for wing in present_wings() if wing.log_reader)
