@@ -35,6 +35,7 @@ FIGURE_FILES = {
         "forest_perplexity",
         "plan_actual",
         "positions",
+        "public_runs",
         "schedules",
     )
     for suffix in ("svg", "pdf", "tex", "tsv")
