@@ -10,7 +10,7 @@ import pandas as pd
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.provenance import replace_on_success
 from paper_tables.cell_verdicts import JudgedCell
-from paper_tables.figures import INDEX_NAME, attention, curves, paper, results
+from paper_tables.figures import INDEX_NAME, attention, curves, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.latex import escape_latex
 from paper_tables.scale_results import ScaleResults
@@ -26,16 +26,7 @@ Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 def figures_of_scale(
     scale: ScaleResults, judged: Sequence[JudgedCell], runs: Sequence[curves.Curve], attention_folder: Path | None
 ) -> Iterator[Drawable]:
-    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last.
-
-    The architecture is drawn of base as it was trained, else of the scale's first system.
-    """
-    systems = scale.system_by_name
-    training = systems["base" if "base" in systems else next(iter(systems))].training
-    own_schedule = (training.d_model, training.warmup_steps) if training.schedule == "equation_3" else None
-    corpus = scale.scale.en_de_corpus
-    language = scale.corpora[corpus].target_language if corpus in scale.corpora else ""
-    vocabulary_size = scale.vocabulary_sizes_of(corpus).get(language)
+    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last."""
     curve_frame = functools.cache(lambda: curves.curve_frame(runs))
     yield results.VERDICT_STRIP, lambda: results.strip_frame(judged, scale.scale.scale)
     yield results.BLEU_COST, lambda: results.cost_frame(scale)
@@ -45,10 +36,6 @@ def figures_of_scale(
     yield curves.CURVES_BY_UPDATE, curve_frame
     yield curves.CURVES_BY_HOURS, curve_frame
     yield results.PLAN_ACTUAL, lambda: results.plan_frame(scale)
-    yield paper.ARCHITECTURE, lambda: paper.architecture_frame(training, vocabulary_size)
-    yield paper.ATTENTION_ARCHITECTURE, lambda: paper.attention_architecture_frame(training)
-    yield paper.POSITIONS, paper.position_frame
-    yield paper.SCHEDULES, lambda: paper.schedule_frame(own_schedule)
     paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []
     for path in paths:
         for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS):

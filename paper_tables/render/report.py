@@ -64,7 +64,7 @@ CHAPTERS = (
     Chapter("variations", "Variations on the model", ("forest",),
             ("table3", "expectations", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
-    Chapter("model", "The model", ("architecture", "attention", "positions", "schedules"), ("table1", "parameters")),
+    Chapter("model", "The model", ("attention",), ("table1", "parameters")),
     Chapter("claims_of_others", "What others say", ("public_runs",),
             ("claims", "reference_replications", "public_runs")),
     Chapter("printed", "Printed alone", (), ("table4",)),

@@ -28,6 +28,6 @@ def test_the_tour_translates_and_shows_attention_and_the_curve(
     assert "The dog sees the cat. -> " in printed
     assert "No model here" not in printed
     assert names["weights"].weights_HQK.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
-    attention, curve = values[3], values[4]
+    attention, curve = values[3], values[6]
     assert "Encoder self-attention" in attention.to_dict()["description"]
     assert curve.to_dict()["description"].startswith("Curves of 1 run")

@@ -8,14 +8,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pandas as pd
 import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.figures import attention, curves, paper, results
+from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
 from paper_tables.figures.registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
 from paper_tables.scale_results import ScaleResults
@@ -24,8 +23,6 @@ from tests.records_factory import (
     BASE_TRAINING,
     CPU,
     EIGHT_P100,
-    PAPER_TRAINING,
-    TRAINING_BY_SYSTEM,
     make_site,
     write_everything,
     write_scores,
@@ -171,32 +168,13 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
     "plan_actual": (
         plan_frame, "time: 4; label: demo base; kind: actual;", lambda frame: changed(frame, "actual_hours", 2.0),
     ),
-    "architecture": (
-        lambda: paper.architecture_frame(PAPER_TRAINING, 37_000), "text: Multi-head attention; detail: h = 8, d_k = 64",
-        lambda frame: paper.architecture_frame(BASE_TRAINING, 37_000),
-    ),
-    "attention_architecture": (
-        lambda: paper.attention_architecture_frame(PAPER_TRAINING), "text: Scale; detail: 1 / \u221a64 = 0.125",
-        lambda frame: paper.attention_architecture_frame(BASE_TRAINING),
-    ),
-    "positions": (
-        paper.position_frame, "dimension: 0; value: 0.841470984808; function: sine; position: 1",  # sin 1
-        lambda frame: frame.assign(value=-frame["value"]),
-    ),
-    "schedules": (
-        paper.schedule_frame, "step: 4000; learning_rate: 0.000698771242969; series: d_model 512, warm-up 4,000",
-        lambda frame: frame.assign(learning_rate=frame["learning_rate"] * 2),
-    ),
     "attention_lines": (
         attention_frame, "query_index: 2; end: 1; key_end: 1.925; name: head 1; weight: 1; query: w2; key: w2",
         lambda frame: frame.assign(weight=0.25),
     ),
 }  # fmt: skip
 FIGURE_BY_NAME = {
-    one.name: one
-    for module in (results, curves, paper, attention)
-    for one in vars(module).values()
-    if isinstance(one, Figure)
+    one.name: one for module in (results, curves, attention) for one in vars(module).values() if isinstance(one, Figure)
 }
 
 
@@ -323,17 +301,6 @@ def test_attention_that_is_flat_is_no_empty_picture() -> None:
     assert [label for label in drawn(attention.ATTENTION_LINES, frame) if "weight: 0.025" in label] != []
 
 
-def test_an_order_of_normalisation_that_is_not_drawn_is_named() -> None:
-    with pytest.raises(FigureError, match="norm_order: both"):
-        paper.architecture_frame(msgspec.structs.replace(TRAINING_BY_SYSTEM["base"], norm_order="both"))
-
-
-def test_a_system_without_attention_has_no_such_figure() -> None:
-    for make in (paper.architecture_frame, paper.attention_architecture_frame):
-        with pytest.raises(FigureError, match="lstm has no multi-head attention"):
-            make(TRAINING_BY_SYSTEM["lstm"])
-
-
 @pytest.mark.parametrize(
     ("tokens", "word", "expected"),
     [
@@ -351,20 +318,6 @@ def test_a_word_is_found_in_its_pieces(tokens: list[str], word: str, expected: l
 def test_pieces_are_shown_as_words() -> None:
     assert attention.shown_tokens(["\u2581mak", "ing", "</s>"]) == ["mak", "\u00b7ing", "</s>"]
     assert attention.shown_tokens(["mak@@", "ing", "on"]) == ["mak", "\u00b7ing", "on"]
-
-
-def test_positions_are_those_of_section_3_5() -> None:
-    values = paper.encode_positions([0, 1], 4)
-    assert values[0].tolist() == [0.0, 1.0, 0.0, 1.0]
-    assert values[1].tolist() == pytest.approx([0.8414709848, 0.5403023059, 0.0099998333, 0.9999500004])  # 1, 1/100
-
-
-def test_pre_norm_has_a_norm_more_on_either_stack() -> None:
-    def num_norms(frame: pd.DataFrame) -> int:
-        return int((frame["text"] == "LayerNorm").sum())
-
-    assert num_norms(paper.architecture_frame(BASE_TRAINING)) == 0
-    assert num_norms(paper.architecture_frame(TRAINING_BY_SYSTEM["pre_norm"])) == 5 + 2  # sub-layers, ends of stacks
 
 
 # ---- frames out of records ----------------------------------------------------------------------------------------
@@ -460,8 +413,7 @@ def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_
     assert names == set(FIGURE_BY_NAME) - {"attention_heads"}
     assert all(reason.endswith(".") for reason in reasons)
     assert reasons[-1] == NO_ATTENTION
-    of_no_run = {"architecture", "attention_architecture", "positions", "schedules"}
-    assert drawn_names == of_no_run | {"bleu_cost", "forest_bleu", "forest_perplexity"}
+    assert drawn_names == {"bleu_cost", "forest_bleu", "forest_perplexity"}
 
 
 def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     make_tables(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
     folder = site.results_folder / "demo" / "so-far" / "figures"
     names = {path.stem for path in folder.glob("*.svg")}
-    assert {"bleu_cost", "forest_bleu", "curves_by_update", "architecture"} <= names
+    assert {"bleu_cost", "forest_bleu", "curves_by_update"} <= names
     assert {path.stem for path in folder.glob("*.tsv")} == names | {"figures"}
     assert "series: base, en-de" in (folder / "curves_by_update.svg").read_text(encoding="utf-8")
     page = (folder.parent / "report.html").read_text(encoding="utf-8")

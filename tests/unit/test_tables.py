@@ -27,16 +27,12 @@ TABLE_FILES = {f"tables/{path.name}" for path in (GOLDEN_FOLDER / "tables").iter
 FIGURE_FILES = {
     f"figures/{name}.{suffix}"
     for name in (  # a demo has no value to judge, and these records no logs
-        "architecture",
-        "attention_architecture",
         "bleu_cost",
         "bleu_definitions",
         "forest_bleu",
         "forest_perplexity",
         "plan_actual",
-        "positions",
         "public_runs",
-        "schedules",
     )
     for suffix in ("svg", "pdf", "tex", "tsv")
 } | {"figures/figures.tsv"}

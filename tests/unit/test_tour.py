@@ -14,10 +14,10 @@ from tests.records_factory import make_site, write_left
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 
 
-def test_the_tour_has_ten_cells_and_no_output_of_anybodys_machine() -> None:
+def test_the_tour_has_twelve_cells_and_no_output_of_anybodys_machine() -> None:
     tour = json.loads(TOUR.read_text(encoding="utf-8"))
-    assert len(tour["cells"]) == 10
-    assert len({cell["id"] for cell in tour["cells"]}) == 10
+    assert len(tour["cells"]) == 12
+    assert len({cell["id"] for cell in tour["cells"]}) == 12
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in tour["cells"] if "outputs" in cell)
 
 
