@@ -17,8 +17,9 @@ import msgspec
 import pandas as pd
 
 from aiayn.cost import SentenceLengths
-from aiayn.errors import RecordError, TableError
+from aiayn.errors import ConfigError, RecordError, TableError
 from aiayn.experiment import (
+    REFERENCE_SYSTEM,
     Experiment,
     Training,
     all_compared,
@@ -42,7 +43,16 @@ from aiayn.records import (
     read_trained,
 )
 from aiayn.spec.hardware import HardwareSpec, read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, PLACE, ScaleSpec, SystemSpec, read_corpus, read_scale
+from aiayn.spec.system import (
+    CONFIG_FOLDER,
+    FIRST_PROBE_SEED,
+    PLACE,
+    ScaleSpec,
+    SystemSpec,
+    convert_scale,
+    read_corpus,
+    read_scale,
+)
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import (
     Number,
@@ -260,12 +270,16 @@ def gather_from_records(
             runs of one training.
         ConfigError: if a corpus or a system has no file.
     """
-    found, folder_by_key = _read_trainings(scale, results_folders)
+    trained, folder_by_key = _read_trainings(scale, results_folders)
+    found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     request, trainings = _read_request(scale, results_folders, found, config_folder)
     keys = [training.key for training in trainings]
     faults = []
-    for key, train in found.items():
-        if key not in keys:
+    for key, train in trained.items():
+        if key not in found:
+            message = f"seed {train.seed} is a probe's, by which a scale was chosen, and stands in no table"
+            faults.append(_fault_of(train, folder_by_key[key], scale, message, "train it with a seed of the tables"))
+        elif key not in keys:
             message = f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed {train.seed}"
             faults.append(_fault_of(train, folder_by_key[key], scale, message, "name it in the scale's config"))
     experiment = expand(request, config_folder, trainings)
@@ -343,8 +357,8 @@ def _read_request(
     path = results_folders[0] / scale / REQUEST_NAME
     if len(results_folders) == 1 and path.exists():
         try:
-            request = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            request = convert_scale(msgspec.json.decode(path.read_bytes(), type=dict[str, object]), str(path))
+        except (msgspec.DecodeError, msgspec.ValidationError, ConfigError) as error:
             raise RecordError(f"{path}: not the config of a scale ({error}); pack the scale again") from error
         return request, expand_trainings(request)
     has_baselines = any(any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders)
@@ -399,11 +413,12 @@ def _request_of_trained(
             *sorted(name for name in variants if name not in known.variants),
         ],
         architectures=architectures,
+        base_seeds=seeds_of([corpus_by_pair["en-de"]], [REFERENCE_SYSTEM]),
         seeds=sorted({
-            *seeds_of([corpus_by_pair["en-de"]], table_2),
+            *seeds_of([corpus_by_pair["en-de"]], [system for system in table_2 if system != REFERENCE_SYSTEM]),
             *seeds_of([corpus_by_pair["en-fr"]], en_fr),
-            *seeds_of(repeated_corpora, repeated_systems),
         }),
+        replication_seeds=seeds_of(repeated_corpora, repeated_systems),
         ablation_seeds=seeds_of([corpus_by_pair["en-de"]], ablations),
         variant_seeds=seeds_of([corpus_by_pair["en-de"]], [*variants, *architectures]),
         has_baselines=has_baselines,
