@@ -40,8 +40,10 @@ from aiayn.records import (
     ScoreRecords,
     TrainRecord,
     read_record,
+    read_train_record,
     read_trained,
 )
+from aiayn.runs.log import read_validations
 from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.system import (
     CONFIG_FOLDER,
@@ -68,7 +70,7 @@ from analysis.scoring.scores import (
 )
 
 TRAIN_SPLIT = "train"  # of a data-bin
-REQUEST_NAME = "asked.json"
+REQUEST_NAME, RUNS_NAME = "asked.json", "runs"  # of a pack: the config that was asked for, the folder of runs
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,11 @@ class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
     def is_scored(self, evaluation: Evaluation) -> bool:
         """Return whether any seed of an evaluation has a value in any metric."""
         return number_key(evaluation, "")[:-1] in self._scored
+
+    @functools.cached_property
+    def bits_by_update_by_key(self) -> dict[TrainingKey, dict[int, float]]:
+        """The validations of each finished training, from its log: bits a subword on dev; empty without a log."""
+        return {key: read_validations(train.log_path) for key, train in self.train_by_key.items()}
 
     def trainings_of(self, corpus: str, system: str) -> dict[int, TrainRecord]:
         """Return the finished trainings of a system by seed."""
@@ -333,7 +340,7 @@ def _read_trainings(
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
         for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
-            train = read_record(path, TrainRecord)
+            train = read_train_record(path, folder / scale / RUNS_NAME)
             key = (train.corpus, train.system, train.seed)
             if path.parts[-3:] != (train.corpus, train.system, f"seed{train.seed}.json"):
                 raise RecordError(f"{path}: is of {key}, expected the training of its path; delete it or move it back")
