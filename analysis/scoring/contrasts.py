@@ -31,7 +31,8 @@ runs in, by the sd of all. If a seed of the control did not start, nothing is ca
 others, and are marked.
 
 Equation (3) has no horizon, so each run contains its shorter ones: the effect is looked at after 60, 80 and 100 % of
-each system's updates. A contrast that moves by more than half its reach between the last two is *still moving*.
+each system's updates. A contrast that moves by more than half its reach between the last two is *still moving*. A row
+of more updates than its control, as big, is also looked at after as many as that one's.
 """
 
 import math
@@ -140,6 +141,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     `reach` is half of the 95 % interval, None if there is no sd. `p_value` is None where nothing is called. `corrected`
     is the call by Holm, None outside the family; `with_all` that with all runs in, None if all systems started.
     `effects` are at SHARES of the updates; None where a seed has no validation there, and of BLEU.
+    `effect_at_control_updates` is that of a row of more updates than its control, after as many as that one's.
     """
 
     call: Call
@@ -157,6 +159,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     corrected: Call | None = None
     with_all: Call | None = None
     effects: tuple[float | None, ...] = (None,) * len(SHARES)
+    effect_at_control_updates: float | None = None
 
     @property
     def is_moving(self) -> bool:
@@ -210,6 +213,7 @@ def draw_contrast(
     num_unstarted, num_unstarted_controls = (len(some) - len(_started(some)) for some in (runs, control_runs))
     if call not in (Call.FEW_CONTROLS, Call.NOT_ASKED) and num_unstarted + num_unstarted_controls:
         call, p_value = Call.CONTROL_NOT_STARTED if num_unstarted_controls else Call.NOT_STARTED, None
+    part = kept_controls[0].updates / max(1, kept[0].updates)
     return Contrast(
         call=call,
         difference=_difference([run.value for run in kept], [run.value for run in kept_controls]),
@@ -224,7 +228,8 @@ def draw_contrast(
         reach=reach,
         p_value=p_value,
         with_all=_call(relation, runs, control_runs, spread.everything, margin)[0] if spread.unstarted else None,
-        effects=tuple(_effect(kept, kept_controls, share) if is_in_bits else None for share in SHARES),
+        effects=tuple(_effect(kept, kept_controls, share, share) if is_in_bits else None for share in SHARES),
+        effect_at_control_updates=_effect(kept, kept_controls, part, 1.0) if is_in_bits and part < 1 else None,
     )
 
 
@@ -232,9 +237,11 @@ def _difference(values: Sequence[float], control_values: Sequence[float]) -> flo
     return statistics.mean(values) - statistics.mean(control_values)
 
 
-def _effect(runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float) -> float | None:
-    """Return the difference in bits at a share of the updates; None if a seed has no validation there."""
-    bits, control_bits = ([run.bits_at(share) for run in some] for some in (runs, control_runs))
+def _effect(
+    runs: Sequence[SeedRun], control_runs: Sequence[SeedRun], share: float, control_share: float
+) -> float | None:
+    """Return the difference in bits at shares of the updates; None if a seed has no validation there."""
+    bits, control_bits = [run.bits_at(share) for run in runs], [run.bits_at(control_share) for run in control_runs]
     known, known_controls = ([value for value in some if value is not None] for some in (bits, control_bits))
     is_known = len(known) == len(runs) and len(known_controls) == len(control_runs)
     return _difference(known, known_controls) if is_known else None

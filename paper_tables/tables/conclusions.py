@@ -344,7 +344,9 @@ def _call_cell(one: PrintedContrast) -> Cell:
 
 def _effects(ours: Contrast) -> str:
     shown = ["not known" if effect is None else f"{effect:+.{BITS_DECIMALS}f}" for effect in ours.effects]
-    return "" if set(ours.effects) == {None} else ", ".join(shown)
+    early = ours.effect_at_control_updates
+    text = ", ".join(shown) + ("" if early is None else f"; {early:+.{BITS_DECIMALS}f} at the control's last update")
+    return "" if set(ours.effects) == {None} else text
 
 
 def _starts(ours: Contrast) -> str:

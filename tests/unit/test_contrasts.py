@@ -188,8 +188,11 @@ def test_an_effect_that_moves_by_more_than_half_the_reach_at_the_end_still_moves
     """The control runs 1,000 updates, the row 3,000: each is looked at after its own 60, 80 and 100 %."""
     controls = runs_of(3.0, 3.0, **curve(3.4, 3.1, 3.0))
     runs = runs_of(last, last, **curve(3.8, 3.3, last, updates=3000))
+    for run in runs:
+        run.bits_by_update[1000] = 4.5  # type: ignore[index]
     found = draw_contrast("above", runs, controls, spread_of(0.05, 10), is_in_bits=True)
     assert found.reach == pytest.approx(0.111, abs=1e-3)
+    assert found.effect_at_control_updates == pytest.approx(1.5)
     assert found.effects == pytest.approx((0.4, 0.2, last - 3.0))
     assert found.is_moving is expected
 
