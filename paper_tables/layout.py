@@ -24,6 +24,7 @@ GREEK = ("eps",)  # letters of headings, as eps_ls
 POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as format_value writes one
 DECIMALS_BY_METRIC = {"num_parameters": 3, "training_flops": 2}  # significant digits; others: decimals
 BLEU_DECIMALS = 2
+BITS_DECIMALS = 3
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
 SACRE_METRIC = "bleu_sacre_13a"
 COUNT_METRICS = ("num_parameters", "steps")  # the same with every seed, so they have no interval
@@ -233,7 +234,7 @@ def blank_cell() -> Cell:
 
 
 def format_value(value: float, metric: str) -> str:
-    """Return a value as it is read: BLEU and perplexity with two decimals, parameters in millions, costs as 3.3e18."""
+    """Return a value as it is read: BLEU and perplexity with two decimals, bits with three, parameters in millions."""
     if metric == "num_parameters":
         return format_significant(value / 1e6, DECIMALS_BY_METRIC[metric])
     if metric == "training_flops" and value > 0:
@@ -241,7 +242,7 @@ def format_value(value: float, metric: str) -> str:
         return f"{mantissa}e{int(exponent)}"
     if metric in ("steps", "wall_seconds", "training_flops"):
         return f"{value:,.0f}"
-    return f"{value:.{BLEU_DECIMALS}f}"
+    return f"{value:.{BITS_DECIMALS if metric.startswith('bits_') else BLEU_DECIMALS}f}"
 
 
 def format_significant(value: float, digits: int) -> str:

@@ -17,8 +17,9 @@ import msgspec
 import pandas as pd
 
 from aiayn.cost import SentenceLengths
-from aiayn.errors import RecordError, TableError
+from aiayn.errors import ConfigError, RecordError, TableError
 from aiayn.experiment import (
+    REFERENCE_SYSTEM,
     Experiment,
     Training,
     all_compared,
@@ -39,10 +40,21 @@ from aiayn.records import (
     ScoreRecords,
     TrainRecord,
     read_record,
+    read_train_record,
     read_trained,
 )
+from aiayn.runs.log import read_validations
 from aiayn.spec.hardware import HardwareSpec, read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, PLACE, ScaleSpec, SystemSpec, read_corpus, read_scale
+from aiayn.spec.system import (
+    CONFIG_FOLDER,
+    FIRST_PROBE_SEED,
+    PLACE,
+    ScaleSpec,
+    SystemSpec,
+    convert_scale,
+    read_corpus,
+    read_scale,
+)
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import (
     Number,
@@ -58,7 +70,7 @@ from analysis.scoring.scores import (
 )
 
 TRAIN_SPLIT = "train"  # of a data-bin
-REQUEST_NAME = "asked.json"
+REQUEST_NAME, RUNS_NAME = "asked.json", "runs"  # of a pack: the config that was asked for, the folder of runs
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,11 @@ class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
     def is_scored(self, evaluation: Evaluation) -> bool:
         """Return whether any seed of an evaluation has a value in any metric."""
         return number_key(evaluation, "")[:-1] in self._scored
+
+    @functools.cached_property
+    def bits_by_update_by_key(self) -> dict[TrainingKey, dict[int, float]]:
+        """The validations of each finished training, from its log: bits a subword on dev; empty without a log."""
+        return {key: read_validations(train.log_path) for key, train in self.train_by_key.items()}
 
     def trainings_of(self, corpus: str, system: str) -> dict[int, TrainRecord]:
         """Return the finished trainings of a system by seed."""
@@ -260,12 +277,16 @@ def gather_from_records(
             runs of one training.
         ConfigError: if a corpus or a system has no file.
     """
-    found, folder_by_key = _read_trainings(scale, results_folders)
+    trained, folder_by_key = _read_trainings(scale, results_folders)
+    found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     request, trainings = _read_request(scale, results_folders, found, config_folder)
     keys = [training.key for training in trainings]
     faults = []
-    for key, train in found.items():
-        if key not in keys:
+    for key, train in trained.items():
+        if key not in found:
+            message = f"seed {train.seed} is a probe's, by which a scale was chosen, and stands in no table"
+            faults.append(_fault_of(train, folder_by_key[key], scale, message, "train it with a seed of the tables"))
+        elif key not in keys:
             message = f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed {train.seed}"
             faults.append(_fault_of(train, folder_by_key[key], scale, message, "name it in the scale's config"))
     experiment = expand(request, config_folder, trainings)
@@ -319,7 +340,7 @@ def _read_trainings(
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
         for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
-            train = read_record(path, TrainRecord)
+            train = read_train_record(path, folder / scale / RUNS_NAME)
             key = (train.corpus, train.system, train.seed)
             if path.parts[-3:] != (train.corpus, train.system, f"seed{train.seed}.json"):
                 raise RecordError(f"{path}: is of {key}, expected the training of its path; delete it or move it back")
@@ -343,8 +364,8 @@ def _read_request(
     path = results_folders[0] / scale / REQUEST_NAME
     if len(results_folders) == 1 and path.exists():
         try:
-            request = msgspec.json.decode(path.read_bytes(), type=ScaleSpec)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            request = convert_scale(msgspec.json.decode(path.read_bytes(), type=dict[str, object]), str(path))
+        except (msgspec.DecodeError, msgspec.ValidationError, ConfigError) as error:
             raise RecordError(f"{path}: not the config of a scale ({error}); pack the scale again") from error
         return request, expand_trainings(request)
     has_baselines = any(any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders)
@@ -399,11 +420,12 @@ def _request_of_trained(
             *sorted(name for name in variants if name not in known.variants),
         ],
         architectures=architectures,
+        base_seeds=seeds_of([corpus_by_pair["en-de"]], [REFERENCE_SYSTEM]),
         seeds=sorted({
-            *seeds_of([corpus_by_pair["en-de"]], table_2),
+            *seeds_of([corpus_by_pair["en-de"]], [system for system in table_2 if system != REFERENCE_SYSTEM]),
             *seeds_of([corpus_by_pair["en-fr"]], en_fr),
-            *seeds_of(repeated_corpora, repeated_systems),
         }),
+        replication_seeds=seeds_of(repeated_corpora, repeated_systems),
         ablation_seeds=seeds_of([corpus_by_pair["en-de"]], ablations),
         variant_seeds=seeds_of([corpus_by_pair["en-de"]], [*variants, *architectures]),
         has_baselines=has_baselines,

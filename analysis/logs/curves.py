@@ -9,7 +9,6 @@ from each start's first line, summed over the starts, repeated work included, pa
 
 import bisect
 import datetime
-import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -155,25 +154,3 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
 def _mean(points: Sequence[CurvePoint]) -> CurvePoint:
     value = math.fsum(point.value for point in points) / len(points)
     return msgspec.structs.replace(points[-1], value=value)
-
-
-def read_validations(log_path: Path) -> dict[int, float]:
-    """Return perplexity a subword on the dev set by update, in rising order, from a JSON log; empty without a log.
-
-    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a resumed training
-    did updates twice, the later measurement counts; torn lines and values that are no number (a diverged training) are
-    skipped.
-    """
-    if not log_path.is_file():
-        return {}
-    ppl_by_update: dict[int, float] = {}
-    with log_path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        for line in lines:
-            _, is_validation, statistics = line.partition("| valid | ")
-            if is_validation:
-                try:
-                    values = json.loads(statistics)
-                    ppl_by_update[int(values["valid_num_updates"])] = float(values["valid_ppl"])
-                except (ValueError, KeyError, TypeError):
-                    continue
-    return {update: ppl for update, ppl in sorted(ppl_by_update.items()) if math.isfinite(ppl)}

@@ -1,9 +1,13 @@
 """Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
 
+A record of perplexity gives bits a subword, too (log2 of it) and, unless an earlier version wrote it, bits a word, the
+lowest entropy of any head of the decoder over the source, and the bits lost without that attention.
+
 A number enters only together with the training that it belongs to: a score of an earlier run of the same name, left on
 disk while the system is trained again, is not shown as the new one's.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +26,8 @@ SCORE_COLUMNS = (
     "commit",
 )  # fmt: skip
 SUMMARY_COLUMNS = ("corpus", "system", "average", "testset", "metric", "num_seeds", "mean", "sd", "ci_low", "ci_high")
+BITS_METRIC, WORD_BITS_METRIC = "bits_per_subword", "bits_per_word"
+ENTROPY_METRIC, BITS_LOST_METRIC = "lowest_cross_attention_entropy", "bits_lost_uniform"  # of `PerplexityRecord`
 TrainingKey = tuple[str, str, int]  # corpus, system, seed
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 _Line = tuple[str | int | float, ...]
@@ -161,7 +167,19 @@ def _lines(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path
     commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
     key = (evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average, evaluation.testset)
     if isinstance(record, PerplexityRecord):
-        return [(*key, PERPLEXITY_METRIC, record.value, record.signature, "", record.run, commit)]
+        bits, entropies = math.log2(record.value), record.cross_attention_entropy
+        value_by_metric = {
+            PERPLEXITY_METRIC: record.value,
+            BITS_METRIC: bits,
+            WORD_BITS_METRIC: bits * record.num_tokens / record.num_words if record.num_words else None,
+            ENTROPY_METRIC: min(map(min, entropies)) if entropies else None,
+            BITS_LOST_METRIC: record.bits_lost_uniform,
+        }
+        return [
+            (*key, metric, value, record.signature, "", record.run, commit)
+            for metric, value in value_by_metric.items()
+            if value is not None
+        ]
     return [
         (*key, score.metric, score.value, score.signature, score.hypotheses_sha256, record.run, commit)
         for score in record.scores

@@ -19,18 +19,6 @@ Each verdict of a table is tested at its own alpha, so a table of k of them is w
 difference lay on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would be in
 it with chance 1 - (1 - alpha)^k. The standard deviation that the cells share makes it less, and nothing makes it more
 than k alpha. Holm's step-down correction (1979) holds that chance at alpha for the whole table, under any dependence.
-
-`draw_conclusion` decides whether a difference between two systems in the paper holds for ours. d is the mean of a
-system over its n1 seeds minus the mean of its reference over n2; its standard error e is the pooled sd times
-sqrt(1/n1 + 1/n2). One seed on either side is enough, as the sd is pooled; without any system of 2 seeds there is no sd,
-and nothing can be called. A relation is a direction (one number lies above or below the other), or an equivalence (one
-system is as good as the other), which is in BLEU alone, as nothing gives a margin of perplexity.
-
-| call | of a direction, if | of an equivalence, if |
-|---|---|---|
-| holds here | d in the paper's direction > t(0.975, df) e | abs(d) + t(0.95, df) e < the margin |
-| reversed | d in the other direction > t(0.975, df) e | abs(d) - t(0.975, df) e > the margin |
-| too close to call | anything else | anything else |
 """
 
 import bisect
@@ -38,7 +26,6 @@ import enum
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
@@ -178,7 +165,7 @@ def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict
     reach, half_width = reaches(standard_error, degrees_of_freedom)
     outcome = outcome_of(abs(difference), reach, half_width)
     from_zero, to_margin, beyond_margin = (
-        _tail(distance, standard_error, degrees_of_freedom)
+        tail(distance, standard_error, degrees_of_freedom)
         for distance in (abs(difference), MARGIN_BLEU - abs(difference), abs(difference) - MARGIN_BLEU)
     )
     return msgspec.structs.replace(
@@ -193,7 +180,7 @@ def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict
     )
 
 
-def _tail(distance: float, standard_error: float, degrees_of_freedom: int) -> float:
+def tail(distance: float, standard_error: float, degrees_of_freedom: int) -> float:
     """Return P(t > distance / standard_error); without any spread it is 0, 0.5 or 1 by the distance's sign."""
     if standard_error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
@@ -207,11 +194,11 @@ def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, floa
     return one_sided * standard_error, two_sided * standard_error
 
 
-def outcome_of(distance: float, reach: float, half_width: float) -> Outcome:
+def outcome_of(distance: float, reach: float, half_width: float, margin: float = MARGIN_BLEU) -> Outcome:
     """Return what follows for a distance from the printed number, by the two `reaches` of its standard error."""
-    if distance + reach < MARGIN_BLEU:
+    if distance + reach < margin:
         return Outcome.REPRODUCED
-    return Outcome.NOT_REPRODUCED if distance - half_width > MARGIN_BLEU else Outcome.UNDECIDED
+    return Outcome.NOT_REPRODUCED if distance - half_width > margin else Outcome.UNDECIDED
 
 
 def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
@@ -290,63 +277,3 @@ def _corrected_outcome(p_equivalent: float, p_outside: float) -> Outcome:
     if p_equivalent < ALPHA:
         return Outcome.REPRODUCED
     return Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED
-
-
-Relation = Literal["above", "below", "equivalent"]
-
-
-class Call(enum.StrEnum):
-    """The outcome for a conclusion of the paper's, tested on our systems alone."""
-
-    HOLDS = "holds here"
-    REVERSED = "reversed"
-    TOO_CLOSE = "too close to call"
-    NO_SEEDS = "cannot be called: no seeds"
-
-
-_CALL_BY_OUTCOME = {
-    Outcome.REPRODUCED: Call.HOLDS, Outcome.NOT_REPRODUCED: Call.REVERSED, Outcome.UNDECIDED: Call.TOO_CLOSE,
-}  # fmt: skip
-
-
-class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """A call with what it follows from; `difference` is system minus reference, in the metric's unit.
-
-    `reach` is the half-width that the rule adds or subtracts: t(0.975, df) standard errors, for an equivalence
-    t(0.95, df); None without a pooled sd.
-    """
-
-    call: Call
-    difference: float
-    num_seeds: int
-    num_reference_seeds: int
-    reach: float | None = None
-    pooled: PooledSd | None = None
-
-
-def draw_conclusion(
-    relation: Relation, values: Sequence[float], reference_values: Sequence[float], pooled: PooledSd | None
-) -> Conclusion:
-    """Call a relation between two systems from their seeds' values, one or more each; `pooled` comes from `pool_sd`."""
-    difference = statistics.mean(values) - statistics.mean(reference_values)
-    uncalled = Conclusion(
-        call=Call.NO_SEEDS,
-        difference=difference,
-        num_seeds=len(values),
-        num_reference_seeds=len(reference_values),
-    )
-    if pooled is None:
-        return uncalled
-    standard_error = pooled.sd * math.sqrt(1 / len(values) + 1 / len(reference_values))
-    one_sided, two_sided = reaches(standard_error, pooled.degrees_of_freedom)
-    if relation == "equivalent":
-        call, reach = _CALL_BY_OUTCOME[outcome_of(abs(difference), one_sided, two_sided)], one_sided
-    else:
-        call, reach = _direction(difference if relation == "above" else -difference, two_sided), two_sided
-    return msgspec.structs.replace(uncalled, call=call, reach=reach, pooled=pooled)
-
-
-def _direction(signed_difference: float, reach: float) -> Call:
-    if signed_difference > reach:
-        return Call.HOLDS
-    return Call.REVERSED if -signed_difference > reach else Call.TOO_CLOSE

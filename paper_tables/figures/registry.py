@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.provenance import replace_on_success
+from analysis.scoring.scores import BITS_METRIC
 from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.figures import INDEX_NAME, attention, curves, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
@@ -31,7 +31,7 @@ def figures_of_scale(
     yield results.VERDICT_STRIP, lambda: results.strip_frame(judged, scale.scale.scale)
     yield results.BLEU_COST, lambda: results.cost_frame(scale)
     yield results.FOREST_BLEU, lambda: results.forest_frame(scale, BLEU_METRIC)
-    yield results.FOREST_PERPLEXITY, lambda: results.forest_frame(scale, PERPLEXITY_METRIC)
+    yield results.FOREST_BITS, lambda: results.forest_frame(scale, BITS_METRIC)
     yield results.BLEU_DEFINITIONS, lambda: results.definition_frame(scale)
     yield curves.CURVES_BY_UPDATE, curve_frame
     yield curves.CURVES_BY_HOURS, curve_frame

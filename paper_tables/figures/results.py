@@ -16,10 +16,8 @@ from aiayn.cost import full_batch_flops
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PAPER_SCALE,
-    PERPLEXITY_METRIC,
     CellJoin,
     PublishedCell,
-    find_printed,
     printed_number,
     read_cells,
     read_table,
@@ -27,8 +25,8 @@ from aiayn.printed import (
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import find_utilisation
 from analysis.scoring.seeds import summarise_seeds
-from analysis.scoring.verdict import MARGIN_BLEU, draw_conclusion
-from paper_tables.cell_verdicts import JudgedCell, is_bleu, pool_of
+from analysis.scoring.verdict import MARGIN_BLEU
+from paper_tables.cell_verdicts import JudgedCell, is_bleu
 from paper_tables.figures.figure import (
     FAINT,
     INK,
@@ -43,8 +41,9 @@ from paper_tables.figures.figure import (
 )
 from paper_tables.layout import NAME_BY_PAIR
 from paper_tables.scale_results import ScaleResults
+from paper_tables.tables.conclusions import draw_contrasts
 from paper_tables.tables.costs import estimate_of, model_flops_of
-from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, dev_evaluation, group_of
+from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
 ROW_HEIGHT = 17
 LABEL_WIDTH = 128  # of the names left of a plot
@@ -52,7 +51,7 @@ OURS_NAME, PRINTED_NAME = "ours", "printed"
 BOTH = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=[PRINTED, OURS])
 SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"])
 SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
-NO_SD = "no system has two seeds: no interval"
+NO_SD = "base has fewer than two seeds: no interval"
 
 # ---- Table 3: the difference that each variation makes ------------------------------------------------------------
 
@@ -63,34 +62,21 @@ FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_see
 def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
-    Ours are those of the table of conclusions: the mean of a row minus the mean of base, and a 95 % t-interval by the
-    sd that is pooled over systems of two seeds or more. A row that is not run, or not yet, has its printed difference
-    alone.
+    Ours are those of the table of conclusions, each with its 95 % interval. A row that is not run, or not yet, has its
+    printed difference alone. `metric` is bits a subword, or BLEU as Table 3 has it.
     """
     printed = read_table(3)
-    joins = {join.row: join for join in read_cells() if (join.table, join.metric) == (3, metric)}
-    base = joins["base"]
-    base_evaluation = dev_evaluation(results, "base")
-    base_values = results.values_of(base_evaluation, metric) if base_evaluation else {}
-    base_printed = printed_number(find_printed(base, printed).value)
+    rows = list(dict.fromkeys(cell.row for cell in printed))
+    asked = (one for one in draw_contrasts(results).contrasts if one.metric == metric and one.table == 3)
     lines: list[tuple[object, ...]] = []
-    for row, join in joins.items():
-        if row == "base":
-            continue
+    for one in sorted(asked, key=lambda one: rows.index(one.row_name)):
+        row, ours = one.row_name, one.ours
         head = ("" if row == "big" else group_of(row), row, _label_of(row, printed))
-        difference = printed_number(find_printed(join, printed).value) - base_printed
-        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, difference, None, None, ""))
-        evaluation = dev_evaluation(results, row)
-        values = results.values_of(evaluation, metric) if evaluation else {}
-        if evaluation and base_evaluation and values and base_values:
-            pooled = pool_of(results, [evaluation, base_evaluation], metric)
-            found = draw_conclusion("above", list(values.values()), list(base_values.values()), pooled)
-            low, high, spread = None, None, NO_SD
-            if pooled is not None and found.reach is not None:
-                low, high = found.difference - found.reach, found.difference + found.reach
-                spread = f"95 % t-interval, pooled sd of {pooled.degrees_of_freedom} degrees of freedom"
-            ours = (found.num_seeds, found.difference, low, high, spread)
-            lines.append((*head, OURS_NAME, results.scale.scale, metric, *ours))
+        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, one.printed_effect, None, None, ""))
+        if ours is not None:
+            spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
+            values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
+            lines.append((*head, OURS_NAME, results.scale.scale, metric, *values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
@@ -120,7 +106,7 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
     charts = []
     for index, (group, part) in enumerate(groups):
         is_last = index == len(groups) - 1
-        title = f"difference to base, {'BLEU' if is_bleu(metric) else 'perplexity'}"
+        title = f"difference to base, {'BLEU' if is_bleu(metric) else 'bits a subword'}"
         axis = alt.Axis(
             title=title if is_last else None, labels=is_last, ticks=is_last, domain=is_last, tickCount=6,
             labelExpr=SIGNED,
@@ -560,10 +546,10 @@ FOREST_BLEU = Figure(
     draw=draw_forest,
     describe=describe_forest,
 )
-FOREST_PERPLEXITY = Figure(
-    name="forest_perplexity",
-    title="Table 3 as differences to base, perplexity",
-    caption=f"In {PERPLEXITY_METRIC}, on the development set; to the left is better. {_FOREST_CAPTION}",
+FOREST_BITS = Figure(
+    name="forest_bits",
+    title="Table 3 as differences to base, bits a subword",
+    caption=f"Perplexity's logarithm to base 2, on the development set; to the left is better. {_FOREST_CAPTION}",
     draw=draw_forest,
     describe=describe_forest,
 )

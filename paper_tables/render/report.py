@@ -21,7 +21,7 @@ from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, f
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.conclusions import pair_conclusions
+from paper_tables.tables.conclusions import draw_contrasts
 from paper_tables.tables.ours import provenance_of
 
 MIN_SORTABLE = 8  # rows; fewer are seen at once
@@ -62,7 +62,7 @@ CHAPTERS = (
     Chapter("results", "Results", ("verdict_strip", "bleu_cost", "bleu_definitions"),
             ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
     Chapter("variations", "Variations on the model", ("forest",),
-            ("table3", "expectations", "variants", "architectures")),
+            ("table3", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("attention",), ("table1", "parameters")),
     Chapter("claims_of_others", "What others say", ("public_runs",),
@@ -263,10 +263,11 @@ def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     if not outcomes:
         is_paper = results.scale.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    counted = Counter(pair.found.call.value for pair in pair_conclusions(results) if pair.found is not None)
+    primary = draw_contrasts(results).primary
+    counted = Counter(one.ours.call for one in primary if one.ours is not None)
     if counted:
         words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
-        items.append(f'<a href="#conclusions">Of {sum(counted.values())} conclusions</a>: {html.escape(words)}')
+        items.append(f'<a href="#conclusions">Of {len(primary)} contrasts in bits</a>: {html.escape(words)}')
     else:
         items.append("No conclusion of the paper's can be called yet")
     kind = "good" if set(outcomes) == {Outcome.REPRODUCED} else "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""

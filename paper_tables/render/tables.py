@@ -19,7 +19,7 @@ from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
 from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
 from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
-from paper_tables.tables.conclusions import lay_out_conclusions, lay_out_expectations
+from paper_tables.tables.conclusions import lay_out_conclusions
 from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.further import (
     lay_out_baselines,
@@ -118,7 +118,6 @@ def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Tabl
         lay_out_variants(results),
         lay_out_architectures(results),
         lay_out_parameters(),
-        lay_out_expectations(results),
         lay_out_baselines(results),
         lay_out_replications(results, judged),
         lay_out_verdicts(results, judged),

@@ -12,7 +12,7 @@ from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, 
 from aiayn.paths import Evaluation
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import TrainRecord
-from analysis.logs.curves import read_validations
+from aiayn.runs.log import read_validations
 from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
 from paper_tables.layout import (
     DASH,
@@ -206,7 +206,7 @@ def differing_keys(results: ScaleResults, system: str) -> str:
 
 
 def common_targets(trains_by_system: Mapping[str, Mapping[int, TrainRecord]]) -> dict[int, float]:
-    """Return by seed the lowest dev perplexity that every system reached while training, by their own logs.
+    """Return by seed the lowest dev bits a subword that every system reached while training, by their own logs.
 
     Seeds that a system has no finished training or no log of are left out.
     """
@@ -215,13 +215,13 @@ def common_targets(trains_by_system: Mapping[str, Mapping[int, TrainRecord]]) ->
         if all(seed in trains for trains in trains_by_system.values()):
             validations = [read_validations(trains[seed].log_path) for trains in trains_by_system.values()]
             if all(validations):
-                target_by_seed[seed] = max(min(ppl_by_update.values()) for ppl_by_update in validations)
+                target_by_seed[seed] = max(min(bits_by_update.values()) for bits_by_update in validations)
     return target_by_seed
 
 
 def seconds_to_reach(train: TrainRecord, target: float) -> float | None:
-    """Return the seconds until a training's first validation of at most `target` perplexity; None if it has none."""
-    update = next((update for update, ppl in read_validations(train.log_path).items() if ppl <= target), None)
+    """Return the seconds until a training's first validation of at most `target` bits; None if it has none."""
+    update = next((update for update, bits in read_validations(train.log_path).items() if bits <= target), None)
     return None if update is None else train.wall_seconds * update / train.updates
 
 
@@ -254,7 +254,7 @@ def _notes(
     notes = []
     if target_by_seed:
         targets = "; ".join(
-            f"seed {seed}: {format_value(target, PERPLEXITY_METRIC)}" for seed, target in target_by_seed.items()
+            f"seed {seed}: {format_value(2**target, PERPLEXITY_METRIC)}" for seed, target in target_by_seed.items()
         )
         notes.append(Note("", f"Perplexity that every system reached in training, by fairseq's own log: {targets}."))
     elif any(trains_by_system.values()):

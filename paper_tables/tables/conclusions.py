@@ -1,31 +1,49 @@
-"""Lays out what the paper concludes from two printed cells, and whether ours show it; and expectations.
+"""Lays out what the paper concludes from two printed cells, and which of it our systems show: table `conclusions`.
 
-The rule of conclusions is in `analysis.scoring.verdict`, and in the notes of the table. An expectation is a
-direction of Table 3, looked at seed by seed. All were fixed before any run.
+The rule is in `analysis.scoring.contrasts`, and in the notes of the table.
 """
 
-from collections.abc import Iterable
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import NamedTuple
+
+import msgspec
 
 from aiayn.paths import Evaluation
 from aiayn.printed import (
+    METRIC_BY_PAIR,
+    PERPLEXITY_METRIC,
     CellJoin,
-    PublishedCell,
     PublishedConclusion,
-    PublishedExpectation,
-    evaluations_of,
     find_join,
     find_printed,
     read_cells,
     read_conclusions,
-    read_expectations,
     read_table,
 )
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Call, Conclusion, draw_conclusion
-from paper_tables.cell_verdicts import pool_of
+from analysis.scoring.contrasts import (
+    DECIDED,
+    LATE_SHARE,
+    MARGIN_BITS,
+    SHARES,
+    STARTED_BITS,
+    UNIFORM_BITS,
+    UNIFORM_ENTROPY,
+    Call,
+    Contrast,
+    SeedRun,
+    Spread,
+    correct_family,
+    draw_contrast,
+    measure_spread,
+)
+from analysis.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
 from paper_tables.layout import (
+    BITS_DECIMALS,
+    BLEU_DECIMALS,
     Aside,
     Cell,
     Field,
@@ -33,8 +51,6 @@ from paper_tables.layout import (
     Table,
     blank_cell,
     columns_of,
-    format_difference,
-    format_value,
     label_field,
     our_field,
     printed_field,
@@ -44,206 +60,334 @@ from paper_tables.layout import (
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
 
-LANGUAGE_PAIR = "en-de"  # Table 3's
-RELATION_SIGN = {"above": ">", "below": "<"}
+CONTROL = "base"  # of the rows of which the text concludes nothing
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
+NOTHING_CONCLUDED = "the text concludes nothing of it"
 NOT_RUN = "One of the two systems is not run at this scale"
+SHARES_WORDS = ", ".join(f"{share * 100:.0f}" for share in SHARES)
 RULE_NOTES = (
-    "The rule was fixed before anything was run. A difference is the mean of the row over its seeds minus that of the "
-    "other row over its own. sd: the standard deviation over seeds, pooled over the systems of this scale, test set "
-    "and metric that have 2 seeds or more, with df degrees of freedom. Higher or lower: holds here if the difference "
-    "in the paper's direction is more than the reach, t(0.975, df) sd sqrt(1/n1 + 1/n2); reversed if it is as large "
-    "the other way; else too close to call. Without any system of 2 seeds there is no sd, and nothing is called.",
-    f"Equivalent, in BLEU: holds here if the size of the difference plus the reach, t({1 - ALPHA}, df) sd sqrt(1/n1 + "
-    f"1/n2), is below {MARGIN_BLEU} BLEU, the verdicts' margin (two one-sided tests); reversed if all of the 95 % "
-    "interval of the difference lies outside the margin; else too close to call.",
-    "Of forty such calls of directions that are not there, one is expected to read holds here by chance.",
+    "The rule was fixed before seeds 5 and above of scale multi30k were trained; its seeds 1 to 4 had been looked at. "
+    "A difference is the mean of the row over its seeds minus that of the other row over its own, two or more. Bits a "
+    "subword are log2 of each seed's perplexity on dev, and primary; BLEU is secondary, and not corrected. sd: the "
+    "standard deviation over seeds, pooled over the systems of this test set and metric of 2 seeds or more, with "
+    "df degrees of freedom. Reach: t(0.975, df) sd sqrt(1/n1 + 1/n2), half of the 95 % interval. Higher or lower holds "
+    "here if the difference in the paper's direction is more than the reach, is reversed if it is as large the other "
+    "way, and is else too close to call.",
+    f"Equivalent holds here if two one-sided tests at {ALPHA} reject a difference of {MARGIN_BITS:.2f} bits, about "
+    f"what a single head costs as printed, or of {MARGIN_BLEU} BLEU; it is reversed if all of the 95 % interval lies "
+    "outside of that. Holm's correction is over the contrasts in bits that are called, each by its p-value (two-sided, "
+    "of no difference; of an equivalence that of its tests). As seen by the same seeds: of the seeds that both rows "
+    "have, those whose difference lies in the paper's direction.",
+    f"Did not start: every head of the decoder reads its source evenly (entropy over log S above {UNIFORM_ENTROPY}), "
+    f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called; its "
+    "difference is that of the seeds that started, and another column calls with all runs in. Late: the first "
+    f"validation below {STARTED_BITS} bits came after {LATE_SHARE * 100:.0f} % of the updates; it counts as any other. "
+    f"Still moving: the effect, looked at after {SHARES_WORDS} % of each system's updates, moves by more than half the "
+    "reach between the last two.",
 )
 
 
-class Pair(NamedTuple):
-    """A conclusion, what its two cells print, our two evaluations, None if one is not run at this scale, and the call.
+class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
+    """A contrast as the paper prints it, and ours; `printed_effect` is in our metric's unit.
 
-    `found` is None if one of the two rows has no value here.
+    `conclusion` is None if the text concludes nothing from the two cells. Our evaluations are None where a row is not
+    run at this scale, `ours` is None where one of the two has no value.
     """
 
-    conclusion: PublishedConclusion
+    conclusion: PublishedConclusion | None
+    table: int
     metric: str
+    row_name: str
+    control_name: str
     printed_difference: Decimal
+    printed_effect: float
     row: Evaluation | None
-    reference: Evaluation | None
-    found: Conclusion | None
+    control: Evaluation | None
+    ours: Contrast | None = None
 
     @property
     def name(self) -> str:
-        """The name of the difference: our system, or the printed row where that is not run."""
-        row = self.conclusion.row if self.row is None else self.row.system
-        reference = self.conclusion.reference if self.reference is None else self.reference.system
-        return f"{row} minus {reference}"
+        """The name of the difference: our systems, or the printed rows where they are not run."""
+        row = self.row_name if self.row is None else self.row.system
+        return f"{row} minus {self.control_name if self.control is None else self.control.system}"
 
     @property
-    def aside(self) -> Aside | None:
-        """Why its row has no number of ours; None if it has."""
-        if self.row is not None and self.reference is not None:
-            return None
-        return Aside(f"{self.conclusion.row} minus {self.conclusion.reference} ({self.metric})", NOT_RUN)
+    def place(self) -> tuple[str, str] | None:
+        """The test set and the metric; None if a row is not run."""
+        return None if self.row is None or self.control is None else (self.row.testset, self.metric)
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it is one of those that are counted: in bits, and of something that the paper concludes."""
+        return self.metric == BITS_METRIC and self.conclusion is not None
+
+
+class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
+    """All contrasts of a scale, those in bits first, and the standard deviations by test set and metric."""
+
+    contrasts: tuple[PrintedContrast, ...]
+    spread_by_place: dict[tuple[str, str], Spread]
+
+    @property
+    def primary(self) -> list[PrintedContrast]:
+        """Those that are counted."""
+        return [one for one in self.contrasts if one.is_primary]
+
+
+def draw_contrasts(results: ScaleResults) -> Contrasts:
+    """Return every contrast that the paper's text, or a row of Table 3, asks for, called by the rule."""
+    drawn = _printed_contrasts(results)
+    spread_by_place = {}
+    for place in dict.fromkeys(one.place for one in drawn):
+        indices = [index for index, one in enumerate(drawn) if one.place == place]
+        judged = [one for index in indices for one in (drawn[index].row, drawn[index].control) if one is not None]
+        if place is None:
+            continue
+        runs_by_system = _runs_by_system(results, judged, place[1])
+        spread_by_place[place] = measure_spread(runs_by_system)
+        for index in indices:
+            ours = _our_contrast(drawn[index], runs_by_system, spread_by_place[place])
+            drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
+    family = {index: one.ours for index, one in enumerate(drawn) if one.is_primary and one.ours is not None}
+    for index, ours in zip(family, correct_family(list(family.values())), strict=True):
+        drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
+    return Contrasts(contrasts=tuple(drawn), spread_by_place=spread_by_place)
+
+
+def _our_contrast(
+    asked: PrintedContrast, runs_by_system: Mapping[str, list[SeedRun]], spread: Spread
+) -> Contrast | None:
+    runs, control_runs = (runs_by_system.get(one.system, []) if one else [] for one in (asked.row, asked.control))
+    relation = None if asked.conclusion is None else asked.conclusion.relation
+    if not runs or not control_runs:
+        return None
+    return draw_contrast(relation, runs, control_runs, spread, is_in_bits=asked.metric == BITS_METRIC)
+
+
+def _printed_contrasts(results: ScaleResults) -> list[PrintedContrast]:
+    """Return what the paper concludes, then the other rows of Table 3: first all in bits, then in BLEU."""
+    joins = read_cells()
+    asked = [(one, find_join(one, one.row, joins), find_join(one, one.reference, joins)) for one in read_conclusions()]
+    found = []
+    for metric in (PERPLEXITY_METRIC, METRIC_BY_PAIR["en-de"]):
+        is_bits = metric == PERPLEXITY_METRIC
+        concluded = [one for one in asked if (one[1].metric == PERPLEXITY_METRIC) == is_bits]
+        column = {join.row: join for join in joins if (join.table, join.metric) == (3, metric)}
+        control, named = column.pop(CONTROL), {row.row for _, row, _ in concluded if row.table == 3}
+        others = [(None, join, control) for row, join in column.items() if row not in named]
+        found += [_printed_contrast(results, *one) for one in (*concluded, *others)]
+    return found
+
+
+def _printed_contrast(
+    results: ScaleResults, conclusion: PublishedConclusion | None, row: CellJoin, control: CellJoin
+) -> PrintedContrast:
+    values = [Decimal(find_printed(join, read_table(join.table)).value) for join in (row, control)]
+    is_bits = row.metric == PERPLEXITY_METRIC
+    return PrintedContrast(
+        conclusion=conclusion,
+        table=row.table,
+        metric=BITS_METRIC if is_bits else row.metric,
+        row_name=row.row,
+        control_name=control.row,
+        printed_difference=values[0] - values[1],
+        printed_effect=math.log2(values[0] / values[1]) if is_bits else float(values[0] - values[1]),
+        row=results.evaluation_for(row),
+        control=results.evaluation_for(control),
+    )
+
+
+def _runs_by_system(results: ScaleResults, judged: list[Evaluation], metric: str) -> dict[str, list[SeedRun]]:
+    """Return the runs of every system on the test set of some evaluations, in one metric.
+
+    A judged system is represented by its judged evaluation, any other by the first of its own: a second average of the
+    same trainings is not independent of the first.
+    """
+    evaluation_by_system: dict[str, Evaluation] = {}
+    for one in (*judged, *results.evaluations):
+        if (one.corpus, one.testset) == (judged[0].corpus, judged[0].testset):
+            evaluation_by_system.setdefault(one.system, one)
+    found = {system: _seed_runs(results, one, metric) for system, one in evaluation_by_system.items()}
+    return {system: runs for system, runs in found.items() if runs}
+
+
+def _seed_runs(results: ScaleResults, evaluation: Evaluation, metric: str) -> list[SeedRun]:
+    """Return the seeds of an evaluation; whether they started is recorded on dev, whichever the test set."""
+    place = (evaluation.corpus, evaluation.system)
+    of_dev = (one for one in results.evaluations if one.has_perplexity and (one.corpus, one.system) == place)
+    dev = next(of_dev, evaluation)
+    entropies, bits_lost = (results.values_of(dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
+    return [
+        SeedRun(
+            value=value,
+            lowest_entropy=entropies.get(seed),
+            bits_lost=bits_lost.get(seed),
+            bits_by_update=results.bits_by_update_by_key.get((*place, seed), {}),
+            updates=results.train_by_key[*place, seed].updates,
+        )
+        for seed, value in results.values_of(evaluation, metric).items()
+    ]
 
 
 def lay_out_conclusions(results: ScaleResults) -> Table:
-    """Return one row a conclusion and metric, in the order of conclusions.csv."""
-    pairs = pair_conclusions(results)
-    fields: tuple[Field[Pair], ...] = (
-        label_field("sentence", "section: sentence", lambda of: f"{of.conclusion.section}: {of.conclusion.sentence}"),
-        label_field("statement", "of the rows", lambda of: of.conclusion.statement),
-        label_field("rows", "difference", lambda of: of.name),
-        label_field("metric", "metric", lambda of: of.metric),
-        printed_field("printed", "printed", lambda of: f"{of.printed_difference:+}"),
-        label_field("expected", "concluded", lambda of: OUTCOME_WORDS[of.conclusion.relation]),
-        our_field("ours", "ours", lambda of: _difference_cell(results, of)),
-        our_field("reach", "reach", lambda of: _reach_cell(of.found)),
-        our_field("call", "call", lambda of: _call_cell(of.found)),
+    """Return one row a contrast: those in bits a subword, then those in BLEU."""
+    drawn = draw_contrasts(results)
+    fields: tuple[Field[PrintedContrast], ...] = (
+        label_field("sentence", "section: sentence", _sentence),
+        label_field("statement", "of the rows", lambda one: one.conclusion.statement if one.conclusion else ""),
+        label_field("rows", "difference", lambda one: one.name),
+        label_field("metric", "metric", lambda one: one.metric),
+        printed_field("printed", "printed", lambda one: f"{one.printed_difference:+}"),
+        printed_field("printed_bits", "printed, in bits", _printed_bits),
+        label_field("expected", "concluded", _expected),
+        our_field("ours", "ours", lambda one: _difference_cell(results, one)),
+        our_field("reach", "reach", lambda one: _words(one, lambda ours: _shown(one, ours.reach))),
+        our_field("call", "call", _call_cell),
+        our_field("call_holm", "call by Holm", lambda one: _words(one, lambda ours: ours.corrected or "")),
+        our_field("call_with_all", "call with all runs", lambda one: _words(one, lambda ours: ours.with_all or "")),
+        our_field("effects", f"at {SHARES_WORDS} % of updates", lambda one: _words(one, _effects)),
+        our_field("starts", "starts", lambda one: _words(one, _starts)),
+        our_field("same_seeds", "as seen by the same seeds", lambda one: _same_seeds_cell(results, one)),
     )
     table = Table(
         name="conclusions",
         title="What holds?",
         caption="What the paper's text concludes from its Tables 2 and 3, and whether our systems show it: the printed "
-        "difference, ours, and the call by one rule. A call is of our corpus and sizes; at a smaller scale than the "
-        "paper's a row keeps its ratio to base, not the sizes that the words name.",
+        "difference, ours with its 95 % interval, and the call by one rule. A call is of our corpus, sizes and rate; "
+        "at a smaller scale than the paper's a row keeps its ratio to base, not the sizes that the words name. "
+        f"{summarise(drawn)}",
         columns=columns_of(fields),
-        rows=rows_of(fields, pairs, aside=lambda of: of.aside),
-        notes=(*_sd_notes(pairs), *(Note("", text) for text in RULE_NOTES)),
+        rows=rows_of(fields, drawn.contrasts, aside=_aside),
+        notes=(*_spread_notes(drawn), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(results, table, has_states=False)
 
 
-def pair_conclusions(results: ScaleResults) -> list[Pair]:
-    """Return every conclusion with what was printed, with our evaluations of its two rows, and the call on it."""
-    joins, cells_by_table = read_cells(), {number: read_table(number) for number in (2, 3)}
-    pairs = []
-    for conclusion in read_conclusions():
-        row, reference = (find_join(conclusion, name, joins) for name in (conclusion.row, conclusion.reference))
-        difference = _printed(row, cells_by_table) - _printed(reference, cells_by_table)
-        evaluations = [one for join in (row, reference) if (one := results.evaluation_for(join)) is not None]
-        values = [list(results.values_of(one, row.metric).values()) for one in evaluations]
-        found = None
-        if len(evaluations) == 2 and all(values):
-            pooled = pool_of(results, evaluations, row.metric)
-            found = draw_conclusion(conclusion.relation, values[0], values[1], pooled)
-        both = (results.evaluation_for(row), results.evaluation_for(reference))
-        pairs.append(Pair(conclusion, row.metric, difference, *both, found))
-    return pairs
+def summarise(drawn: Contrasts) -> str:
+    """Return how many of the primary contrasts are decided and which way, and which are not to be relied on."""
+    ours_by_row = {one.row_name: one.ours for one in drawn.primary if one.ours is not None}
+
+    def decided(calls: Counter[Call | None]) -> str:
+        return (
+            f"{sum(calls[call] for call in DECIDED)} ({calls[Call.HOLDS]} hold here, {calls[Call.REVERSED]} reversed)"
+        )
+
+    def named(is_so: Callable[[Contrast], bool]) -> str:
+        return ", ".join(row for row, ours in ours_by_row.items() if is_so(ours)) or "none"
+
+    return (
+        f"Decided of {len(drawn.primary)} contrasts in bits a subword: "
+        f"{decided(Counter(ours.call for ours in ours_by_row.values()))}, by Holm's correction "
+        f"{decided(Counter(ours.corrected for ours in ours_by_row.values()))}. "
+        f"Still moving: {named(lambda ours: ours.is_moving)}. Late: {named(lambda ours: ours.num_late > 0)}. "
+        f"Did not start: {named(lambda ours: ours.num_unstarted > 0)}."
+    )
 
 
-def _printed(join: CellJoin, cells_by_table: dict[int, list[PublishedCell]]) -> Decimal:
-    return Decimal(find_printed(join, cells_by_table[join.table]).value)
+def _aside(one: PrintedContrast) -> Aside | None:
+    """Return why a row has no number of ours; None if it has."""
+    return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if one.place is None else None
 
 
-def _difference_cell(results: ScaleResults, pair: Pair) -> Cell:
-    found, marks = pair.found, mark_of(results, pair.row)
-    shows = tuple((evaluation, pair.metric) for evaluation in (pair.row, pair.reference) if evaluation is not None)
-    if found is None or pair.row is None or pair.reference is None:
-        return replace(text_cell("not measured" if len(shows) == 2 else "not run", "state", *marks), shows=shows)
-    text = f"{format_difference(found.difference)} (n={found.num_seeds} and {found.num_reference_seeds})"
-    provenance = difference_provenance(results, pair.row, pair.reference, pair.metric)
+def _sentence(one: PrintedContrast) -> str:
+    return NOTHING_CONCLUDED if one.conclusion is None else f"{one.conclusion.section}: {one.conclusion.sentence}"
+
+
+def _expected(one: PrintedContrast) -> str:
+    return "" if one.conclusion is None else OUTCOME_WORDS[one.conclusion.relation]
+
+
+def _printed_bits(one: PrintedContrast) -> str:
+    return _shown(one, one.printed_effect, "+") if one.metric == BITS_METRIC else ""
+
+
+def _shown(one: PrintedContrast, value: float | None, sign: str = "") -> str:
+    """Return a value in the contrast's metric; bits have a decimal more than BLEU."""
+    return "" if value is None else f"{value:{sign}.{BITS_DECIMALS if one.metric == BITS_METRIC else BLEU_DECIMALS}f}"
+
+
+def _words(one: PrintedContrast, words_of: Callable[[Contrast], str]) -> Cell:
+    """Return a cell of words on our contrast; blank without one, or without words."""
+    text = "" if one.ours is None else words_of(one.ours)
+    return text_cell(text, "ours") if text else blank_cell()
+
+
+def _difference_cell(results: ScaleResults, one: PrintedContrast) -> Cell:
+    ours, marks = one.ours, mark_of(results, one.row)
+    shows = tuple((evaluation, one.metric) for evaluation in (one.row, one.control) if evaluation is not None)
+    if ours is None or one.row is None or one.control is None:
+        return replace(text_cell("not run" if one.place is None else "not measured", "state", *marks), shows=shows)
+    interval = "" if ours.interval is None else f"{' to '.join(_shown(one, end, '+') for end in ours.interval)}; "
+    numbers = f"n={ours.num_compared} and {ours.num_compared_controls}"
+    text = f"{_shown(one, ours.difference, '+')} ({interval}{numbers})"
+    provenance = difference_provenance(results, one.row, one.control, one.metric)
     return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=shows)
 
 
-def _reach_cell(found: Conclusion | None) -> Cell:
-    return blank_cell() if found is None or found.reach is None else text_cell(f"{found.reach:.2f}", "ours")
-
-
-def _call_cell(found: Conclusion | None) -> Cell:
-    if found is None:
+def _call_cell(one: PrintedContrast) -> Cell:
+    """Return the call, with what weakens it: an effect that still moves, or that is too small for the reach."""
+    if one.ours is None:
         return blank_cell()
-    return text_cell(found.call.value, "ours" if found.call in (Call.HOLDS, Call.REVERSED) else "state")
+    ours, text = one.ours, str(one.ours.call)
+    if ours.call is Call.NOT_STARTED:
+        text += f" ({ours.num_unstarted} of {ours.num_seeds})"
+    elif ours.call is Call.CONTROL_NOT_STARTED:
+        text += f" ({ours.num_unstarted_controls} of {ours.num_control_seeds}): choose the scale anew"
+    elif ours.call is Call.TOO_CLOSE and ours.reach is not None:
+        size, what = abs(one.printed_effect), "printed effect"
+        if _expected(one) == OUTCOME_WORDS["equivalent"]:
+            size, what = MARGIN_BITS if one.metric == BITS_METRIC else MARGIN_BLEU, "margin"
+        text += f"; the {what} is {'above' if size > ours.reach else 'below'} the reach"
+    text += "; still moving" if ours.is_moving else ""
+    return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
-def _sd_notes(pairs: Iterable[Pair]) -> list[Note]:
-    """Return the pooled sd of each metric and test set that a call used."""
-    texts: dict[str, None] = {}
-    for pair in pairs:
-        pooled = None if pair.found is None else pair.found.pooled
-        if pooled is not None and pair.row is not None:
-            texts[
-                f"sd of {pair.metric} on {pair.row.testset}: {pooled.sd:.3f}, {pooled.degrees_of_freedom} degrees of "
-                f"freedom, pooled over {pooled.num_systems} system(s)."
-            ] = None
-    return [Note("", text) for text in texts]
+def _effects(ours: Contrast) -> str:
+    shown = ["not known" if effect is None else f"{effect:+.{BITS_DECIMALS}f}" for effect in ours.effects]
+    early = ours.effect_at_control_updates
+    text = ", ".join(shown) + ("" if early is None else f"; {early:+.{BITS_DECIMALS}f} at the control's last update")
+    return "" if set(ours.effects) == {None} else text
 
 
-class Expected(NamedTuple):
-    """An expectation, the dev evaluations of its two systems, and their values by common seed."""
-
-    expectation: PublishedExpectation
-    ours: Evaluation
-    reference: Evaluation
-    pairs: dict[int, tuple[float, float]]
+def _starts(ours: Contrast) -> str:
+    """Return what is to be said of how the row's seeds started; nothing if all did, and in time."""
+    numbers = (ours.num_unstarted, ours.num_late, ours.num_unknown)
+    words = ("did not start", "late", "not known if it started")
+    return "; ".join(f"{word} ({n} of {ours.num_seeds})" for n, word in zip(numbers, words, strict=True) if n)
 
 
-def lay_out_expectations(results: ScaleResults) -> Table:
-    """Return one row an expectation; only seeds that both systems were trained with are compared."""
-    expected = [
-        Expected(one, ours, reference, _common_values(results, one.metric, ours, reference))
-        for one in read_expectations()
-        if (ours := _dev_evaluation(results, one.system)) is not None
-        and (reference := _dev_evaluation(results, one.reference)) is not None
-    ]
-    fields: tuple[Field[Expected], ...] = (
-        label_field("statement", "fixed beforehand", lambda one: one.expectation.statement),
-        label_field("source", "printed", lambda one: one.expectation.source),
-        our_field("seeds", "ours, seed by seed", lambda one: _seeds_cell(results, one)),
-        our_field("outcome", "outcome", lambda one: _held_cell(results, one)),
-    )
-    note = Note("", "No system that an expectation is about is run at this scale.")
-    table = Table(
-        name="expectations",
-        title="Expectations",
-        caption="Directions of Table 3, fixed before anything was run, on the dev set and seed by seed, "
-        "ours on the left of the sign and base's on the right. A seed that "
-        "disagrees is printed, not tuned away.",
-        columns=columns_of(fields),
-        rows=rows_of(fields, expected, "ours"),
-        notes=() if expected else (note,),
-    )
-    return complete(results, table, has_precisions=False, has_states=False)
+def _same_seeds_cell(results: ScaleResults, one: PrintedContrast) -> Cell:
+    """Return how many of the seeds that both rows have lie in the paper's direction: they share the order of data."""
+    expected = _expected(one)
+    if one.row is None or one.control is None or expected not in ("higher", "lower"):
+        return blank_cell()
+    values, control_values = (results.values_of(evaluation, one.metric) for evaluation in (one.row, one.control))
+    differences = [value - control_values[seed] for seed, value in values.items() if seed in control_values]
+    held = sum(difference > 0 if expected == "higher" else difference < 0 for difference in differences)
+    return text_cell(f"{held} of {len(differences)}", "ours") if differences else blank_cell()
 
 
-def holds(expectation: PublishedExpectation, ours: float, reference: float) -> bool:
-    """Return whether a seed's pair of values lies as expected; equal values do not."""
-    return ours > reference if expectation.relation == "above" else ours < reference
+def _spread_notes(drawn: Contrasts) -> list[Note]:
+    """Return, of each test set and metric, the sd that was used, the largest, and what unstarted and late runs do."""
+    notes = []
+    for (testset, metric), spread in drawn.spread_by_place.items():
+        pooled = spread.started or spread.everything
+        if pooled is None:
+            continue
+        largest = ", ".join(f"{system} {sd:.3f}" for system, sd in spread.largest)
+        text = f"sd of {metric} on {testset}: {_sd_words(pooled)}; the largest: {largest}."
+        if spread.unstarted:
+            text += f" Did not start: {', '.join(spread.unstarted)}; with all runs {_sd_words(spread.everything)}."
+        if spread.late:
+            text += f" Late: {', '.join(spread.late)}."
+        if spread.late or spread.unstarted:
+            text += f" Without these systems {_sd_words(spread.punctual)}."
+        notes.append(Note("", text))
+    return notes
 
 
-def _dev_evaluation(results: ScaleResults, system: str) -> Evaluation | None:
-    average = next(average for average, role in evaluations_of(LANGUAGE_PAIR, system) if role == "dev")
-    return results.evaluation_of(results.corpus_of(LANGUAGE_PAIR), system, average, "dev")
-
-
-def _common_values(
-    results: ScaleResults, metric: str, ours: Evaluation, reference: Evaluation
-) -> dict[int, tuple[float, float]]:
-    values, others = (results.values_of(one, metric) for one in (ours, reference))
-    return {seed: (value, others[seed]) for seed, value in values.items() if seed in others}
-
-
-def _seeds_cell(results: ScaleResults, one: Expected) -> Cell:
-    metric, sign = one.expectation.metric, RELATION_SIGN[one.expectation.relation]
-    texts = [
-        f"seed {seed}: {format_value(pair[0], metric)} {'' if holds(one.expectation, *pair) else 'not '}{sign} "
-        f"{format_value(pair[1], metric)}"
-        for seed, pair in one.pairs.items()
-    ]
-    return replace(
-        text_cell("; ".join(texts) or "not measured yet", "ours" if texts else "state", *mark_of(results, one.ours)),
-        provenance=difference_provenance(results, one.ours, one.reference, metric, one.pairs),
-        shows=((one.ours, metric), (one.reference, metric)),
-    )
-
-
-def _held_cell(results: ScaleResults, one: Expected) -> Cell:
-    held = [holds(one.expectation, *pair) for pair in one.pairs.values()]
-    marks = mark_of(results, one.ours)
-    if not held:
-        return text_cell("open", "state", *marks)
-    if all(held):
-        return text_cell("held" if len(held) == 1 else f"held in all {len(held)} seeds", "ours", *marks)
-    return text_cell(f"held in {sum(held)} of {len(held)} seeds", "state", *marks)
+def _sd_words(pooled: PooledSd | None) -> str:
+    if pooled is None:
+        return "not known, as no other has two seeds"
+    degrees = f"{pooled.degrees_of_freedom} degree{'' if pooled.degrees_of_freedom == 1 else 's'} of freedom"
+    return f"{pooled.sd:.3f} ({degrees}, {pooled.num_systems} system{'' if pooled.num_systems == 1 else 's'})"

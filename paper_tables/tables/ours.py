@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from aiayn.paths import Evaluation
-from aiayn.printed import PAPER_PRECISION
+from aiayn.printed import PAPER_PRECISION, PERPLEXITY_METRIC
 from aiayn.provenance import Provenance
 from aiayn.records import Hardware, TrainRecord
+from analysis.scoring.scores import BITS_METRIC
 from paper_tables.cell_verdicts import has_condition_mismatch
 from paper_tables.layout import (
     DASH,
@@ -208,7 +209,7 @@ def metric_cell(results: ScaleResults, evaluation: Evaluation | None, metric: st
     if evaluation is None:
         return text_cell("not run", "state")
     values = results.values_of(evaluation, metric)
-    if not values and results.is_scored(evaluation) and metric != "ppl_per_subword":
+    if not values and results.is_scored(evaluation) and metric not in (PERPLEXITY_METRIC, BITS_METRIC):
         return replace(text_cell(DASH, "state", *mark_of(results, evaluation)), shows=((evaluation, metric),))
     return seeds_cell(results, evaluation, values, metric)
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from aiayn.paths import Evaluation
 from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_table
+from analysis.scoring.scores import BITS_METRIC, WORD_BITS_METRIC
 from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import (
     SACRE_METRIC,
@@ -51,8 +52,9 @@ def lay_out_table3(results: ScaleResults, judged: list[JudgedCell]) -> Table:
             caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: "
             "newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every value really "
             f"used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
-            "which is another quantity and never subtracted. Perplexity is per subword of ours: it compares with other "
-            "lines of ours, not with the printed one.",
+            "which is another quantity and never subtracted. Perplexity is per subword of ours, and the bits its "
+            "logarithm to base 2: they compare with other lines of ours, not with the printed one. Bits a word are per "
+            "word of the detokenised reference, cut at blanks, ends of sentences included: so vocabularies compare.",
             columns=columns,
             rows=tuple(rows),
             notes=tuple(_notes(results, evaluations)),
@@ -71,6 +73,11 @@ def _columns() -> tuple[Column, ...]:
     for column in COLUMNS_BY_TABLE[3]:
         side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
         columns.append(Column(column.name, column.heading, side=side, better=better.get(column.name, "")))
+        if column.name == "ppl_dev":
+            columns += [
+                Column("bits_dev", "bits a subword (dev)", side="ours", better="lower"),
+                Column("bits_per_word_dev", "bits a word (dev)", side="ours", better="lower"),
+            ]
         if column.name == "bleu_dev":
             columns += [
                 Column("difference", "difference", side="ours"),
@@ -95,6 +102,8 @@ def _our_cells(results: ScaleResults, evaluation: Evaluation, judged: list[Judge
         },
         "train_steps": training_cell(results, evaluation, lambda train: train.updates, "steps"),
         "ppl_dev": metric_cell(results, evaluation, PERPLEXITY_METRIC),
+        "bits_dev": metric_cell(results, evaluation, BITS_METRIC),
+        "bits_per_word_dev": metric_cell(results, evaluation, WORD_BITS_METRIC),
         "bleu_dev": metric_cell(results, evaluation, BLEU_METRIC),
         "difference": difference_cell(results, evaluation, judged),
         "bleu_dev_sacre": metric_cell(results, evaluation, SACRE_METRIC),

@@ -48,14 +48,14 @@ from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import FIGURES_FOLDER, make_recorded_tables
 from paper_tables.scale_results import (
     REQUEST_NAME,
+    RUNS_NAME,
     ScaleResults,
     gather_from_records,
     gather_results,
     text_fault,
 )
 
-RUNS_NAME = "runs"
-FIGURES = ("forest_bleu", "forest_perplexity", "bleu_cost", "curves_by_update")  # of those of a page: what came out
+FIGURES = ("forest_bleu", "forest_bits", "bleu_cost", "curves_by_update")  # of those of a page: what came out
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):

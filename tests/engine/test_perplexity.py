@@ -1,19 +1,23 @@
-"""Perplexity is 2^nll_loss of fairseq's own validation."""
+"""Perplexity is 2^nll_loss of fairseq's own validation; a model without queries attends evenly and loses nothing."""
 
 import math
 import re
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import torch
 from fairseq import criterions
 from omegaconf import OmegaConf
 
 import aiayn.decode.perplexity
-from aiayn.decode.perplexity import SIGNATURE, perplexity
+from aiayn.decode.perplexity import SIGNATURE, Measured, perplexity
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.train.checkpoints import load_checkpoint, save_whole
-from aiayn.train.model import load_model
+from aiayn.train.fairseq_args import training_data
+from aiayn.train.model import load_model, save_untrained
+from tests.engine.tiny_spec import TRAINING
 from tests.engine.tiny_training import log_text
 
 
@@ -38,10 +42,10 @@ def fairseqs_nll_bits(checkpoint_path: Path, data: BinarizedCorpus, split: str) 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_it_equals_fairseqs_validation(split: str, checkpoint_path: Path, data: BinarizedCorpus) -> None:
-    value, num_tokens = perplexity(checkpoint_path, Path(data.folder), split, device="cpu")
-    assert value == pytest.approx(2 ** fairseqs_nll_bits(checkpoint_path, data, split), rel=1e-5)
+    measured = perplexity(checkpoint_path, Path(data.folder), split, device="cpu")
+    assert measured.ppl_per_subword == pytest.approx(2 ** fairseqs_nll_bits(checkpoint_path, data, split), rel=1e-5)
     testset = {"valid": "tiny_dev", "test": "tiny_test"}[split]
-    assert num_tokens == data.num_tokens_by_split_by_language[testset]["de"]
+    assert measured.num_tokens == data.num_tokens_by_split_by_language[testset]["de"]
 
 
 def test_it_equals_what_the_log_says_of_the_last_update(
@@ -49,7 +53,7 @@ def test_it_equals_what_the_log_says_of_the_last_update(
 ) -> None:
     """The log has three digits after the point: 2^0.0005 is 3.5e-4 of a perplexity."""
     nll_bits = re.findall(r'\| valid \| .*"valid_nll_loss": "([\d.]+)"', log_text(Path(finished.run_folder)))[-1]
-    value, _ = perplexity(checkpoint_path, Path(data.folder), "valid", device="cpu")
+    value = perplexity(checkpoint_path, Path(data.folder), "valid", device="cpu").ppl_per_subword
     assert math.log2(value) == pytest.approx(float(nll_bits), abs=0.000501)
     # The smoothed loss, or nats taken for bits, would be told from it.
     assert value != pytest.approx(math.exp(float(nll_bits)), rel=0.1)
@@ -64,19 +68,103 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(
         if name.endswith(("weight", "bias")):
             state["model"][name] = torch.zeros_like(tensor)
     save_whole(state, tmp_path / "model.pt")
-    value, _ = perplexity(tmp_path / "model.pt", Path(data.folder), "test", device="cpu")
-    assert value == pytest.approx(data.vocabulary_size_by_language["de"], rel=1e-5)
+    measured = perplexity(tmp_path / "model.pt", Path(data.folder), "test", device="cpu")
+    assert measured.ppl_per_subword == pytest.approx(data.vocabulary_size_by_language["de"], rel=1e-5)
 
 
 def test_the_size_of_batches_does_not_matter(
     checkpoint_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once, num_at_once = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
+    at_once = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
     monkeypatch.setattr(aiayn.decode.perplexity, "TOKENS_PER_BATCH", 100)
-    value, num_tokens = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
-    assert value == pytest.approx(at_once, rel=1e-5)
-    assert num_tokens == num_at_once
+    in_parts = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
+    assert in_parts.ppl_per_subword == pytest.approx(at_once.ppl_per_subword, rel=1e-5)
+    assert in_parts.num_tokens == at_once.num_tokens
+    assert in_parts.cross_attention_entropy == [pytest.approx(one) for one in at_once.cross_attention_entropy or []]
 
 
 def test_the_signature_says_of_what_it_is() -> None:
     assert SIGNATURE == "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
+
+
+FAIRSEQS = {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
+            "initialisation": "fairseq"}  # fmt: skip
+
+
+def random_model(folder: Path, data: BinarizedCorpus, *zeroed: str, **changes: Any) -> Path:
+    """Return a checkpoint of two layers with random parameters; those whose name has a word of `zeroed` are 0."""
+    training = msgspec.structs.replace(TRAINING, num_layers=2, **changes)
+    save_untrained(training, training_data(data), seed=1, into=folder / "untrained.pt")
+    state = load_checkpoint(folder / "untrained.pt")
+    generator = torch.Generator().manual_seed(1)
+    for name, tensor in state["model"].items():
+        if tensor.is_floating_point():
+            tensor.add_(torch.randn(tensor.shape, generator=generator), alpha=0.5)
+        if any(word in name for word in zeroed):
+            tensor.zero_()
+    path = folder / f"random{''.join(zeroed)}.pt"
+    save_whole(state, path)
+    return path
+
+
+def measure(path: Path, data: BinarizedCorpus) -> Measured:
+    return perplexity(path, Path(data.folder), "test", device="cpu")
+
+
+@pytest.mark.parametrize("changes", [{}, FAIRSEQS], ids=["ours", "fairseqs"])
+def test_without_queries_every_head_reads_its_source_evenly_and_loses_nothing(
+    changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
+) -> None:
+    found = measure(random_model(tmp_path, data, "encoder_attn.q_proj", **changes), data)
+    assert found.cross_attention_entropy == [[pytest.approx(1.0, abs=1e-6)] * 2] * 2
+    assert found.bits_lost_uniform == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("changes", [{}, FAIRSEQS], ids=["ours", "fairseqs"])
+def test_the_bits_lost_are_those_of_the_model_without_queries(
+    changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
+) -> None:
+    with_queries, without = (
+        measure(random_model(tmp_path, data, *zeroed, **changes), data) for zeroed in ((), ("encoder_attn.q_proj",))
+    )
+    expected = math.log2(without.ppl_per_subword) - math.log2(with_queries.ppl_per_subword)
+    assert abs(expected) > 0.01
+    assert with_queries.bits_lost_uniform == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, FAIRSEQS], ids=["ours", "fairseqs"])
+def test_the_entropy_is_of_each_sentence_alone_without_padding(
+    changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
+) -> None:
+    path = random_model(tmp_path, data, **changes)
+    model, task = load_model(path, Path(data.folder), device="cpu")
+    task.load_dataset("test")
+    entropies: list[torch.Tensor] = []
+    for index in range(len(task.dataset("test"))):
+        sample = task.dataset("test").collater([task.dataset("test")[index]])["net_input"]
+        encoded = model.encoder(sample["src_tokens"], src_lengths=sample["src_lengths"])
+        asked = {"alignment_layer": 1, "alignment_heads": 1} if changes else {"needs_weights": True}
+        extra = model.decoder(sample["prev_output_tokens"], encoder_out=encoded, **asked)[1]
+        weights_TS = extra["attn"][0][0] if changes else extra["weights"][1][1][0, 0]  # of layer 2, head 1
+        num_source = sample["src_tokens"].shape[1]
+        entropies.append(-(weights_TS * weights_TS.log()).sum(dim=-1).detach() / math.log(num_source))
+    found = measure(path, data).cross_attention_entropy
+    assert found is not None
+    expected = float(torch.cat(entropies).mean())
+    assert 0.1 < expected < 0.99
+    assert found[1][0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{"architecture": "lstm"}, {"architecture": "fconv"}], ids=["lstm", "fconv"])
+def test_a_model_without_heads_over_its_source_records_neither(
+    changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
+) -> None:
+    found = measure(random_model(tmp_path, data, **changes), data)
+    assert (found.cross_attention_entropy, found.bits_lost_uniform) == (None, None)
+    assert found.num_tokens == data.num_tokens_by_split_by_language["tiny_test"]["de"]
+
+
+def test_the_target_lines_are_those_of_the_data_bin(checkpoint_path: Path, data: BinarizedCorpus) -> None:
+    lines = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu").target_pieces
+    assert sum(len(line.split()) + 1 for line in lines) == data.num_tokens_by_split_by_language["tiny_test"]["de"]
+    assert "<pad>" not in " ".join(lines)

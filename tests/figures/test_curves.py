@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, read_validations, thin_points
+from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
 from analysis.logs.reader import read_log
 from paper_tables.figures.curves import Curve, curve_frame
 
@@ -109,14 +109,3 @@ def test_of_a_long_log_lines_are_looked_into_evenly_and_none_without_a_number_is
     assert 2_000 <= len(points) <= 2_002
     assert [point.update for point in points if math.isnan(point.value)] == [7_777]
     assert max(point.update for point in points) == 10_000
-
-
-def test_validations_come_by_update_the_later_counts_and_what_is_no_number_is_passed_over(tmp_path: Path) -> None:
-    def line(update: int, ppl: str) -> str:
-        return f'2026-01-01 10:00:00 | INFO | valid | {{"valid_ppl": "{ppl}", "valid_num_updates": "{update}"}}'
-
-    lines = [line(40, "5.0"), line(20, "9.5"), inner(1, 30), line(40, "4.0"), line(60, "3.0")[:-20]]
-    path = tmp_path / "train.log"
-    path.write_text("\n".join([*lines, line(60, "nan"), line(80, "inf"), "| valid | 3", ""]), encoding="utf-8")
-    assert list(read_validations(path).items()) == [(20, 9.5), (40, 4.0)]
-    assert read_validations(tmp_path / "absent.log") == {}

@@ -149,8 +149,8 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
         forest_frame, "difference: -1.5; label: N 2; source: ours; scale: demo; low: -1.9; high: -1.1; num_seeds: 3;",
         lambda frame: changed(frame, "difference", 1.5),
     ),
-    "forest_perplexity": (
-        lambda: forest_frame().assign(metric="ppl_per_subword"),
+    "forest_bits": (
+        lambda: forest_frame().assign(metric="bits_per_subword"),
         "difference: -1.5; label: N 2; source: ours; scale: demo; low: -1.9; high: -1.1; num_seeds: 3;",
         lambda frame: changed(frame, "low", -1.4),
     ),
@@ -413,7 +413,7 @@ def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_
     assert names == set(FIGURE_BY_NAME) - {"attention_heads"}
     assert all(reason.endswith(".") for reason in reasons)
     assert reasons[-1] == NO_ATTENTION
-    assert drawn_names == {"bleu_cost", "forest_bleu", "forest_perplexity"}
+    assert drawn_names == {"bleu_cost", "forest_bleu", "forest_bits"}
 
 
 def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:

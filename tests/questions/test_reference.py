@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import TableError
-from aiayn.printed import PUBLISHED_FOLDER, read_expectations, read_replications
+from aiayn.printed import PUBLISHED_FOLDER, read_replications
 from paper_tables.layout import Table
 from paper_tables.questions.reference import (
     read_causes,
@@ -21,7 +21,7 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 
 READERS = {
     "gaps": read_gaps, "reference_replications": read_reference_replications, "causes": read_causes,
-    "replications": read_replications, "expectations": read_expectations,
+    "replications": read_replications,
 }  # fmt: skip
 
 

@@ -45,6 +45,18 @@ def test_a_system_named_in_two_lists_is_trained_once(tmp_path: Path) -> None:
     assert trainings.count(Training(corpus="demo_en_de", system="big", seed=1)) == 1
 
 
+def test_base_en_de_and_replications_have_seeds_of_their_own_or_those_of_the_others(tmp_path: Path) -> None:
+    lists = {"seeds": [5, 6], "ablation_seeds": [5], "replications": ["revisit_tiny"]}
+    own = experiment_of(tmp_path, **lists, base_seeds=[5, 6, 7], replication_seeds=[1])
+    corpora = ("demo_en_de", "demo_en_fr")
+    assert [own.seeds_of(corpus, "base") for corpus in corpora] == [[5, 6, 7], [5, 6]]
+    assert [own.seeds_of("demo_en_de", name) for name in ("big", "table3_c_n2")] == [[5, 6], [5]]
+    assert own.seeds_of("multi30k_revisit_en_de", "revisit_tiny") == [1]
+    without = experiment_of(tmp_path, **lists)
+    places = (("demo_en_de", "base"), ("multi30k_revisit_en_de", "revisit_tiny"))
+    assert [without.seeds_of(*place) for place in places] == [[5, 6], [5, 6]]
+
+
 def test_the_records_are_one_of_each_kind(tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, en_fr_systems=[], en_de_systems=["base"], ablation_systems=[], seeds=[7])
     assert [str(path) for path in experiment.records(Path("results"))] == [

@@ -56,6 +56,15 @@ def test_any_unique_beginning_of_the_name_will_do(results: Path) -> None:
     assert find_finished(results, "demo_en_de-bi", None).checkpoint.run == "demo_en_de-big-seed1-bbbb0001"
 
 
+def test_a_beginning_that_ends_in_seed_1_never_means_seed_10_or_11(results: Path) -> None:
+    for seed in (10, 11):
+        write_run(results, "base", seed, f"aaaa00{seed}", "last1")
+    assert find_finished(results, "demo_en_de-base-seed1", None).checkpoint.run == "demo_en_de-base-seed1-aaaa0001"
+    train_record(results, "demo", "demo_en_de", "base", 1).unlink()
+    with pytest.raises(RecordError, match="demo_en_de-base-seed1 is no finished run"):
+        find_finished(results, "demo_en_de-base-seed1", None)
+
+
 def test_without_a_name_it_is_the_newest(results: Path) -> None:
     assert find_finished(results, None, None).checkpoint.run == "demo_en_de-big-seed1-bbbb0001"
 

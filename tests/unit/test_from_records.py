@@ -146,6 +146,14 @@ def test_a_training_that_no_table_asks_for_is_named(site: Site) -> None:
     assert "no table of scale demo asks for table3_c_n2 on demo_en_fr" in fault.message
 
 
+def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) -> None:
+    write_training(site, "demo_en_de", "base", 101)
+    made, output = make(site, site.results_folder)
+    (fault,) = made.faults
+    assert "seed 101 is a probe's, by which a scale was chosen, and stands in no table: left out" in fault.message
+    assert "n=2" in dev_row(output, "base")["bleu_dev"]
+
+
 def test_a_record_at_the_place_of_another_is_refused(site: Site) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     shutil.copy2(path, path.with_name("seed3.json"))

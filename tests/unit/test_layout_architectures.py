@@ -1,5 +1,6 @@
 """Recurrence and convolution against attention: seconds beside BLEU, and seconds to what all of them reached."""
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -24,7 +25,7 @@ def write_logged_training(site: Site, system: str, seed: int, *, cpu: str = "a C
     train = write_training(site, "demo_en_de", system, seed, hardware=hardware, wall_seconds=SECONDS_BY_SYSTEM[system])
     log_path = site.results_folder.parent / f"{system}{seed}.log"
     lines = (
-        f'| INFO | valid | {{"valid_ppl": "{ppl}", "valid_num_updates": "{update}"}}\n'
+        f'| INFO | valid | {{"valid_nll_loss": "{math.log2(ppl)}", "valid_num_updates": "{update}"}}\n'
         for update, ppl in PPL_BY_SYSTEM[system].items()
     )
     log_path.write_text("".join(lines), encoding="utf-8")

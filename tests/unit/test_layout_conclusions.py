@@ -1,72 +1,20 @@
-"""What holds of the paper's conclusions and expectations: calls checked by hand, and the tables that show them."""
+"""The table of what holds of the paper's conclusions: its contrasts, calls, marks and notes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.errors import TableError
-from aiayn.printed import printed_number, read_conclusions, read_expectations, read_table
-from analysis.scoring.verdict import Call, PooledSd, Relation, draw_conclusion, pool_sd
+from aiayn.paths import evaluation_record
+from aiayn.printed import read_conclusions
+from aiayn.records import PerplexityRecord, read_record, write_record
 from paper_tables.layout import Table
-from paper_tables.render.render import plain_text
-from paper_tables.tables.conclusions import holds, lay_out_conclusions, lay_out_expectations, pair_conclusions
+from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
 from tests import laid_out
-from tests.laid_out import results_of
-from tests.records_factory import Site, make_site, write_dev_scores, write_everything
-
-
-def pool(sd: float, degrees_of_freedom: int) -> PooledSd:
-    return PooledSd(
-        sd=sd, degrees_of_freedom=degrees_of_freedom, num_systems=1, smallest_sd=sd, largest_sd=sd, bartlett_p=None
-    )
-
-
-# t(0.975, 2) = 4.303, t(0.95, 2) = 2.920. One seed against three: sqrt(1 + 1/3) = 1.1547; with sd 0.2 the standard
-# error is 0.2309, the two-sided reach 0.9937, the one-sided 0.6743. t(0.975, 10) = 2.228, t(0.95, 10) = 1.812.
-@pytest.mark.parametrize(
-    ("relation", "values", "reference_values", "expected"),
-    [
-        ("below", [24.0], [24.9, 25.0, 25.1], Call.HOLDS),  # 1.00 below, the reach is 0.99
-        ("below", [24.1], [24.9, 25.0, 25.1], Call.TOO_CLOSE),  # 0.90
-        ("below", [26.0], [24.9, 25.0, 25.1], Call.REVERSED),
-        ("above", [26.0], [24.9, 25.0, 25.1], Call.HOLDS),
-        ("above", [24.0], [24.9, 25.0, 25.1], Call.REVERSED),
-        ("above", [25.0], [24.9, 25.0, 25.1], Call.TOO_CLOSE),
-        ("equivalent", [25.0], [24.9, 25.0, 25.1], Call.TOO_CLOSE),  # 0 apart, but 0.67 is within reach
-        ("equivalent", [26.4], [24.9, 25.0, 25.1], Call.TOO_CLOSE),  # 1.40 - 0.99 = 0.41
-        ("equivalent", [26.5], [24.9, 25.0, 25.1], Call.REVERSED),  # 1.50 - 0.99 = 0.51
-        ("equivalent", [23.5], [24.9, 25.0, 25.1], Call.REVERSED),
-    ],
-)
-def test_a_call_follows_from_the_rule(
-    relation: Relation, values: Sequence[float], reference_values: Sequence[float], expected: Call
-) -> None:
-    found = draw_conclusion(relation, values, reference_values, pool(0.2, 2))
-    assert found.call is expected
-    assert found.reach == pytest.approx(0.6743 if relation == "equivalent" else 0.9937, abs=5e-4)
-
-
-@pytest.mark.parametrize(("difference", "expected"), [(0.40, Call.HOLDS), (-0.40, Call.HOLDS), (0.45, Call.TOO_CLOSE)])
-def test_systems_are_as_good_if_all_that_is_within_reach_is_within_the_margin(
-    difference: float, expected: Call
-) -> None:
-    # 2 and 2 seeds, sd 0.05, 10 degrees of freedom: a standard error of 0.05, a reach of 0.0906
-    found = draw_conclusion("equivalent", [25.0 + difference] * 2, [25.0] * 2, pool(0.05, 10))
-    assert found.reach == pytest.approx(0.0906, abs=5e-4)
-    assert found.call is expected
-
-
-def test_without_a_system_of_two_seeds_nothing_can_be_called() -> None:
-    assert pool_sd({"base": [25.0], "big": [30.0]}) is None
-    found = draw_conclusion("above", [30.0], [25.0], None)
-    assert (found.call, found.difference, found.reach) == (Call.NO_SEEDS, 5.0, None)
-    assert "no seeds" in found.call.value
-
-
-def test_seeds_without_any_spread_call_every_difference_and_no_equal_values() -> None:
-    assert draw_conclusion("above", [25.1], [25.0, 25.0], pool(0.0, 1)).call is Call.HOLDS
-    assert draw_conclusion("above", [25.0], [25.0, 25.0], pool(0.0, 1)).call is Call.TOO_CLOSE
+from tests.laid_out import notes_of, results_of
+from tests.records_factory import Site, make_site, run_of, write_dev_scores, write_everything
 
 
 def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
@@ -75,13 +23,28 @@ def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path: Path) -> None:
-    pairs = pair_conclusions(results_of(make_site(tmp_path)))
-    printed = {pair.conclusion.name: float(pair.printed_difference) for pair in pairs}
-    for pair in pairs:
-        difference, relation = printed[pair.conclusion.name], pair.conclusion.relation
-        assert {"above": difference > 0, "below": difference < 0, "equivalent": abs(difference) < 0.5}[relation], pair
+    contrasts = draw_contrasts(results_of(make_site(tmp_path))).contrasts
+    printed = {one.conclusion.name: one.printed_effect for one in contrasts if one.conclusion is not None}
+    for one in contrasts:
+        if one.conclusion is not None:
+            effect, relation = one.printed_effect, one.conclusion.relation
+            assert {"above": effect > 0, "below": effect < 0, "equivalent": abs(effect) < 0.5}[relation], one
     assert printed["one_head_bleu"] == pytest.approx(-0.9)
     assert (printed["big_en_fr_neurips"], printed["big_en_fr_arxiv"]) == (pytest.approx(2.9), pytest.approx(3.7))
+
+
+def test_fifteen_contrasts_in_bits_are_counted_and_four_rows_are_shown_uncalled(tmp_path: Path) -> None:
+    """The paper's own: log2(5.29 / 4.92) is 0.105, log2(4.88 / 4.92) -0.012."""
+    drawn = draw_contrasts(results_of(make_site(tmp_path)))
+    effects = {one.row_name.removeprefix("table3_"): round(one.printed_effect, 3) for one in drawn.primary}
+    assert effects == {
+        "a_h1": 0.105, "a_h32": 0.026, "b_dk16": 0.069, "b_dk32": 0.026, "c_n2": 0.313, "c_n4": 0.077, "c_n8": -0.012,
+        "c_dmodel256": 0.225, "c_dmodel1024": -0.078, "c_dff1024": 0.057, "c_dff4096": -0.051, "d_pdrop0": 0.23,
+        "d_els0": -0.075, "e_learned": 0.0, "big": -0.184,
+    }  # fmt: skip
+    uncalled = [one.row_name for one in drawn.contrasts if one.conclusion is None and one.metric == "bits_per_subword"]
+    assert uncalled == ["table3_a_h4", "table3_a_h16", "table3_d_pdrop02", "table3_d_els02"]
+    assert [one.metric for one in drawn.contrasts[:19]] == ["bits_per_subword"] * 19
 
 
 def test_every_row_of_table_3_that_the_text_mentions_has_a_line() -> None:
@@ -93,16 +56,116 @@ def test_every_row_of_table_3_that_the_text_mentions_has_a_line() -> None:
     }  # fmt: skip
 
 
-def test_the_table_shows_printed_ours_reach_and_call(tmp_path: Path) -> None:
-    site = make_site(tmp_path, seeds=[1, 2, 3], en_de_systems=["base"], ablation_systems=["table3_c_n2"])
+BITS, BLEU = "bits_per_subword", "bleu_tok_compound_split"
+
+
+def three_against_three(tmp_path: Path, **changes: object) -> Site:
+    """Base has 2.9, 3.0 and 3.1 bits (sd 0.1, 2 degrees of freedom), and 24.8, 25.0 and 25.2 BLEU."""
+    site = make_site(
+        tmp_path, base_seeds=[1, 2, 3], seeds=[1], en_de_systems=["base"], ablation_systems=["table3_c_n2"], **changes
+    )
     write_everything(site)
-    for seed, bleu in ((1, 24.8), (2, 25.0), (3, 25.2)):  # sd 0.2, 2 degrees of freedom
-        write_dev_scores(site, "base", seed, bleu)
-    write_dev_scores(site, "table3_c_n2", 1, 23.9)
-    row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", "bleu_tok_compound_split")]
-    assert row["printed"] == "-2.1"
-    assert row["ours"] == "-1.10 (n=1 and 3) [\u2020]"
-    assert (row["reach"], row["call"]) == ("0.99", "holds here")
+    for seed, step in ((1, -1), (2, 0), (3, 1)):
+        write_dev_scores(site, "base", seed, 25 + 0.2 * step, 2 ** (3 + 0.1 * step))
+    return site
+
+
+def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_path: Path) -> None:
+    """t(0.975, 2) = 4.303, sqrt(1 + 1/3) = 1.1547: a reach of 0.497 bits, and of 0.99 BLEU."""
+    site = three_against_three(tmp_path)
+    write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
+    table = lay_out_conclusions(results_of(site))
+    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
+    assert (row["printed"], row["printed_bits"], row["expected"]) == ("+1.19", "+0.313", "higher")
+    assert row["ours"] == "+0.600 (+0.103 to +1.097; n=1 and 3) [\u2020]"
+    assert (row["reach"], row["call"], row["call_holm"]) == ("0.497", "holds here", "holds here")
+    assert (row["same_seeds"], row["starts"]) == ("1 of 1", "not known if it started (1 of 1)")
+    row = rows_of(table)[("table3_c_n2 minus base", BLEU)]
+    assert (row["printed"], row["printed_bits"]) == ("-2.1", "")
+    assert row["ours"] == "-1.10 (-2.09 to -0.11; n=1 and 3) [\u2020]"
+    assert (row["reach"], row["call"], row["call_holm"]) == ("0.99", "holds here", "")
+    assert "Decided of 15 contrasts in bits a subword: 1 (1 hold here, 0 reversed), by Holm's correction 1 (1" in (
+        table.caption
+    )
+    assert "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100." in (
+        notes_of(table)
+    )
+
+
+def test_too_close_says_whether_the_printed_effect_is_above_the_reach(tmp_path: Path) -> None:
+    site = three_against_three(tmp_path)
+    write_dev_scores(site, "table3_c_n2", 1, 25.1, 2**3.1)
+    rows = rows_of(lay_out_conclusions(results_of(site)))
+    assert rows[("table3_c_n2 minus base", BITS)]["call"] == "too close to call; the printed effect is below the reach"
+    assert rows[("table3_c_n2 minus base", BLEU)]["call"] == "too close to call; the printed effect is above the reach"
+
+
+def write_perplexity(site: Site, system: str, seed: int, **changes: object) -> None:
+    """Change what the record of a dev perplexity holds."""
+    one = next(e for e in site.experiment.evaluations if (e.system, e.seed, e.role) == (system, seed, "dev"))
+    path = evaluation_record(site.results_folder, site.scale.scale, "perplexity", one)
+    write_record(msgspec.structs.replace(read_record(path, PerplexityRecord), **changes), path)
+
+
+def write_log(site: Site, system: str, seed: int, bits_by_update: dict[int, float]) -> None:
+    """Write a run's log of validations where its record has it."""
+    folder = Path(site.scale.runs_folder) / run_of("demo_en_de", system, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = (
+        f'| INFO | valid | {{"valid_nll_loss": "{bits}", "valid_num_updates": "{update}"}}\n'
+        for update, bits in bits_by_update.items()
+    )
+    (folder / "train.log").write_text("".join(lines), encoding="utf-8")
+
+
+def test_a_row_that_did_not_start_says_so_and_is_called_only_with_all_runs(tmp_path: Path) -> None:
+    site = three_against_three(tmp_path, ablation_seeds=[1, 2])
+    for seed, bits, entropies in ((1, 3.6, [[0.9, 0.6], [0.8, 0.7]]), (2, 6.0, [[0.999, 0.985], [1.0, 0.99]])):
+        write_dev_scores(site, "table3_c_n2", seed, 20.0, 2**bits)
+        write_perplexity(
+            site, "table3_c_n2", seed, cross_attention_entropy=entropies, bits_lost_uniform=2.0 if seed == 1 else 0.001
+        )
+    table = lay_out_conclusions(results_of(site))
+    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
+    assert row["ours"] == "+0.600 (+0.103 to +1.097; n=1 and 3) [\u2020]"
+    assert (row["call"], row["call_holm"]) == ("did not start (1 of 2)", "")
+    assert row["call_with_all"] == "too close to call"
+    assert row["starts"] == "did not start (1 of 2)"
+    assert "Did not start: table3_c_n2." in table.caption
+    assert "Did not start: table3_c_n2; with all runs 0.983 (3 degrees of freedom, 2 systems)." in notes_of(table)
+
+
+def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
+    site = three_against_three(tmp_path)
+    write_dev_scores(site, "table3_c_n2", 1, 20.0, 2**3.6)
+    write_perplexity(site, "base", 2, cross_attention_entropy=[[0.999]], bits_lost_uniform=0.0)
+    row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BITS)]
+    assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
+
+
+def test_effects_come_from_the_logs_and_a_row_that_moves_or_starts_late_says_so(tmp_path: Path) -> None:
+    """Of 3,000 updates 60, 80 and 100 % are 1,800, 2,400 and 3,000; 30 % are 900."""
+    site = three_against_three(tmp_path)
+    write_dev_scores(site, "table3_c_n2", 1, 20.0, 2**3.6)
+    for seed in (1, 2, 3):
+        write_log(site, "base", seed, {600: 4.4, 1800: 3.3, 2400: 3.1, 3000: 3.0})
+    write_log(site, "table3_c_n2", 1, {600: 5.5, 1200: 4.4, 1800: 4.3, 2400: 4.2, 3000: 3.6})
+    table = lay_out_conclusions(results_of(site))
+    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
+    assert row["effects"] == "+1.000, +1.100, +0.600"
+    assert row["call"] == "holds here; still moving"  # 0.5 is more than half of 0.497
+    assert row["starts"] == "late (1 of 1); not known if it started (1 of 1)"
+    assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["effects"] == ""
+    assert "Still moving: table3_c_n2. Late: table3_c_n2." in table.caption
+    assert "Late: table3_c_n2. Without these systems 0.100 (2 degrees of freedom, 1 system)." in notes_of(table)
+
+
+def test_seeds_that_disagree_are_counted(tmp_path: Path) -> None:
+    site = three_against_three(tmp_path, ablation_seeds=[1, 2])
+    write_dev_scores(site, "table3_c_n2", 1, 25.0, 2**3.5)
+    write_dev_scores(site, "table3_c_n2", 2, 25.0, 2**2.5)
+    rows = rows_of(lay_out_conclusions(results_of(site)))
+    assert rows[("table3_c_n2 minus base", BITS)]["same_seeds"] == "1 of 2"
 
 
 def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
@@ -116,19 +179,18 @@ def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
     assert "multi30k" in legend
 
 
-def test_a_scale_of_single_seeds_calls_nothing_and_says_why(tmp_path: Path) -> None:
-    site = make_site(tmp_path, seeds=[1], ablation_seeds=[1])
+def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:
+    site = make_site(tmp_path, seeds=[1], ablation_seeds=[1, 2])
     write_everything(site)
-    rows = rows_of(lay_out_conclusions(results_of(site)))
-    row = rows[("table3_c_n2 minus base", "bleu_tok_compound_split")]
-    assert (row["reach"], row["call"]) == ("", "cannot be called: no seeds")
+    row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BLEU)]
+    assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")
 
 
 def test_rows_that_are_not_run_or_not_measured_say_so(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     rows = rows_of(lay_out_conclusions(results_of(site)))
-    assert rows[("table3_a_h1 minus base", "ppl_per_subword")]["ours"] == "not run"
-    assert rows[("table3_c_n2 minus base", "ppl_per_subword")]["ours"] == "not measured [\u2020]"
+    assert rows[("table3_a_h1 minus base", BITS)]["ours"] == "not run"
+    assert rows[("table3_c_n2 minus base", BITS)]["ours"] == "not measured [\u2020]"
 
 
 def test_a_conclusion_from_a_cell_that_no_run_fills_is_refused(
@@ -137,48 +199,3 @@ def test_a_conclusion_from_a_cell_that_no_run_fills_is_refused(
     spoil("conclusions", "table3_a_h1,base,bleu_dev", "gnmt_rl,base,bleu_dev")
     with pytest.raises(TableError, match=r"conclusions.csv:2: Table 3, row gnmt_rl, column bleu_dev is not joined"):
         read_conclusions(copied_folder)
-
-
-def expectations(site: Site) -> Table:
-    return lay_out_expectations(results_of(site))
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    made = make_site(tmp_path, ablation_systems=["table3_c_n2"], ablation_seeds=[1, 2])
-    write_everything(made)
-    return made
-
-
-def test_equal_values_hold_in_neither_direction() -> None:
-    above, below = read_expectations()
-    assert (above.relation, below.relation) == ("above", "below")
-    assert holds(above, 6.11, 4.92)
-    assert not holds(above, 4.92, 4.92)
-    assert holds(below, 4.67, 4.92)
-    assert not holds(below, 4.92, 4.92)
-
-
-def test_every_expectation_is_what_table_3_prints() -> None:
-    printed = {cell.row: cell.value for cell in read_table(3) if cell.column == "ppl_dev"}
-    for expectation in read_expectations():
-        ours, reference = (printed_number(printed[row]) for row in (expectation.system, expectation.reference))
-        assert holds(expectation, ours, reference), expectation.name
-
-
-def test_a_seed_that_disagrees_is_printed(site: Site) -> None:
-    write_dev_scores(site, "table3_c_n2", 1, 50.0, 1.75)
-    write_dev_scores(site, "table3_c_n2", 2, 50.0, 1.25)  # base has 1.50
-    row = expectations(site).rows[0]
-    assert plain_text(row.cells[2]) == "seed 1: 1.75 > 1.50; seed 2: 1.25 not > 1.50 [\u2020]"
-    assert plain_text(row.cells[3]) == "held in 1 of 2 seeds [\u2020]"
-
-
-def test_seeds_that_agree_are_counted(site: Site) -> None:
-    for seed in (1, 2):
-        write_dev_scores(site, "table3_c_n2", seed, 50.0, 1.75)
-    assert plain_text(expectations(site).rows[0].cells[3]) == "held in all 2 seeds [\u2020]"
-
-
-def test_a_system_that_is_not_run_has_no_row(site: Site) -> None:
-    assert len(expectations(site).rows) == 1

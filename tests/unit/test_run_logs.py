@@ -1,6 +1,7 @@
 """`aiayn logs` prints the end of a run's log and follows it, whatever becomes of the file."""
 
 import logging
+import lzma
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from aiayn.__main__ import main
 from aiayn.packed import packed_bytes
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME, append_event
 from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
-from aiayn.runs.log import last_lines, read_end
+from aiayn.runs.log import last_lines, read_end, read_validations
 from aiayn.runs.logs import follow, in_words
 from tests.run_folders import (
     ended,
@@ -299,3 +300,20 @@ def test_ctrl_c_ends_following(
     monkeypatch.setattr("aiayn.cli.logs.follow", interrupted)
     assert main(["logs", "demo", "--follow", "--runs-folder", str(run_folder.parent)]) == 130
     assert capsys.readouterr().out == "a line\n"
+
+
+def test_validations_come_by_update_the_later_counts_and_what_is_no_number_is_passed_over(tmp_path: Path) -> None:
+    def line(update: int, bits: str) -> str:
+        return f'2026-01-01 10:00:00 | INFO | valid | {{"valid_nll_loss": "{bits}", "valid_num_updates": "{update}"}}'
+
+    lines = [line(40, "5.0"), line(20, "9.5"), "2026-01-01 10:00:00 | INFO | train_inner | {}", line(40, "4.0")]
+    lines += [line(60, "3.0")[:-20], line(60, "nan"), line(80, "inf"), "| valid | 3", ""]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert list(read_validations(path).items()) == [(20, 9.5), (40, 4.0)]
+    assert read_validations(tmp_path / "absent.log") == {}
+    packed = lzma.compress(path.read_bytes())
+    (tmp_path / "packed.log.xz").write_bytes(packed)
+    assert list(read_validations(tmp_path / "packed.log").items()) == [(20, 9.5), (40, 4.0)]
+    (tmp_path / "torn.log.xz").write_bytes(packed[:-20])
+    assert read_validations(tmp_path / "torn.log") in ({}, {20: 9.5, 40: 4.0})  # what could be unpacked

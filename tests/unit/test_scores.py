@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.errors import RecordError, ScoreError
-from aiayn.paths import Evaluation
+from aiayn.paths import Evaluation, evaluation_record
+from aiayn.records import PerplexityRecord, read_record, write_record
 from analysis.scoring.scores import (
     SCORE_COLUMNS,
     collect_scores,
@@ -51,12 +53,29 @@ def test_the_columns_are_those_that_others_read() -> None:
 
 def test_a_score_and_a_perplexity_are_a_line_each(site: Site) -> None:
     write_training(site, "demo_en_de", "base", 1)
-    write_scores(site, DEV, {"bleu_sacre_13a": 71.5, "ppl_per_subword": 1.25})
+    write_scores(site, DEV, {"bleu_sacre_13a": 71.5, "ppl_per_subword": 2.0})
     key, run = ("demo_en_de", "base", 1, "last1", "demo_dev"), "demo_en_de-base-seed1-0a1b2c3d"
     assert collect(site, so_far=False) == [
         (*key, "bleu_sacre_13a", 71.5, "case:mixed|of:bleu_sacre_13a", "f" * 64, run, "0123456789abcdef"),
-        (*key, "ppl_per_subword", 1.25, "eos:yes|ls:no", "", run, "0123456789abcdef"),
+        (*key, "ppl_per_subword", 2.0, "eos:yes|ls:no", "", run, "0123456789abcdef"),
+        (*key, "bits_per_subword", 1.0, "eos:yes|ls:no", "", run, "0123456789abcdef"),
     ]
+
+
+def test_what_a_record_says_of_words_and_of_attention_are_lines_too(site: Site) -> None:
+    """3 bits a subword, 1,000 subwords in 600 words: 5 bits a word. The lowest head of all layers counts."""
+    write_training(site, "demo_en_de", "base", 1)
+    write_scores(site, DEV, {"ppl_per_subword": 8.0})
+    path = evaluation_record(site.results_folder, "demo", "perplexity", DEV)
+    record = msgspec.structs.replace(
+        read_record(path, PerplexityRecord),
+        num_words=600, cross_attention_entropy=[[0.9, 0.75], [0.5, 0.8]], bits_lost_uniform=1.25,
+    )  # fmt: skip
+    write_record(record, path)
+    assert {line[5]: line[6] for line in collect(site, so_far=False)} == {
+        "ppl_per_subword": 8.0, "bits_per_subword": 3.0, "bits_per_word": 5.0,
+        "lowest_cross_attention_entropy": 0.5, "bits_lost_uniform": 1.25,
+    }  # fmt: skip
 
 
 def test_a_score_of_an_earlier_run_is_refused_and_left_out_so_far(site: Site) -> None:

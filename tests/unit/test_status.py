@@ -202,7 +202,7 @@ def test_the_run_that_the_table_takes_as_an_example_can_be_asked_for(runs: Path)
         render_statuses(read_statuses(folders, slurm_queue), runs).rstrip("\n").rpartition(", as ")[2]
         for folders in (list_run_folders(runs), list_run_folders(runs)[1:])
     )
-    assert (first, tenth) == ("demo_en_de-base-seed1-0a1b2c3d", "demo_en_de-base-seed10")
+    assert (first, tenth) == ("demo_en_de-base-seed1", "demo_en_de-base-seed10")
     for folder in list_run_folders(runs)[1:]:
         folder.rename(runs / "x")
     assert render_statuses(read_statuses(list_run_folders(runs)[1:], slurm_queue), runs).endswith(", as x\n")

@@ -30,7 +30,7 @@ FIGURE_FILES = {
         "bleu_cost",
         "bleu_definitions",
         "forest_bleu",
-        "forest_perplexity",
+        "forest_bits",
         "plan_actual",
         "public_runs",
     )

@@ -25,7 +25,7 @@ from aiayn.spec.system import (
 )
 
 BASELINE_ROLE = "test"
-REFERENCE_SYSTEM = "base"  # what variants and architectures are compared with
+REFERENCE_SYSTEM = "base"  # what rows of Table 3, variants and architectures are compared with
 COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
 ALL_COMPARED = CONFIG_FOLDER / "variants.yaml"  # the scale that names every variant and architecture
 
@@ -150,13 +150,18 @@ def expand(
 def expand_trainings(scale: ScaleSpec) -> list[Training]:
     """Return every training of a scale, once.
 
-    Table 2's and replications have `seeds`, ablations `ablation_seeds`; variants, architectures and the base that they
-    are compared with have `variant_seeds`.
+    `ScaleSpec` says which list of seeds is whose. Of variants and architectures, the base that they are compared with
+    has `variant_seeds`, too.
     """
-    wanted = [(scale.en_de_corpus, scale.en_de_systems, scale.seeds)]
+    base_seeds = scale.seeds if scale.base_seeds is None else scale.base_seeds
+    replication_seeds = scale.seeds if scale.replication_seeds is None else scale.replication_seeds
+    wanted = [
+        (scale.en_de_corpus, [system], base_seeds if system == REFERENCE_SYSTEM else scale.seeds)
+        for system in scale.en_de_systems
+    ]
     wanted += [(scale.en_fr_corpus, scale.en_fr_systems, scale.seeds)]
     wanted += [(scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds)]
-    wanted += [(replication.corpus, [replication.system], scale.seeds) for replication in chosen_replications(scale)]
+    wanted += [(run.corpus, [run.system], replication_seeds) for run in chosen_replications(scale)]
     wanted += [(scale.en_de_corpus, _compared_systems(scale), scale.variant_seeds)]
     trainings = [
         Training(corpus=corpus, system=system, seed=seed)

@@ -1,10 +1,9 @@
 """Turns paper_tables/published/*.csv into typed, checked rows: what was printed, and what each cell asks for.
 
-Six kinds of file, described in published/README.md:
+Five kinds of file, described in published/README.md:
 
 * `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3;
 * `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
-* `expectations.csv`: directions that Table 3 prints, and that every scale can be asked for;
 * `conclusions.csv`: what the paper's text concludes from pairs of printed cells;
 * `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats;
 * `sentences.csv`: what others got for single sentences, likewise.
@@ -179,18 +178,6 @@ class PublishedSentence(RepeatedRun, frozen=True, kw_only=True):
     article: Text
 
 
-class PublishedExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A direction that the paper prints and any scale can be asked for: `system`'s dev metric against another's."""
-
-    name: Text
-    statement: Text
-    system: Text
-    reference: Text
-    metric: Metric
-    relation: Literal["above", "below"]
-    source: Text
-
-
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the paper concludes from the cells of two rows in one column: how `row`'s number lies to `reference`'s.
 
@@ -336,17 +323,6 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
 def run_of(asked: RepeatedRun) -> RepeatedRun:
     """Return the run alone, without what was printed of it."""
     return RepeatedRun(**{field: getattr(asked, field) for field in RepeatedRun.__struct_fields__})
-
-
-def read_expectations(folder: Path = PUBLISHED_FOLDER) -> list[PublishedExpectation]:
-    """Directions of Table 3, fixed before anything is run, that are looked for seed by seed.
-
-    Raises:
-        TableError: the file is malformed or a name is repeated.
-    """
-    placed = read_rows(folder / "expectations.csv", PublishedExpectation)
-    _require_unique((place, (expectation.name,)) for place, expectation in placed)
-    return [expectation for _, expectation in placed]
 
 
 def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusion]:

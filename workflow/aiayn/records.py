@@ -229,7 +229,14 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
 
 
 class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"):
-    """exp of the mean negative log-likelihood in nats a subword, end of sentence included, no dropout, no smoothing."""
+    """exp of the mean negative log-likelihood in nats a subword, end of sentence included, no dropout, no smoothing.
+
+    `num_words` are those of the target lines as `aiayn decode` would write them, between blanks: of plain text, or of
+    tokens where the text came tokenised. `cross_attention_entropy` has, of each decoder layer and head, the entropy of
+    its weights over log S, S source tokens with end of sentence: the mean over the target tokens, 1 if it reads all
+    of a source alike. `bits_lost_uniform` is what a subword loses, in bits, if all cross-attention is made so. Both
+    are None of a model without such attention; all three are None in records of earlier versions.
+    """
 
     run: str
     average: str
@@ -238,6 +245,9 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     unit: str
     num_tokens: int
     signature: str
+    num_words: int | None = None
+    cross_attention_entropy: list[list[float]] | None = None
+    bits_lost_uniform: float | None = None
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

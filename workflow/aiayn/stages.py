@@ -12,7 +12,7 @@ STAGE_VERSIONS = {
     "train": 2,
     "average": 1,
     "decode": 2,
-    "perplexity": 1,
+    "perplexity": 2,
     "score": 2,
     "baselines": 2,
     "measure": 2,

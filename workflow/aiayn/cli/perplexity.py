@@ -1,10 +1,16 @@
-"""Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of sentence counted."""
+"""Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of sentence counted.
+
+The record also says whether the decoder attends to the source: the entropy of its cross-attention, and what is lost
+without it.
+"""
 
 from pathlib import Path
 
 from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, RECORD, TESTSET, THREADS, Device
+from aiayn.data.text.detokenise import detokenise
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
+from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
     "aiayn perplexity --checkpoint average/last1.json "
@@ -32,15 +38,19 @@ def run(args: Flags) -> None:
     checkpoint = read_record(args.checkpoint, CheckpointRecord)
     data = read_record(args.binarized, BinarizedCorpus)
     split = data.split_of(args.testset)
-    value, num_tokens = perplexity(checkpoint.path, data.folder, split, device=resolve_device(args.device))
+    corpus = read_corpus(data.corpus)
+    measured = perplexity(checkpoint.path, data.folder, split, device=resolve_device(args.device))
     record = PerplexityRecord(
         provenance=gather_provenance([args.checkpoint, args.binarized]),
         run=checkpoint.run,
         average=checkpoint.average,
         testset=args.testset,
-        value=value,
+        value=measured.ppl_per_subword,
         unit="subword",
-        num_tokens=num_tokens,
+        num_tokens=measured.num_tokens,
         signature=SIGNATURE,
+        num_words=sum(len(detokenise(line, corpus).split()) for line in measured.target_pieces),
+        cross_attention_entropy=measured.cross_attention_entropy,
+        bits_lost_uniform=measured.bits_lost_uniform,
     )
     write_record(record, args.record)

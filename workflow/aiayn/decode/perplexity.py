@@ -1,9 +1,20 @@
-"""Measures perplexity per subword on a test set, teacher-forced (Table 3's PPL column)."""
+"""Measures a model on a test set, teacher-forced: perplexity per subword (Table 3), and whether its decoder attends.
 
+A post-norm model that has not started to learn from its source spreads its cross-attention evenly over it. Two numbers
+show that: the entropy of each head's weights over log S, which is 1 for even weights, and the bits a subword lost when
+all of them are made even. Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
+"""
+
+import contextlib
 import math
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import torch
+from torch import Tensor, nn
 
 from aiayn.train.compat import batch_by_size
 from aiayn.train.model import load_model
@@ -12,28 +23,103 @@ SIGNATURE = "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
 TOKENS_PER_BATCH = 4000
 
 
-def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: str) -> tuple[float, int]:
-    """Return exp of the mean negative log-likelihood in nats a target token, end of sentence included, and the tokens.
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What `PerplexityRecord` holds of a test set; `target_pieces` are its lines as the model is asked for them."""
 
-    Equal to 2^nll_loss of fairseq's validation, which takes logarithms to base 2.
+    ppl_per_subword: float
+    num_tokens: int
+    cross_attention_entropy: list[list[float]] | None
+    bits_lost_uniform: float | None
+    target_pieces: list[str]
+
+
+def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: str) -> Measured:
+    """Measure a checkpoint on a split of a data-bin.
+
+    Perplexity is exp of the mean negative log-likelihood in nats a target token, end of sentence included: 2^nll_loss
+    of fairseq's validation, which takes logarithms to base 2. It is of the model as it translates: the weights of
+    attention are computed beside its fused kernels, not in their place.
     """
     model, task = load_model(checkpoint_path, data_folder, device=device)
     task.load_dataset(split)
     dataset = task.dataset(split)
-    nll_nats, num_tokens = 0.0, 0
+    layers = _attending_layers(model)
+    entropy_sums: list[list[Tensor]] = [[] for _ in layers]
+    nll_nats, uniform_nll_nats, num_tokens, num_attending = 0.0, 0.0, 0, 0
     order = sorted(range(len(dataset)), key=dataset.num_tokens)
     for batch in batch_by_size(order, dataset.num_tokens, max_tokens=TOKENS_PER_BATCH):
         sample = dataset.collater([dataset[index] for index in batch])
-        target = sample["target"].to(device)
-        with torch.no_grad():
-            logits, _ = model(**{key: value.to(device) for key, value in sample["net_input"].items()})
-        nll_nats += float(
-            torch.nn.functional.cross_entropy(
-                logits.float().flatten(0, 1),
-                target.flatten(),
-                ignore_index=task.target_dictionary.pad(),
-                reduction="sum",
-            )
+        target_BT = sample["target"].to(device)
+        source_BS, source_lengths_B, input_BT = (
+            sample["net_input"][name].to(device) for name in ("src_tokens", "src_lengths", "prev_output_tokens")
         )
+        visible_BS = source_BS.ne(task.source_dictionary.pad())
+        # A source of one token has but one weight: its entropy over log 1 is no number, and is not counted.
+        counted_BT = target_BT.ne(task.target_dictionary.pad()) & (visible_BS.sum(dim=1, keepdim=True) > 1)
+        num_attending += int(counted_BT.sum())
+        with torch.no_grad():
+            encoder_out = model.encoder(source_BS, src_lengths=source_lengths_B)
+            with _hooked(layers, [partial(_add_entropy, counted_BT, visible_BS, sums) for sums in entropy_sums]):
+                logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
+            nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
+            if layers:
+                with _hooked(layers, [partial(_read_evenly, visible_BS)] * len(layers)):
+                    logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
+                uniform_nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
         num_tokens += int(sample["ntokens"])
-    return math.exp(nll_nats / num_tokens), num_tokens
+    means = [torch.stack(sums).sum(dim=0) / num_attending for sums in entropy_sums] if num_attending else []
+    return Measured(
+        ppl_per_subword=math.exp(nll_nats / num_tokens),
+        num_tokens=num_tokens,
+        cross_attention_entropy=[mean_H.tolist() for mean_H in means] or None,
+        bits_lost_uniform=(uniform_nll_nats - nll_nats) / num_tokens / math.log(2) if layers else None,
+        target_pieces=[task.target_dictionary.string(dataset.tgt[index]) for index in range(len(dataset))],
+    )
+
+
+def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
+    """Return the sum over target tokens of the negative log-likelihood."""
+    flat_NV, flat_N = logits_BTV.float().flatten(0, 1), target_BT.flatten()
+    return float(nn.functional.cross_entropy(flat_NV, flat_N, ignore_index=padding_index, reduction="sum"))
+
+
+def _attending_layers(model: Any) -> list[nn.Module]:
+    """Return the attention over the source of each decoder layer; none of lstm and fconv, where it has no heads."""
+    layers = list(getattr(model.decoder, "layers", []))
+    return [layer.encoder_attn for layer in layers] if all(hasattr(layer, "encoder_attn") for layer in layers) else []
+
+
+@contextlib.contextmanager
+def _hooked(modules: list[nn.Module], hooks: list[Any]) -> Iterator[None]:
+    """Call each hook after its module, with the module, its arguments and its output."""
+    handles = [
+        module.register_forward_hook(hook, with_kwargs=True) for module, hook in zip(modules, hooks, strict=True)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _add_entropy(
+    counted_BT: Tensor, visible_BS: Tensor, sums: list[Tensor], module: Any, args: Any, kwargs: Any, output: Any
+) -> None:
+    """Append each head's sum, over the target tokens that count, of the entropy of its weights over log S."""
+    if hasattr(module, "score"):  # ours
+        weights_BHTS = module.forward(*args, **kwargs | {"needs_weights": True})[1]
+    else:  # fairseq's, which has heads before sentences
+        asked = {"need_weights": True, "need_head_weights": True}
+        weights_BHTS = module.forward(*args, **kwargs | asked)[1].transpose(0, 1)
+    log_S_B = visible_BS.sum(dim=1).log()[:, None, None]
+    entropy_BHT = torch.special.entr(weights_BHTS.double()).sum(dim=-1) / log_S_B
+    sums.append(entropy_BHT.masked_fill(~counted_BT[:, None], 0.0).sum(dim=(0, 2)))
+
+
+def _read_evenly(visible_BS: Tensor, module: Any, args: Any, kwargs: Any, output: Any) -> tuple[Tensor, None]:
+    """Return a cross-attention's output as if all of its weights were 1 / S: it reads the mean of the values."""
+    is_ours = hasattr(module, "score")
+    memory_BSM = args[1] if is_ours else kwargs["value"].transpose(0, 1)
+    values_BSP = module.v_proj(memory_BSM) * visible_BS[:, :, None]
+    read_BM = module.out_proj(values_BSP.sum(dim=1) / visible_BS.sum(dim=1, keepdim=True))
+    return read_BM[:, None].expand_as(output[0]) if is_ours else read_BM.expand_as(output[0]), None

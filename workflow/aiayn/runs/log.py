@@ -1,13 +1,17 @@
-"""Reads a training's progress from the two ends of its log: fairseq's settings are first, its statistics last."""
+"""Reads a training's log: its progress from the two ends, settings first and statistics last; and its validations."""
 
+import contextlib
 import datetime
 import json
+import math
 import os
 import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked
 
 HEAD_BYTES = 64 * 1024
 NUM_TAIL_LINES = 400
@@ -144,3 +148,26 @@ def _speed(oldest: tuple[str, dict[str, Any]], newest: tuple[str, dict[str, Any]
     num_updates = int(newest[1]["num_updates"]) - int(oldest[1]["num_updates"])
     seconds = (end - begin).total_seconds()
     return num_updates / seconds if seconds > 0 and num_updates > 0 else 0.0
+
+
+def read_validations(log_path: Path) -> dict[int, float]:
+    """Return bits a subword on the dev set by update, in rising order, from a JSON log, plain or packed; empty without.
+
+    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a resumed training
+    did updates twice, the later measurement counts; torn lines and values that are no number (a diverged training) are
+    skipped, and so is what follows the cut of a torn packed log.
+    """
+    bits_by_update: dict[int, float] = {}
+    found_path = find_packed(log_path)
+    if found_path is None:
+        return {}
+    with open_unpacked(found_path) as lines, contextlib.suppress(*UNPACK_ERRORS):
+        for line in lines:
+            _, is_validation, statistics = line.partition(b"| valid | ")
+            if is_validation:
+                try:
+                    values = json.loads(statistics)
+                    bits_by_update[int(values["valid_num_updates"])] = float(values["valid_nll_loss"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+    return {update: bits for update, bits in sorted(bits_by_update.items()) if math.isfinite(bits)}

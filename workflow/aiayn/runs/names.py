@@ -9,6 +9,7 @@ from aiayn.errors import RecordError
 
 # As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what decides the tensors.
 _RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-(?P<digest8>[0-9a-f]{8})")
+_ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
 
 class RunNameParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +30,15 @@ def split_run_name(run: str) -> RunNameParts | None:
 def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
     """Return the one name that `run` is or begins.
 
-    `place` is the folder that messages name; `unknown` is their text for a name that no run has.
+    A beginning that ends in a seed means that seed: `...-seed1` begins no run of seed 10. `place` is the folder that
+    messages name; `unknown` is their text for a name that no run has.
 
     Raises:
         RecordError: if there is none, or more than one (or two of the same name); it lists the candidates.
     """
     known = sorted(names)
-    meant = [name for name in known if name == run] or [name for name in known if name.startswith(run)]
+    beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
+    meant = [name for name in known if name == run] or [name for name in known if name.startswith(beginning)]
     if len(meant) == 1:
         return meant[0]
     problem = "is the beginning of more than one run" if meant else unknown

@@ -104,10 +104,10 @@ def _label(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
 
 
 def _example(statuses: Sequence[RunStatus]) -> str:
-    """Return the first run's name, without its digest if that is the beginning of no other."""
+    """Return the first run's name, without its digest if no other run is of the same system and seed."""
     parts = split_run_name(statuses[0].run)
     short = statuses[0].run.removesuffix(f"-{parts.digest8}") if parts else statuses[0].run
-    is_unique = sum(other.run.startswith(short) for other in statuses) == 1
+    is_unique = sum(other.run.startswith(f"{short}-") for other in statuses) == 1
     return short if is_unique else statuses[0].run
 
 

@@ -28,17 +28,18 @@ from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
 from aiayn.spec.training import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
 
 __all__ = [
-    "CONFIG_FOLDER", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec", "ListedSource",
-    "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "ShippedSource", "Spec", "SubwordSpec",
-    "SystemSpec", "TrainingSpec", "convert_scale", "overridden", "read_corpus", "read_scale", "read_scale_document",
-    "read_system", "run_name", "spec_digest",
+    "CONFIG_FOLDER", "FIRST_PROBE_SEED", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec",
+    "ListedSource", "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "ShippedSource",
+    "Spec", "SubwordSpec", "SystemSpec", "TrainingSpec", "convert_scale", "overridden", "read_corpus", "read_scale",
+    "read_scale_document", "read_system", "run_name", "spec_digest",
 ]  # fmt: skip
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONFIG_FOLDER = CHECKOUT / "workflow" / "config"
 SCALES = ("demo", "multi30k", "paper")
 _LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
-_LISTS_OF_SEEDS = ("seeds", "ablation_seeds", "variant_seeds")
+_LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds", "variant_seeds")
+FIRST_PROBE_SEED = 101  # from here on seeds are a probe's, by which a scale is chosen: they stand in no table
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
@@ -78,10 +79,12 @@ PLACE: dict[str, object] = {"runs_folder": "", "cluster": "", "mirror": None, "a
 class ScaleSpec(Spec, frozen=True, kw_only=True):
     """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites mappings).
 
-    `seeds` are those of Table 2's systems and of replications; `ablation_seeds` those of Table 3's rows;
-    `variant_seeds` those of `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence
-    and convolution against attention), all on the En-De corpus. `updates` and `precision`, if not null, replace every
-    system's own (`overrides`): a shorter look at the same systems, or one at the speed of a GPU's tensor cores.
+    `base_seeds` are those of base on the En-De corpus, the control of Table 3; `ablation_seeds` those of its rows;
+    `seeds` those of Table 2's other systems; `replication_seeds` those of replications; `variant_seeds` those of
+    `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence and convolution against
+    attention), all on the En-De corpus. Null `base_seeds` and `replication_seeds` are `seeds`. `updates` and
+    `precision`, if not null, replace every system's own (`overrides`): a shorter look at the same systems, or one at
+    the speed of a GPU's tensor cores.
     With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
     """
 
@@ -100,6 +103,8 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     variant_seeds: list[int]
     has_baselines: bool
     cluster: str
+    base_seeds: list[int] | None = None
+    replication_seeds: list[int] | None = None
     has_claims: bool = False
     updates: int | None = None
     precision: Precision | None = None
@@ -241,10 +246,13 @@ def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
 def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
     for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
-        values = getattr(scale, key)  # a repeated seed would count as two runs in a mean and its interval
+        values = getattr(scale, key) or []  # a repeated seed would count as two runs in a mean and its interval
         _check(document, key, len(set(values)) == len(values), values, "each value once")
     for key in _LISTS_OF_SEEDS:
-        _check(document, key, all(seed >= 1 for seed in getattr(scale, key)), getattr(scale, key), "seeds of 1 or more")
+        seeds = getattr(scale, key) or []
+        _check(document, key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
+        expected = f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale was chosen"
+        _check(document, key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
     _check(document, "updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
     return scale
 
