@@ -106,7 +106,7 @@ def _held_bytes(folder: Path) -> int:
 def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
     """Check the devices that the local launcher trains on."""
     names = gpu_names()
-    hours = max((one.speed.hours for one in plan.trainings), default=0.0)
+    hours = max((one.hours for one in plan.trainings), default=0.0)
     if names:
         return passed("GPUs", f"{len(names)} here: {', '.join(sorted(set(names)))}")
     seen = "none here" if shutil.which("nvidia-smi") is None else "nvidia-smi lists none that may be used"
