@@ -286,5 +286,5 @@ def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:
     """Return the attempts of the newest run whose name begins so: a system that was edited has several."""
     if not runs_folder.is_dir():
         return []
-    found = [read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)]
-    return max((events for events in found if events), key=lambda events: events[-1].time, default=[])
+    attempts = [read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)]
+    return max((events for events in attempts if events), key=lambda events: events[-1].time, default=[])

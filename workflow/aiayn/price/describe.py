@@ -146,7 +146,7 @@ def describe_system(
 def differences(system: SystemSpec, other: SystemSpec) -> list[Difference]:
     """Return the keys of training, then of decoding, with another value than the other system's."""
     values, others = (
-        msgspec.structs.asdict(one.training) | msgspec.structs.asdict(one.decoding) for one in (system, other)
+        msgspec.structs.asdict(spec.training) | msgspec.structs.asdict(spec.decoding) for spec in (system, other)
     )
     return [
         Difference(key=key, value=value, other=others[key]) for key, value in values.items() if value != others[key]

@@ -179,8 +179,8 @@ def precisions_of(experiment: Experiment) -> set[Precision]:
 def seeds_by_system(experiment: Experiment) -> dict[tuple[str, str], list[int]]:
     """Return the seeds of each (corpus, system), in the order of their first training."""
     seeds_of: dict[tuple[str, str], list[int]] = {}
-    for one in experiment.trainings:
-        seeds_of.setdefault((one.corpus, one.system), []).append(one.seed)
+    for training in experiment.trainings:
+        seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
     return seeds_of
 
 
@@ -201,7 +201,7 @@ def make_plan(
         for name, corpus in experiment.corpora.items()
     }
     records, unreadable = find_records(results_folder, runs_folder)
-    sizes = {name: one.vocabulary_size for name, one in corpora.items()}
+    sizes = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
     history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
     seeds_of = seeds_by_system(experiment)
     trainings = [
@@ -217,12 +217,12 @@ def make_plan(
         precisions=[_plan_precision(precision, experiment, seeds_of, machine, history) for precision in PRECISIONS],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
-        runs_bytes=sum(len(one.seeds) * (one.run_bytes or 0) for one in trainings),
-        averages_bytes=sum(len(one.seeds) * (one.averages_bytes or 0) for one in trainings),
+        runs_bytes=sum(len(row.seeds) * (row.run_bytes or 0) for row in trainings),
+        averages_bytes=sum(len(row.seeds) * (row.averages_bytes or 0) for row in trainings),
         archives_bytes=sum(archives.values()),
-        text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
-        data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
-        unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
+        text_bytes=sum(corpus.text_bytes or 0 for corpus in corpora.values()),
+        data_bin_bytes=sum(corpus.data_bin_bytes or 0 for corpus in corpora.values()),
+        unsized_corpora=[name for name, corpus in corpora.items() if corpus.num_pairs is None],
         overrun="" if machine.job_limits is None else exceeded_limit(machine.job_limits, _hours_left(trainings)),
         unreadable_records=unreadable,
     )
@@ -237,10 +237,12 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
         "clean": segmented.count(False),
         "segment": segmented.count(False),
         "binarize": len(segmented),
-        "train": len({(one.corpus, one.system, one.seed) for one in evaluations}),
-        "average": len({(one.corpus, one.system, one.seed, one.average) for one in evaluations}),
+        "train": len(experiment.trainings),
+        "average": len(
+            {(evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average) for evaluation in evaluations}
+        ),
         "decode": len(evaluations),
-        "perplexity": sum(one.role == "dev" for one in evaluations),
+        "perplexity": sum(evaluation.role == "dev" for evaluation in evaluations),
         "score": len(evaluations),
         "baselines": len(experiment.baselines),
         "measure": int(experiment.scale.has_claims),
@@ -256,8 +258,12 @@ def _plan_row(
     system, key = experiment.system_by_name[name], (corpus.corpus, name, seeds[0])
     speed = history.speed_of(system.training, corpus.corpus, name)
     row = predict_row(name, system.training, corpus, seeds, machine, speed, why_unsupported(system, machine))
-    evaluations = [one for one in experiment.evaluations if (one.corpus, one.system, one.seed) == key]
-    num_averages = len({one.average for one in evaluations})
+    evaluations = [
+        evaluation
+        for evaluation in experiment.evaluations
+        if (evaluation.corpus, evaluation.system, evaluation.seed) == key
+    ]
+    num_averages = len({evaluation.average for evaluation in evaluations})
     return msgspec.structs.replace(
         row,
         run_bytes=run_disk_bytes(row.num_parameters, experiment.num_models(corpus.corpus, name)),
@@ -288,9 +294,9 @@ def _plan_precision(
 def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:
     """Return the hours of the longest training of each system that has trainings left."""
     hours_by_system: dict[str, float] = {}
-    for one in trainings:
-        if one.actual is None or one.actual.num_finished < len(one.seeds):
-            hours_by_system[one.system] = max(one.hours, hours_by_system.get(one.system, 0.0))
+    for row in trainings:
+        if row.actual is None or row.actual.num_finished < len(row.seeds):
+            hours_by_system[row.system] = max(row.hours, hours_by_system.get(row.system, 0.0))
     return hours_by_system
 
 
@@ -300,7 +306,10 @@ def _evaluation_hours(
     """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
     forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
     flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
-    sizes = [num_pairs(experiment.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations]
+    sizes = [
+        num_pairs(experiment.corpora[corpus.corpus], evaluation.testset) or UNKNOWN_TEST_PAIRS
+        for evaluation in evaluations
+    ]
     return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
 
 
@@ -308,7 +317,7 @@ def _longest_chain(trainings: Sequence[Row], corpora: Mapping[str, PlannedCorpus
     """Return the steps that follow each other from nothing to the slowest training's tables."""
     if not trainings:
         return []
-    last = max(trainings, key=lambda one: corpora[one.corpus].hours + one.hours + one.evaluation_hours)
+    last = max(trainings, key=lambda row: corpora[row.corpus].hours + row.hours + row.evaluation_hours)
     corpus = corpora[last.corpus]
     links = [
         ChainLink(

@@ -132,18 +132,17 @@ def _precision_lines(plan: Plan) -> list[str]:
     names |= {-1: "all, one by one", -2: f"{plan.machine.device}-hours"}
     names |= {-3: "US$", -4: "kWh"} if plan.machine.gpu else {}
     cells = [list(names.values())]
-    for one in plan.precisions:
-        cost = one.cost
+    for planned in plan.precisions:
+        cost = planned.cost
         in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
         sums = {-1: in_words, -2: number(cost.device_hours), -3: number(cost.dollars)}
         sums[-4] = number(cost.kilowatt_hours)
-        cells.append([
-            "-" if one.refusal else sums[index] if index < 0 else duration(one.speeds[index].hours) for index in names
-        ])  # fmt: skip
-    heading = ("in each precision", *(one.precision for one in plan.precisions))
+        values = {index: sums.get(index) or duration(planned.speeds[index].hours) for index in names if planned.speeds}
+        cells.append([values.get(index, "-") for index in names])
+    heading = ("in each precision", *(planned.precision for planned in plan.precisions))
     taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings if row.speed))
     text = f"The plan is of {taken}; `--config precision=...` takes another for all systems."
-    if missing := [one.precision for one in plan.precisions if one.refusal]:
+    if missing := [planned.precision for planned in plan.precisions if planned.refusal]:
         device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
         text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
     return [
@@ -183,7 +182,7 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     speed_by_basis = {speed.basis: speed for speed in speeds}
     texts = {}
     for basis, speed in speed_by_basis.items():
-        runs = dict.fromkeys(run for one in speeds if one.basis == basis for run in one.runs)
+        runs = dict.fromkeys(run for speed in speeds if speed.basis == basis for run in speed.runs)
         ratio = speed.utilisation_fraction / speed.utilisation.fraction.value
         named = ", ".join(list(runs)[:MAX_RUNS]) + (f" and {len(runs) - MAX_RUNS} more" if len(runs) > MAX_RUNS else "")
         texts[NAME_BY_BASIS[basis]] = {
@@ -198,22 +197,23 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         for precision, rate in machine.rate_by_precision.items()
         if precision in {speed.precision for speed in speeds}
     ]
-    shares = sorted({(one.utilisation.precision, one.utilisation.min_d_model, one.utilisation.fraction.value,
-                      one.utilisation.fraction.source, one.utilisation.gpu) for one in speeds
-                     if one.basis in ("assumed", "fraction")})  # fmt: skip
-    share = "; ".join(
-        f"{precision} {100 * fraction:.0f} %{f' from d_model {width:,} on' if width > 1 else ''} ({source})"
-        for precision, width, fraction, source, _ in shares
+    used = {id(speed.utilisation): speed.utilisation for speed in speeds if speed.basis in ("assumed", "fraction")}
+    shares = sorted(used.values(), key=lambda share: (share.precision, share.min_d_model))
+    share_text = "; ".join(
+        f"{share.precision} {100 * share.fraction.value:.0f} %"
+        + (f" from d_model {share.min_d_model:,} on" if share.min_d_model > 1 else "")
+        + f" ({share.fraction.source})"
+        for share in shares
     )
-    if any(gpu != machine.gpu for *_, gpu in shares):
-        share += f"; assumed on {machine.gpu or CPU}"
-    bound = [one.precision for one in plan.precisions if any(speed.is_host_bound for speed in one.speeds)]
+    if any(share.gpu != machine.gpu for share in shares):
+        share_text += f"; assumed on {machine.gpu or CPU}"
+    bound = [planned.precision for planned in plan.precisions if any(speed.is_host_bound for speed in planned.speeds)]
     return [
         ("machine", f"{machine.words} a training: {machine.chosen_by}; change it by --launcher, --cluster, --gpu, "
          "--num-gpus"),
         *texts.items(),
         ("rate", "; ".join(rates)),
-        ("share", f"{share}; yours: --utilisation" if share else ""),
+        ("share", f"{share_text}; yours: --utilisation" if shares else ""),
         ("host", f"in {', '.join(bound)} some systems' updates are as long as Python's part of them, "
          f"{1000 * HOST_SECONDS_PER_BATCH:g} ms a batch of {LAYERS_OF_HOST_SECONDS} + {LAYERS_OF_HOST_SECONDS} layers "
          "(assumption)" if bound else ""),
@@ -290,7 +290,10 @@ def _differences(description: SystemDescription) -> list[tuple[str, Sequence[str
     """Return what the system changes, and what it has unlike the paper's; once, if it inherits from the paper's."""
 
     def section(heading: str, differences: Sequence[Difference]) -> tuple[str, Sequence[str]]:
-        rows = [(one.key, format_setting(one.value), f"instead of {format_setting(one.other)}") for one in differences]
+        rows = [
+            (difference.key, format_setting(difference.value), f"instead of {format_setting(difference.other)}")
+            for difference in differences
+        ]
         return (heading, table(rows, indent=INDENT)) if rows else ("", [f"{heading}: nothing"])
 
     inherits, paper, is_paper = description.inherits, description.paper_system, description.scale == PAPER_SCALE
@@ -306,7 +309,7 @@ def _differences(description: SystemDescription) -> list[tuple[str, Sequence[str
 
 def _settings(values: dict[str, Any], description: SystemDescription) -> list[str]:
     """Return keys and values in two columns to be read downwards, each with its mark before it."""
-    different = {one.key for one in description.differences_from_inherited}
+    different = {difference.key for difference in description.differences_from_inherited}
     marks = {
         key: UNREAD if key in description.unread_keys else DIFFERENT if key in different else " " for key in values
     }
