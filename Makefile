@@ -84,7 +84,8 @@ fmt: install
 	ruff format .
 	snakefmt Snakefile workflow/rules
 
-# Rewrites the expected files of tests/golden from the present code; review the difference before you commit it.
+# Rewrites the expected files of tests/golden from the present code; review the difference before you commit it. A new
+# transcript of a verb begins as a file in tests/golden/transcripts that has the line `$ aiayn ...` alone.
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 

@@ -7,14 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.experiment import read_experiment
 from aiayn.paths import train_record
-from aiayn.plan.machine import Machine, choose_machine
-from aiayn.price.plan import Plan, make_plan
+from aiayn.plan.machine import choose_machine
 from aiayn.records import TrainRecord, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, TrainingSpec, read_scale
+from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec, read_scale
 from tests.records_factory import EIGHT_P100, TRAINED
 
 HARDWARE = read_hardware()
@@ -27,21 +25,6 @@ MINE: ClusterSpec = msgspec.structs.replace(
     PLAIN, name="mine", gpu_type="v100", gpus_per_node=4, ranks_per_node=4, time_limit_minutes=120, signal_seconds=120,
     max_num_jobs=20,
 )  # fmt: skip
-
-
-def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100, *, utilisation: float | None = None) -> Plan:
-    """Return a scale's plan, with its folders below `folder`."""
-    here = msgspec.structs.replace(scale, runs_folder=str(folder / "runs"))
-    return make_plan(
-        read_experiment(here), machine, HARDWARE, results_folder=folder / "results",
-        benchmarks_folder=folder / "benchmarks", utilisation_fraction=utilisation,
-    )  # fmt: skip
-
-
-def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[float, str]:
-    """Return the predicted hours of a row, and their basis."""
-    (row,) = [one for one in plan.trainings if (one.system, one.corpus) == (system, corpus)]
-    return row.speed.hours, row.speed.basis
 
 
 def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainRecord:

@@ -26,6 +26,7 @@ from aiayn.records import (
     Measurement,
     MeasureRecord,
     PerplexityRecord,
+    Prediction,
     RawCorpus,
     SavedModel,
     ScoreRecord,
@@ -96,6 +97,7 @@ TRAINED = TrainRecord(
     gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(),
     models=[], tensors_sha256="", training_json="{}",
 )  # fmt: skip
+PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 EIGHT_P100 = Hardware(
     device="cuda", cpu="a CPU", gpu="Tesla P100-SXM2-16GB", num_gpus=8, num_ranks=8, threads_per_rank=1
 )
@@ -173,8 +175,9 @@ def run_of(corpus: str, system: str, seed: int) -> str:
 
 
 def write_training(
-    site: Site, corpus: str, system: str, seed: int, *, hardware: Hardware = CPU, wall_seconds: float = 120.0
-) -> TrainRecord:
+    site: Site, corpus: str, system: str, seed: int, *, hardware: Hardware = CPU, wall_seconds: float = 120.0,
+    prediction: Prediction | None = PREDICTION,
+) -> TrainRecord:  # fmt: skip
     """Write the record of a finished training."""
     training, run_folder = TRAINING_BY_SYSTEM[system], Path(site.scale.runs_folder) / run_of(corpus, system, seed)
     models = [SavedModel(update=training.updates, path=run_folder / "checkpoints" / "x.pt")]
@@ -184,6 +187,7 @@ def write_training(
         hardware=hardware, tokens=1_000_000, num_parameters=412_345,
         run_folder=run_folder, log_path=run_folder / "train.log", models=models, tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
+        prediction=prediction,
     )  # fmt: skip
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train

@@ -12,7 +12,6 @@ from typing import Literal
 import altair as alt
 import pandas as pd
 
-from aiayn.cost import full_batch_flops
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PAPER_SCALE,
@@ -22,8 +21,6 @@ from aiayn.printed import (
     read_cells,
     read_table,
 )
-from aiayn.records import TrainRecord
-from aiayn.spec.hardware import find_utilisation
 from analysis.scoring.seeds import summarise_seeds
 from analysis.scoring.verdict import MARGIN_BLEU
 from paper_tables.cell_verdicts import JudgedCell, is_bleu
@@ -451,53 +448,27 @@ PLAN_COLUMNS = ("label", "planned_hours", "actual_hours", "num_finished", "basis
 
 
 def plan_frame(results: ScaleResults) -> pd.DataFrame:
-    """Return for each system the hours that a plan without any training of it predicts, and those that it took.
+    """Return for each system the hours that its records predicted before they began, and those that they took.
 
-    On a GPU of hardware.yaml a plan takes the utilisation given there. A CPU's rate is in no record: there a plan takes
-    the speed that the other systems reached (their median), as `aiayn plan` does.
+    Both are means over the finished trainings whose records have a prediction.
 
     Raises:
-        FigureError: if no training is finished, or one system alone is, on a machine without a known rate.
+        FigureError: if there is none.
     """
-    found = []  # label, operations of one training with every batch full, finished trainings
-    for corpus, system in dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key):
-        size = results.vocabulary_sizes_of(corpus).get(results.corpora[corpus].target_language)
-        if size is not None:
-            flops = full_batch_flops(results.system_by_name[system].training, size)
-            found.append((f"{corpus} {system}", flops, list(results.trainings_of(corpus, system).values())))
     lines: list[tuple[object, ...]] = []
-    for label, flops, trains in found:
-        hours = math.fsum(train.wall_seconds for train in trains) / len(trains) / 3600
-        rate, basis = _planned_rate(results, trains[0])
-        others = sorted(
-            other_flops / train.wall_seconds
-            for other_label, other_flops, other_trains in found
-            for train in other_trains
-            if other_label != label and train.wall_seconds > 0 and not train.hardware.num_gpus
-        )
-        if rate is None and others and not trains[0].hardware.num_gpus:
-            rate, basis = statistics.median(others), "the speed of the other systems"
-        if rate is None:
-            continue
-        lines.append((label, flops / rate / 3600, hours, len(trains), basis))
+    for corpus, system in dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key):
+        trains = [train for train in results.trainings_of(corpus, system).values() if train.prediction]
+        if trains:
+            predicted = statistics.fmean(train.prediction.hours for train in trains if train.prediction)
+            taken = statistics.fmean(train.wall_seconds for train in trains) / 3600
+            bases = "; ".join(dict.fromkeys(train.prediction.basis for train in trains if train.prediction))
+            lines.append((f"{corpus} {system}", predicted, taken, len(trains), bases))
     if not lines:
         raise FigureError(
-            "Plan against actual: nothing to compare yet; expected a finished training on a known GPU, or two systems "
-            "trained on the same machine."
+            "Plan against actual: nothing to compare yet; expected a finished training with predicted hours in its "
+            "record."
         )
     return pd.DataFrame(lines, columns=list(PLAN_COLUMNS))
-
-
-def _planned_rate(results: ScaleResults, train: TrainRecord) -> tuple[float | None, str]:
-    """Return the operations a second that a plan assumes, and of what; None without a known GPU."""
-    gpu = results.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
-    training = results.system_by_name[train.system].training
-    rate = gpu.rate_by_precision.get(training.precision) if gpu else None
-    if rate is None:
-        return None, ""
-    share = find_utilisation(results.hardware.utilisations, training.precision, training.d_model).fraction.value
-    num_gpus = train.hardware.num_gpus
-    return rate.value * num_gpus * share, f"{share:.0%} of {num_gpus} {train.hardware.gpu}, {training.precision}"
 
 
 def draw_plan(frame: pd.DataFrame) -> alt.TopLevelMixin:
@@ -581,9 +552,8 @@ BLEU_DEFINITIONS = Figure(
 PLAN_ACTUAL = Figure(
     name="plan_actual",
     title="Plan against actual",
-    caption="Time of a training as planned before its first one, every batch full: on a known GPU at the "
-    "utilisation that hardware.yaml has, on CPU cores at the speed that the other systems reached; against the "
-    "mean time that it took.",
+    caption="Time of a training as `aiayn train` predicted it before it began, every batch full, at the share of the "
+    "machine's rate that hardware.yaml has; against the mean time that it took.",
     draw=draw_plan,
     describe=describe_plan,
 )

@@ -13,6 +13,7 @@ import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
+from aiayn.records import Prediction
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
@@ -379,17 +380,21 @@ def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
     assert set(big["flops"]) == {2.3e19}
 
 
-def test_a_plan_is_of_the_other_systems_speed(tmp_path: Path) -> None:
+def test_a_plan_is_what_the_records_predicted(tmp_path: Path) -> None:
+    """Base's seed 1 was predicted to take 2 hours; what was trained before there were predictions is left out."""
     site = make_site(tmp_path)
     write_everything(site)
-    scale_results = laid_out.results_of(site)
-    before = results.plan_frame(scale_results).set_index("label")
-    write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0)
-    write_training(site, "demo_en_de", "base", 2, wall_seconds=1200.0)
-    scale_results = laid_out.results_of(site)
-    after = results.plan_frame(scale_results).set_index("label")
-    assert after.loc["demo_en_de base", "actual_hours"] == pytest.approx(1200 / 3600)
-    assert after.loc["demo_en_de base", "planned_hours"] == before.loc["demo_en_de base", "planned_hours"]
+    for corpus, system, seed in laid_out.results_of(site).train_by_key:
+        write_training(site, corpus, system, seed, prediction=None)
+    with pytest.raises(FigureError, match="expected a finished training with predicted hours in its record"):
+        results.plan_frame(laid_out.results_of(site))
+    prediction = Prediction(hours=2.0, basis="at 30% of 1 CPU core")
+    write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0, prediction=prediction)
+    (line,) = results.plan_frame(laid_out.results_of(site)).to_dict("records")
+    assert line == {
+        "label": "demo_en_de base", "planned_hours": 2.0, "actual_hours": pytest.approx(1200 / 3600),
+        "num_finished": 1, "basis": "at 30% of 1 CPU core",
+    }  # fmt: skip
 
 
 def test_definitions_are_of_one_output(tmp_path: Path) -> None:

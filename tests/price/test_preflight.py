@@ -22,7 +22,8 @@ from aiayn.spec.corpus import CorpusSpec
 from aiayn.spec.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
 from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec, read_corpus
 from tests.fake_cluster import FakeCluster
-from tests.planned_scales import PAPER, leave_free, plan_of
+from tests.planned_scales import PAPER, PLAIN, leave_free
+from tests.price.plans import plan_of
 from tests.workflow.loopback_server import loopback_server
 
 NUM_BYTES = 1000
@@ -283,6 +284,25 @@ def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
     assert "GPU 'l40s' (gpu_type of cluster plain): config/hardware.yaml has K80, K40, " in checks["GPU"].evidence
     assert "8 l40s GPUs" in checks["training"].evidence
     assert "space" in checks
+
+
+def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unnamed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    v100s = msgspec.structs.replace(PLAIN, gpu_type="v100")
+    monkeypatch.setattr("aiayn.cli.price.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
+
+    def checks_of(*flags: str) -> dict[str, dict[str, str]]:
+        configfile = str(CONFIG_FOLDER / "paper.yaml")
+        main(["preflight", "--configfile", configfile, "--offline", "--json", *flags, "--config", "precision=bf16"])
+        return {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+
+    found = checks_of("--cluster", "v100s")
+    assert found["config"]["outcome"] == "FAIL"
+    assert found["config"]["evidence"].startswith("base: precision is bf16, which a V100 does not have")
+    found = checks_of()
+    assert (found["config"]["outcome"], found["trainings"]["outcome"]) == ("OK", "OK")
 
 
 def test_a_failing_check_is_shown_with_its_next_step() -> None:

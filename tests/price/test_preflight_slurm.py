@@ -10,10 +10,10 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import ConfigError
-from aiayn.price.preflight.checks import CHECKOUT, Check
+from aiayn.price.preflight.checks import Check
 from aiayn.price.preflight.slurm import JobRequest, check_slurm, find_profile, read_profile
 from aiayn.spec.cluster import read_cluster
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from tests.fake_cluster import FakeCluster
 
 PLAIN = msgspec.structs.replace(read_cluster("plain"), partition="gpu", gpu_type="h100", time_limit_minutes=1440)

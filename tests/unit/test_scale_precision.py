@@ -1,6 +1,5 @@
 """One word of a config trains all its systems in another precision: digest, tables, flags, and who refuses it."""
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -11,8 +10,7 @@ from aiayn.__main__ import build_parser, main
 from aiayn.cli.config import read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
-from aiayn.plan.feasibility import check_feasible, check_precision, predict_hours
-from aiayn.price.describe import describe_system, render_description
+from aiayn.plan.feasibility import check_feasible, check_precision
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
 from aiayn.spec.training import PRECISIONS, Precision
@@ -91,25 +89,6 @@ def test_rule_train_says_nothing_of_a_value_that_the_system_has_anyway() -> None
     own = read_system("base", "demo").training
     assert Overrides(updates=own.updates, precision="fp32").flags(own) == []
     assert Overrides(updates=own.updates, precision="tf32").flags(own) == ["--precision", "tf32"]
-
-
-def test_describe_says_what_is_unlike_the_papers_and_that_a_p100_has_it_not() -> None:
-    found = describe_system("base", overrides=BF16)
-    assert [(one.key, one.value, one.other) for one in found.differences_from_paper] == [("precision", "bf16", "fp32")]
-    assert found.command[found.command.index("--precision") + 1] == "bf16"
-    assert (found.cost.hours, found.cost.estimated_flops) == (None, None)
-    assert found.cost.refusal.startswith("precision is bf16, which a P100 does not have")
-    text = render_description(found)
-    assert "Unlike the paper's base\n  precision  bf16  instead of fp32\n" in text
-    assert "a P100 has no bf16" in text
-    row = render_description(describe_system("pre_norm", overrides=BF16))
-    assert "  norm_order  pre   instead of post\n  precision   bf16  instead of fp32\n" in row
-
-
-@pytest.mark.parametrize(("system", "hours"), [("base", 12.0), ("big", 84.0)])
-def test_describe_predicts_the_hours_that_the_plan_does(system: str, hours: float) -> None:
-    cost = describe_system(system).cost
-    assert (cost.hours, cost.printed_hours) == (pytest.approx(hours, rel=0.001), hours)
 
 
 # ---- who refuses it
@@ -192,30 +171,14 @@ def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatc
     paper = msgspec.structs.replace(
         request_of("fp32", tmp_path), training=read_system("base", "paper").training, num_ranks=8
     )
-    speed, words = predict_hours(paper, DATA)
-    assert (speed.hours, words) == (pytest.approx(12.0, rel=0.001), "8 GPU(s) Tesla P100-SXM2-16GB")
+    prediction = check_feasible(paper, DATA, scale="paper", allow_long_runs=False, cluster=None)
+    assert prediction is not None
+    basis = "at 30% of 8 Tesla P100-SXM2-16GB, 9.5 TFLOP/s each in fp32"
+    assert (prediction.hours, prediction.basis) == (pytest.approx(12.0, rel=0.001), basis)
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA L40S"] * 8)
-    unknown, _ = predict_hours(paper, DATA)
+    unknown = check_feasible(paper, DATA, scale="paper", allow_long_runs=False, cluster=None)
+    assert unknown is not None
     assert unknown.hours == pytest.approx(12.0 * 9.5 / 10.0, rel=0.001)
-
-
-def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unnamed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    v100s = msgspec.structs.replace(PLAIN, gpu_type="v100")
-    monkeypatch.setattr("aiayn.cli.price.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
-
-    def checks_of(*flags: str) -> dict[str, dict[str, str]]:
-        configfile = str(CONFIG_FOLDER / "paper.yaml")
-        main(["preflight", "--configfile", configfile, "--offline", "--json", *flags, "--config", "precision=bf16"])
-        return {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-
-    found = checks_of("--cluster", "v100s")
-    assert found["config"]["outcome"] == "FAIL"
-    assert found["config"]["evidence"].startswith("base: precision is bf16, which a V100 does not have")
-    found = checks_of()
-    assert (found["config"]["outcome"], found["trainings"]["outcome"]) == ("OK", "OK")
 
 
 # ---- tables and doctor

@@ -168,6 +168,13 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     path: Path
 
 
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The hours of a training as they were predicted before it began, and in words what they stand on."""
+
+    hours: float
+    basis: str
+
+
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
 
@@ -175,6 +182,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     whole training. `models` are the model-only checkpoints kept, oldest first. `tensors_sha256` is the digest
     of the last model's sorted tensors. `energy` is None without a GPU, and in records of version 0.3 and before.
     `kernels` says by what attention was computed on a GPU, where it rounds otherwise than on a CPU; '' there.
+    `prediction` is that of its newest attempt; None where the machine was not known beforehand, and in records of
+    version 0.4 and before.
     """
 
     run: str
@@ -195,6 +204,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     training_json: str
     energy: Energy | None = None
     kernels: str = ""
+    prediction: Prediction | None = None
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):

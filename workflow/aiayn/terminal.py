@@ -1,7 +1,7 @@
-"""Formats text for a terminal, at most WIDTH columns wide: tables (tabulate) and paragraphs (textwrap); JSON."""
+"""Formats text for a terminal, at most WIDTH columns wide: sections of tables, entries and paragraphs; JSON."""
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from tabulate import DataRow, TableFormat, tabulate
@@ -50,6 +50,24 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
         text, WIDTH, initial_indent=first, subsequent_indent=first if then is None else then, break_long_words=False,
         break_on_hyphens=False,
     )  # fmt: skip
+
+
+def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
+    """Return names, and beside them their texts, wrapped; an entry without text is omitted."""
+    width = max((len(name) for name, text in pairs if text), default=0) + 2
+    then = indent + " " * width
+    return [line for name, text in pairs if text for line in wrapped(text, f"{indent}{name:<{width}}", then)]
+
+
+def listed(texts: Iterable[str]) -> list[str]:
+    """Return paragraphs as the items of a list."""
+    return [line for text in texts for line in wrapped(text, "- ", "  ")]
+
+
+def sections(*parts: tuple[str, Sequence[str]]) -> str:
+    """Return sections of heading (may be empty) and lines, an empty line between them; one without lines is omitted."""
+    texts = ["\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines]
+    return "\n\n".join(texts) + "\n"
 
 
 def titled(title: str, mark: str = "=") -> list[str]:

@@ -82,7 +82,10 @@ def run(args: Flags) -> None:
     data = _read_data(args.binarized)
     request = _request(args, args.binarized, data, cluster)
     if args.fresh or not is_done(request.folder):  # a finished run needs no machine: its record is copied
-        check_feasible(request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster)
+        prediction = check_feasible(
+            request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
+        )
+        request = msgspec.structs.replace(request, prediction=prediction)
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 

@@ -1,4 +1,4 @@
-"""Predicts what a config takes (hours, money, disk, memory) before it is spent; describes a system.
+"""Predicts the hours, disk and memory of a training on a machine, and says whether it fits there.
 
 May import `aiayn.train` and below, but no torch.
 """

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.plan.machine import Machine, machine_here
-from aiayn.plan.prediction import Speed, predict_speed, run_disk_bytes
+from aiayn.plan.machine import Machine, choose_machine, machine_here
+from aiayn.plan.prediction import predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
-from aiayn.records import BinarizedCorpus
+from aiayn.records import BinarizedCorpus, Prediction
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.spec.hardware import CPU, CPU_PRECISIONS, precision_refusal, read_hardware
+from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import Overrides, overridden, read_corpus, read_system, run_name
 from aiayn.stages import STAGE_VERSIONS
 from aiayn.train.fairseq_args import TrainingData, refuse_untrainable, training_data
@@ -78,66 +78,62 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
 
 
-def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> None:
-    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision.
+def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
+    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision, and return these.
 
-    The job itself checks a GPU that hardware.yaml does not list, before it trains.
+    None: the cluster's file names no GPU of hardware.yaml; the job itself checks it, before it trains.
 
     Raises:
         ConfigError: naming the system and the device.
     """
+    hardware = read_hardware()
     if cluster is None:
-        refusal = _machine_here(request).precision_refusal(request.training.precision)
+        uses_gpus = request.training.device != "cpu"
+        machine = machine_here(hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus)
+    elif cluster.gpus_per_node > 0 and hardware.find_name(cluster.gpu_type or "") is None:
+        return None
     else:
-        hardware = read_hardware()
-        gpu = hardware.find_name(cluster.gpu_type or "")
-        if cluster.gpus_per_node > 0 and gpu is None:
-            return
-        available = hardware.gpu_by_name[gpu].rate_by_precision if gpu else CPU_PRECISIONS
-        refusal = precision_refusal(request.training.precision, f"a {gpu}" if gpu else CPU, available)
-    if refusal:
+        machine = choose_machine(cluster, hardware, launcher="slurm", gpu=None, num_gpus=None)
+    if refusal := machine.precision_refusal(request.training.precision):
         raise ConfigError(f"{request.system}: {refusal}")
+    return machine
 
 
 def check_feasible(
     request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None
-) -> None:
-    """Log what a run takes, and require that it fits; of a cluster only the disk and its file are known here.
+) -> Prediction | None:
+    """Require that a run fits, and return its predicted hours; None where its cluster's file names no known GPU.
+
+    How long a run on a cluster may take its time limit says.
 
     Raises:
         ConfigError: if this machine, or the cluster, does not have the run's precision.
         SpaceError: if the disk is too small.
         LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
     """
-    check_precision(request, cluster)
+    machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)
     logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
     require_free_space(request.folder, needed_bytes, "a run's checkpoints")
-    if cluster is not None:
-        return
-    speed, machine = predict_hours(request, data)
-    logger.info(f"{request.run}: about {_in_words(speed.hours)} on {machine}, predicted")
-    is_hopeless = scale == "paper" and "GPU" not in machine
-    if (speed.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
+    if machine is None:
+        return None
+    prediction = predict_hours(request, data, machine)
+    in_words = f"{prediction.hours:,.0f} hours" if prediction.hours >= 2 else f"{prediction.hours * 60:.1f} minutes"
+    logger.info(f"{request.run}: about {in_words} predicted, {prediction.basis}")
+    is_hopeless = scale == "paper" and not machine.gpu
+    if cluster is None and (prediction.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
         raise LaunchError(
-            f"{request.run}: about {_in_words(speed.hours)} on {machine} ({request.training.updates} updates; "
-            f"{speed.utilisation_fraction:.0%} of its matrix speed assumed); train it on GPUs, take a smaller scale "
-            "(`--configfile workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
+            f"{request.run}: about {in_words} predicted, {prediction.basis} ({request.training.updates} updates); "
+            "train it on GPUs, take a smaller scale (`--configfile workflow/config/multi30k.yaml`), or, if you mean "
+            "it: `--config allow_long_runs=true`"
         )
+    return prediction
 
 
-def _in_words(hours: float) -> str:
-    return f"{hours:,.0f} hours" if hours >= 2 else f"{hours * 60:.1f} minutes"
-
-
-def predict_hours(request: TrainingRequest, data: BinarizedCorpus) -> tuple[Speed, str]:
-    """Return how long training takes with this request's ranks, predicted, and the machine in words."""
-    machine = _machine_here(request)
-    target_size = data.vocabulary_size_by_language[data.target_language]
-    words = f"{request.num_ranks} GPU(s) {machine.gpu}" if machine.gpu else f"{machine.num_devices} CPU core(s)"
-    return predict_speed(request.training, target_size, machine, system=request.system), words
-
-
-def _machine_here(request: TrainingRequest) -> Machine:
-    uses_gpus = request.training.device != "cpu"
-    return machine_here(read_hardware(), request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus)
+def predict_hours(request: TrainingRequest, data: BinarizedCorpus, machine: Machine) -> Prediction:
+    """Return how long training takes on a machine, as a plan without any finished training predicts it."""
+    training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
+    speed = predict_speed(training, target_size, machine, system=request.system)
+    rate = machine.rate_by_precision[training.precision].value / 1e12
+    basis = f"at {speed.utilisation_fraction:.0%} of {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
+    return Prediction(hours=speed.hours, basis=basis)

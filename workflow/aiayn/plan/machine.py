@@ -144,7 +144,7 @@ def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) 
         return machine_of_cores(1, 1, 1, hardware, "the local launcher, which takes one core by default")
     chosen_by = "the local launcher, which takes one GPU by default"
     if num_gpus is not None:
-        chosen_by = f"the local launcher, with {num_gpus} GPUs: `--set-resources train:num_ranks={num_gpus}`"
+        chosen_by = f"the local launcher, by `--set-resources train:num_ranks={num_gpus}`"
     if gpu is not None and here:
         chosen_by += f"; {gpu} in place of this machine's {here[0]}"
     place = "the first GPU of this machine" if gpu is None else "--gpu"

@@ -139,12 +139,14 @@ def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> in
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a row took so far, over all attempts; `hours` is the mean of the finished ones.
 
-    A training is finished if it was trained with the present config; a shorter one counts as begun.
+    `predicted_hours` is the mean of what was predicted when these began, None where their records do not say. A
+    training is finished if it was trained with the present config; a shorter one counts as begun.
     """
 
     num_finished: int
     num_begun: int
     hours: float | None
+    predicted_hours: float | None
     total_hours: float
     gpu_hours: float
 
@@ -254,30 +256,29 @@ def measure_trainings(
         RecordError: if a record, or a line of an attempts.jsonl, cannot be read.
     """
     results_folder, runs_folder = folders
-    finished, total_hours, gpu_hours, num_begun = [], 0.0, 0.0, 0
+    finished: list[TrainRecord] = []
+    spent: list[tuple[float, float]] = []  # seconds, and seconds of GPUs
     for seed in seeds:
         path = train_record(results_folder, scale, corpus, system, seed)
         record = read_record(path, TrainRecord) if path.exists() else None
         if record is not None and is_trained_as(record, training):
-            finished.append(record.wall_seconds / 3600)
-            wall_seconds, gpu_seconds = record.wall_seconds, record.gpu_seconds
+            finished.append(record)
+            spent.append((record.wall_seconds, record.gpu_seconds))
         elif events := _newest_events(runs_folder, f"{corpus}-{system}-seed{seed}-"):
             summary = summarise_attempts(events, until=utc_now())
-            wall_seconds, gpu_seconds = summary.wall_seconds, summary.gpu_seconds
+            spent.append((summary.wall_seconds, summary.gpu_seconds))
         elif record is not None:  # of another length, its runs folder gone
-            wall_seconds, gpu_seconds = record.wall_seconds, record.gpu_seconds
-        else:
-            continue
-        num_begun += 1
-        total_hours, gpu_hours = total_hours + wall_seconds / 3600, gpu_hours + gpu_seconds / 3600
-    if not num_begun:
+            spent.append((record.wall_seconds, record.gpu_seconds))
+    if not spent:
         return None
+    predicted = [record.prediction.hours for record in finished if record.prediction]
     return Measured(
         num_finished=len(finished),
-        num_begun=num_begun,
-        hours=statistics.fmean(finished) if finished else None,
-        total_hours=total_hours,
-        gpu_hours=gpu_hours,
+        num_begun=len(spent),
+        hours=statistics.fmean(record.wall_seconds / 3600 for record in finished) if finished else None,
+        predicted_hours=statistics.fmean(predicted) if predicted else None,
+        total_hours=sum(seconds for seconds, _ in spent) / 3600,
+        gpu_hours=sum(seconds for _, seconds in spent) / 3600,
     )
 
 
@@ -285,5 +286,5 @@ def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:
     """Return the attempts of the newest run whose name begins so: a system that was edited has several."""
     if not runs_folder.is_dir():
         return []
-    found = [read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)]
-    return max((events for events in found if events), key=lambda events: events[-1].time, default=[])
+    attempts = [read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)]
+    return max((events for events in attempts if events), key=lambda events: events[-1].time, default=[])

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.data.sources.fetch import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.corpus import CorpusSpec, ListedSource, ShippedSource
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource
+from aiayn.spec.recipe import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED, UNKNOWN, ArchiveSource
 from aiayn.train.fairseq_args import training_data
 
 # Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.
@@ -47,20 +46,27 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.hours_by_verb.values())
 
 
-def plan_corpus(corpus: CorpusSpec, scale: str, *, results_folder: Path, benchmarks_folder: Path) -> PlannedCorpus:
+def plan_corpus(
+    corpus: CorpusSpec, scale: str, *, results_folder: Path | None = None, benchmarks_folder: Path | None = None
+) -> PlannedCorpus:
     """Return what a corpus takes, by its data-bin's record if there is one, else by its file.
+
+    Without folders nothing but its file is looked at.
 
     Raises:
         RecordError: if the data-bin's record is unreadable.
     """
-    path = corpus_record(results_folder, scale, "binarize", corpus.name)
-    data = read_record(path, BinarizedCorpus) if path.exists() else None
+    path = corpus_record(results_folder, scale, "binarize", corpus.name) if results_folder else None
+    data = read_record(path, BinarizedCorpus) if path and path.exists() else None
     num_train = data.num_pairs_by_split.get("train") if data else num_pairs(corpus, "train")
     bytes_by_archive = _bytes_by_archive(corpus)
     pair_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES
     indexed_bytes = 2 * (TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE)
     verbs = ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
-    measured = {verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv") for verb in verbs}
+    measured = {
+        verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv") if benchmarks_folder else None
+        for verb in verbs
+    }
     assumed = {verb: _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values())) for verb in verbs}
     sizes, is_joint, source = _vocabulary(corpus, data)
     return PlannedCorpus(

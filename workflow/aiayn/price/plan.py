@@ -8,7 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cost import PASSES_PER_UPDATE, checkpoint_bytes, flops_per_token, num_parameters
+from aiayn.cost import (
+    PASSES_PER_UPDATE,
+    checkpoint_bytes,
+    flops_per_token,
+    full_batch_flops,
+    num_parameters,
+    target_tokens_per_full_update,
+)
 from aiayn.experiment import Experiment
 from aiayn.paths import Evaluation
 from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
@@ -26,19 +33,39 @@ from aiayn.plan.prediction import (
 from aiayn.price.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, SystemSpec, overridden
-from aiayn.spec.training import PRECISIONS, Precision
+from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
 
 
-class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: the trainings of a system on a corpus. Hours, bytes and memory are of one, `total_` of all seeds.
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What trainings take: hours one after the other, hours of a GPU or core, money, energy; None where not known."""
 
-    Device-hours are hours of a GPU, or of a core where the machine has no GPU; there money and watts are not known.
-    A node's memory is beside its GPUs', and without GPUs all that its ranks take.
+    hours: float
+    device_hours: float
+    dollars: float | None
+    kilowatt_hours: float | None
 
-    `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
+
+def cost_of(hours: float, machine: Machine) -> Cost:
+    """Return what so many hours on a machine take: trainings alone, its devices at their full draw."""
+    device_hours, price, watts = hours * machine.num_devices, machine.dollars_per_hour, machine.watts
+    return Cost(
+        hours=hours,
+        device_hours=device_hours,
+        dollars=device_hours * price.value if price else None,
+        kilowatt_hours=device_hours * watts.value / 1000 if watts else None,
+    )
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What the trainings of a system on a corpus take, one a seed, on a machine: of a plan, or of a description.
+
+    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost` of all seeds. Disk
+    is None where no scale says how many models are kept. A node's memory is beside its GPUs', and without GPUs all
+    that its ranks take. `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not; where
+    the machine lacks the precision, there are no speed and no cost.
     """
 
     corpus: str
@@ -46,22 +73,58 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     seeds: list[int]
     updates: int
     num_parameters: int
-    num_models: int
-    speed: Speed
-    total_device_hours: float
-    total_dollars: float | None
-    total_kilowatt_hours: float | None
-    run_bytes: int
-    averages_bytes: int
+    target_tokens_per_update: int
+    flops_per_token: float
+    counted_flops: float
+    speed: Speed | None
+    cost: Cost | None
     device_memory_bytes: int
     node_memory_bytes: int
-    evaluation_hours: float
-    actual: Measured | None
-    refusal: str
+    run_bytes: int | None = None
+    averages_bytes: int | None = None
+    evaluation_hours: float = 0.0
+    actual: Measured | None = None
+    refusal: str = ""
+
+    @property
+    def hours(self) -> float:
+        """The hours of one training; 0 where they are not predicted."""
+        return self.speed.hours if self.speed else 0.0
+
+    @property
+    def disk_bytes(self) -> int:
+        """What all seeds write at most: checkpoints and averages."""
+        return len(self.seeds) * ((self.run_bytes or 0) + (self.averages_bytes or 0))
+
+
+def predict_row(
+    name: str, training: TrainingSpec, corpus: PlannedCorpus, seeds: list[int], machine: Machine, speed: Speed | None,
+    refusal: str = "",
+) -> Row:  # fmt: skip
+    """Return what a system's trainings take at a speed; disk, evaluations and what was measured are left out."""
+    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
+    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
+    num_ranks = machine.num_ranks_of_node
+    host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
+    return Row(
+        corpus=corpus.corpus,
+        system=name,
+        seeds=seeds,
+        updates=training.updates,
+        num_parameters=parameters,
+        target_tokens_per_update=target_tokens_per_full_update(training),
+        flops_per_token=flops_per_token(training, corpus.vocabulary_size),
+        counted_flops=full_batch_flops(training, corpus.vocabulary_size),
+        speed=speed,
+        cost=cost_of(len(seeds) * speed.hours, machine) if speed else None,
+        device_memory_bytes=device_bytes,
+        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
+        refusal=refusal,
+    )
 
 
 class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
-    """All trainings in one precision: `speeds` are of one training each, in the plan's order; totals of all seeds.
+    """All trainings in one precision: `speeds` are of one training each, in the plan's order; `cost` is of all seeds.
 
     `refusal` says why there are none on this machine, '' if there are.
     """
@@ -69,10 +132,7 @@ class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
     precision: Precision
     refusal: str
     speeds: list[Speed]
-    total_hours: float
-    total_device_hours: float
-    total_dollars: float | None
-    total_kilowatt_hours: float | None
+    cost: Cost
 
 
 class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +152,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scale: str
     machine: Machine
     num_jobs_by_rule: dict[str, int]
-    trainings: list[PlannedTraining]
+    trainings: list[Row]
     precisions: list[PlannedPrecision]
     corpora: list[PlannedCorpus]
     longest_chain: list[ChainLink]
@@ -119,8 +179,8 @@ def precisions_of(experiment: Experiment) -> set[Precision]:
 def seeds_by_system(experiment: Experiment) -> dict[tuple[str, str], list[int]]:
     """Return the seeds of each (corpus, system), in the order of their first training."""
     seeds_of: dict[tuple[str, str], list[int]] = {}
-    for one in experiment.trainings:
-        seeds_of.setdefault((one.corpus, one.system), []).append(one.seed)
+    for training in experiment.trainings:
+        seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
     return seeds_of
 
 
@@ -141,11 +201,11 @@ def make_plan(
         for name, corpus in experiment.corpora.items()
     }
     records, unreadable = find_records(results_folder, runs_folder)
-    sizes = {name: one.vocabulary_size for name, one in corpora.items()}
+    sizes = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
     history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
     seeds_of = seeds_by_system(experiment)
     trainings = [
-        _plan_training(system, seeds, experiment, machine, corpora[corpus], history, (results_folder, runs_folder))
+        _plan_row(system, seeds, experiment, machine, corpora[corpus], history, (results_folder, runs_folder))
         for (corpus, system), seeds in seeds_of.items()
     ]
     archives = {name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()}
@@ -157,12 +217,12 @@ def make_plan(
         precisions=[_plan_precision(precision, experiment, seeds_of, machine, history) for precision in PRECISIONS],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
-        runs_bytes=sum(len(one.seeds) * one.run_bytes for one in trainings),
-        averages_bytes=sum(len(one.seeds) * one.averages_bytes for one in trainings),
+        runs_bytes=sum(len(row.seeds) * (row.run_bytes or 0) for row in trainings),
+        averages_bytes=sum(len(row.seeds) * (row.averages_bytes or 0) for row in trainings),
         archives_bytes=sum(archives.values()),
-        text_bytes=sum(one.text_bytes or 0 for one in corpora.values()),
-        data_bin_bytes=sum(one.data_bin_bytes or 0 for one in corpora.values()),
-        unsized_corpora=[name for name, one in corpora.items() if one.num_pairs is None],
+        text_bytes=sum(corpus.text_bytes or 0 for corpus in corpora.values()),
+        data_bin_bytes=sum(corpus.data_bin_bytes or 0 for corpus in corpora.values()),
+        unsized_corpora=[name for name, corpus in corpora.items() if corpus.num_pairs is None],
         overrun="" if machine.job_limits is None else exceeded_limit(machine.job_limits, _hours_left(trainings)),
         unreadable_records=unreadable,
     )
@@ -177,10 +237,12 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
         "clean": segmented.count(False),
         "segment": segmented.count(False),
         "binarize": len(segmented),
-        "train": len({(one.corpus, one.system, one.seed) for one in evaluations}),
-        "average": len({(one.corpus, one.system, one.seed, one.average) for one in evaluations}),
+        "train": len(experiment.trainings),
+        "average": len(
+            {(evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average) for evaluation in evaluations}
+        ),
         "decode": len(evaluations),
-        "perplexity": sum(one.role == "dev" for one in evaluations),
+        "perplexity": sum(evaluation.role == "dev" for evaluation in evaluations),
         "score": len(evaluations),
         "baselines": len(experiment.baselines),
         "measure": int(experiment.scale.has_claims),
@@ -189,39 +251,25 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
     return {rule: number for rule, number in num_jobs.items() if number}
 
 
-def _plan_training(
+def _plan_row(
     name: str, seeds: list[int], experiment: Experiment, machine: Machine, corpus: PlannedCorpus, history: History,
     folders: tuple[Path, Path],
-) -> PlannedTraining:  # fmt: skip
-    scale, system = experiment.scale.scale, experiment.system_by_name[name]
-    training, num_models = system.training, experiment.num_models(corpus.corpus, name)
-    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
-    speed = history.speed_of(training, corpus.corpus, name)
-    device_hours = speed.hours * machine.num_devices * len(seeds)
-    key = (corpus.corpus, name, seeds[0])
-    evaluations = [other for other in experiment.evaluations if (other.corpus, other.system, other.seed) == key]
-    num_averages = len({other.average for other in evaluations})
-    num_ranks = machine.num_ranks_of_node
-    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
-    host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
-    return PlannedTraining(
-        corpus=corpus.corpus,
-        system=name,
-        seeds=seeds,
-        updates=training.updates,
-        num_parameters=parameters,
-        num_models=num_models,
-        speed=speed,
-        total_device_hours=device_hours,
-        total_dollars=_dollars(device_hours, machine),
-        total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
-        run_bytes=run_disk_bytes(parameters, num_models),
-        averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
-        device_memory_bytes=device_bytes,
-        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
+) -> Row:  # fmt: skip
+    system, key = experiment.system_by_name[name], (corpus.corpus, name, seeds[0])
+    speed = history.speed_of(system.training, corpus.corpus, name)
+    row = predict_row(name, system.training, corpus, seeds, machine, speed, why_unsupported(system, machine))
+    evaluations = [
+        evaluation
+        for evaluation in experiment.evaluations
+        if (evaluation.corpus, evaluation.system, evaluation.seed) == key
+    ]
+    num_averages = len({evaluation.average for evaluation in evaluations})
+    return msgspec.structs.replace(
+        row,
+        run_bytes=run_disk_bytes(row.num_parameters, experiment.num_models(corpus.corpus, name)),
+        averages_bytes=num_averages * checkpoint_bytes(row.num_parameters, has_optimizer=False),
         evaluation_hours=_evaluation_hours(experiment, system, corpus, evaluations),
-        actual=measure_trainings(scale, corpus.corpus, name, seeds, training, folders),
-        refusal=why_unsupported(system, machine),
+        actual=measure_trainings(experiment.scale.scale, corpus.corpus, name, seeds, system.training, folders),
     )
 
 
@@ -234,39 +282,21 @@ def _plan_precision(
 ) -> PlannedPrecision:
     """Return what all trainings would take if each were in this precision."""
     reason = machine.precision_refusal(precision)
-    seeds_of = {} if reason else seeds_of
-    in_precision = Overrides(precision=precision)
-    speeds = [
-        history.speed_of(overridden(experiment.system_by_name[system], in_precision).training, corpus, system)
+    changed = Overrides(precision=precision)
+    speeds = [] if reason else [
+        history.speed_of(overridden(experiment.system_by_name[system], changed).training, corpus, system)
         for corpus, system in seeds_of
-    ]
-    hours = sum(len(seeds) * speed.hours for seeds, speed in zip(seeds_of.values(), speeds, strict=True))
-    device_hours = hours * machine.num_devices
-    return PlannedPrecision(
-        precision=precision,
-        refusal=reason,
-        speeds=speeds,
-        total_hours=hours,
-        total_device_hours=device_hours,
-        total_dollars=_dollars(device_hours, machine),
-        total_kilowatt_hours=_kilowatt_hours(device_hours, machine),
-    )
+    ]  # fmt: skip
+    hours = sum(len(seeds) * speed.hours for seeds, speed in zip(seeds_of.values(), speeds, strict=not reason))
+    return PlannedPrecision(precision=precision, refusal=reason, speeds=speeds, cost=cost_of(hours, machine))
 
 
-def _dollars(device_hours: float, machine: Machine) -> float | None:
-    return device_hours * machine.dollars_per_hour.value if machine.dollars_per_hour else None
-
-
-def _kilowatt_hours(device_hours: float, machine: Machine) -> float | None:
-    return device_hours * machine.watts.value / 1000 if machine.watts else None
-
-
-def _hours_left(trainings: Sequence[PlannedTraining]) -> dict[str, float]:
+def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:
     """Return the hours of the longest training of each system that has trainings left."""
     hours_by_system: dict[str, float] = {}
-    for one in trainings:
-        if one.actual is None or one.actual.num_finished < len(one.seeds):
-            hours_by_system[one.system] = max(one.speed.hours, hours_by_system.get(one.system, 0.0))
+    for row in trainings:
+        if row.actual is None or row.actual.num_finished < len(row.seeds):
+            hours_by_system[row.system] = max(row.hours, hours_by_system.get(row.system, 0.0))
     return hours_by_system
 
 
@@ -276,15 +306,18 @@ def _evaluation_hours(
     """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
     forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
     flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
-    sizes = [num_pairs(experiment.corpora[corpus.corpus], one.testset) or UNKNOWN_TEST_PAIRS for one in evaluations]
+    sizes = [
+        num_pairs(experiment.corpora[corpus.corpus], evaluation.testset) or UNKNOWN_TEST_PAIRS
+        for evaluation in evaluations
+    ]
     return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
 
 
-def _longest_chain(trainings: Sequence[PlannedTraining], corpora: Mapping[str, PlannedCorpus]) -> list[ChainLink]:
+def _longest_chain(trainings: Sequence[Row], corpora: Mapping[str, PlannedCorpus]) -> list[ChainLink]:
     """Return the steps that follow each other from nothing to the slowest training's tables."""
     if not trainings:
         return []
-    last = max(trainings, key=lambda one: corpora[one.corpus].hours + one.speed.hours + one.evaluation_hours)
+    last = max(trainings, key=lambda row: corpora[row.corpus].hours + row.hours + row.evaluation_hours)
     corpus = corpora[last.corpus]
     links = [
         ChainLink(
@@ -296,6 +329,6 @@ def _longest_chain(trainings: Sequence[PlannedTraining], corpora: Mapping[str, P
     ]
     return [
         *links,
-        ChainLink(what=f"train {last.system}", hours=last.speed.hours, basis=last.speed.basis),
+        ChainLink(what=f"train {last.system}", hours=last.hours, basis=last.speed.basis if last.speed else ""),
         ChainLink(what="average, decode, score", hours=last.evaluation_hours, basis="assumed"),
     ]

@@ -1,348 +1,368 @@
-"""Renders a plan for a terminal: one row per system, the precisions side by side, each assumption with its source."""
+"""Prints what trainings take: the columns of a row (`COLUMNS`) side by side for a plan, downwards for a description.
 
-from collections.abc import Sequence, Set
+A plan says below what its figures stand on; what does not vary from plan to plan is said in docs/cluster.md.
+"""
+
+import itertools
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import PRICE_FLAG, Machine
-from aiayn.plan.prediction import GLOO_BYTES_PER_SECOND, HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
-from aiayn.price.data import (
-    DOWNLOAD_BYTES_PER_SECOND,
-    MOSES_PAIRS_PER_SECOND,
-    NUM_TEXT_COPIES,
-    PAIRS_PER_SECOND_BY_VERB,
-)
-from aiayn.price.plan import DECODING_FLOPS_PER_SECOND, Plan, PlannedTraining
-from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue, UtilisationSpec
-from aiayn.spec.training import PRECISIONS
-from aiayn.terminal import table, titled, wrapped
+from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
+from aiayn.price.describe import PAPER_SCALE, Difference, SystemDescription
+from aiayn.price.plan import Plan, Row
+from aiayn.spec.hardware import CPU, NUM_PAPER_GPUS, PAPER_GPU, WHO_HAS_TENSOR_CORES, SourcedValue
+from aiayn.terminal import WIDTH, entries, listed, sections, table, titled, wrapped
 
-UNKNOWN = "-"
-MARK_BY_BASIS = {"measured": " m", "fraction": " f"}
-NUM_LABELS = 2  # columns that are words
-NUM_ACTUAL = 2  # columns that stand only where trainings have begun
-MONEY_COLUMN = 6  # not known of cores
-MINUTES_BELOW_HOURS = 0.1  # shorter ones are said in minutes
-DAYS_FROM_HOURS = 48.0  # the sum of all is said in days
+INDENT = "  "
+UNREAD, DIFFERENT = "-", "*"
+MAX_RUNS = 3  # of those that a prediction stands on
+NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula", "asked": "yours"}
+FROM = ("time", "from")  # the heading of a column that is shown where times stand on different things
+
+
+class Column(NamedTuple):
+    """A column of a plan: its heading from top to bottom, and its cell of one row, or of all where `is_summed`."""
+
+    heading: tuple[str, str]
+    cell: Callable[[Sequence[Row]], str]
+    is_summed: bool = True
+
+
+def number(value: float | None) -> str:
+    """Return a quantity with two or three digits, or all before the point; a dash where it is not known."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def duration(hours: float) -> str:
+    """Return hours with their unit, short ones in minutes or seconds."""
+    if hours >= 1:
+        return f"{number(hours)} h"
+    return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
+
+
+def power_of_ten(value: float, decimals: int = 1) -> str:
+    """Return a cost as the paper prints it: 3.3e18."""
+    mantissa, exponent = f"{value:.{decimals}e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def gigabytes(num_bytes: float) -> str:
+    """Return bytes in GB of 10^9."""
+    return number(num_bytes / 1e9)
+
+
+def _total(rows: Sequence[Row], key: str) -> float | None:
+    """Return the sum of a cost of rows; None if it is not known of one."""
+    values: list[float | None] = [getattr(row.cost, key, None) for row in rows]
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def columns(machine: Machine) -> list[Column]:
+    """Return the columns of a row; that of money only for GPUs, as the price of a core is not known."""
+    device, is_gpu = machine.device, bool(machine.gpu)
+    memory = "device_memory_bytes" if is_gpu else "node_memory_bytes"
+    money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
+    return [
+        Column(("", "system"), lambda rows: rows[0].system, is_summed=False),
+        Column(("", "corpus"), lambda rows: rows[0].corpus, is_summed=False),
+        Column(("", "seeds"), lambda rows: str(sum(len(row.seeds) for row in rows))),
+        Column(("updates", "a run"), lambda rows: f"{rows[0].updates:,}", is_summed=False),
+        Column(("time", "a run"), lambda rows: duration(rows[0].hours), is_summed=False),
+        Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis] if rows[0].speed else "", False),
+        Column((f"{device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))),
+        *(money if is_gpu else []),
+        Column(("disk GB", "in all"), lambda rows: gigabytes(sum(row.disk_bytes for row in rows))),
+        Column(
+            ("memory", f"{'GPU' if is_gpu else 'node'} GB"),
+            lambda rows: gigabytes(max((getattr(row, memory) for row in rows), default=0)),
+        ),
+    ]
 
 
 def render_plan(plan: Plan) -> str:
     """Return the whole plan, each line ended by LF."""
-    num_trainings = sum(len(one.seeds) for one in plan.trainings)
-    num_jobs = sum(plan.num_jobs_by_rule.values())
-    words = f"{num_trainings} trainings, each on {plan.machine.words}, {num_jobs} jobs of Snakemake"
-    title = f"Plan of {plan.scale}: {words}"
-    headings = _headings(plan.machine)
-    rows = [*headings, *(_cells(one, plan) for one in plan.trainings), _total_cells(plan)]
-    if not any(one.actual for one in plan.trainings):
-        rows = [row[:-NUM_ACTUAL] for row in rows]
-    if not plan.machine.gpu:
-        rows = [(*row[:MONEY_COLUMN], *row[MONEY_COLUMN + 1 :]) for row in rows]
-    lines = table(rows, right=range(NUM_LABELS, len(rows[0])), num_headings=len(headings), num_totals=1)
-    parts = [
-        titled(title), lines, _precision_lines(plan), _summary_lines(plan), _assumption_lines(plan),
-        _warning_lines(plan),
-    ]  # fmt: skip
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
-
-
-def _headings(machine: Machine) -> list[tuple[str, ...]]:
-    """Return each column's noun and unit, from top to bottom."""
-    of_devices, place, spent = ("GPU-h", "GPU", "GPU-h") if machine.gpu else ("core-h", "node", "hours")
-    return [
-        ("", "", "", "updates", "hours", of_devices, "US$", "disk GB", "GB of", "actual", "actual"),
-        ("", "", "", "", "", *["all"] * 3, "a", "hours", spent),
-        ("system", "corpus", "seeds", "a run", "a run", *["seeds"] * 3, place, "a run", "so far"),
-    ]
-
-
-def _memory_bytes(one: PlannedTraining, plan: Plan) -> int:
-    """Return the memory of a GPU, or of a node without GPUs."""
-    return one.device_memory_bytes if plan.machine.gpu else one.node_memory_bytes
-
-
-def _cells(one: PlannedTraining, plan: Plan) -> tuple[str, ...]:
-    actual = ("", "")
-    if one.actual is not None:
-        done = f" ({one.actual.num_finished}/{len(one.seeds)})" if one.actual.num_finished < len(one.seeds) else ""
-        hours = UNKNOWN if one.actual.hours is None else _hours(one.actual.hours)
-        actual = (f"{hours}{done}", _hours(one.actual.gpu_hours if plan.machine.gpu else one.actual.total_hours))
-    return (
-        one.system,
-        one.corpus,
-        str(len(one.seeds)),
-        f"{one.updates:,}",
-        f"{_hours(one.speed.hours)}{MARK_BY_BASIS.get(one.speed.basis, '  ')}",
-        _hours(one.total_device_hours),
-        _number_or_unknown(one.total_dollars),
-        _gigabytes(len(one.seeds) * (one.run_bytes + one.averages_bytes)),
-        _gigabytes(_memory_bytes(one, plan)),
-        *actual,
+    num_trainings = sum(len(row.seeds) for row in plan.trainings)
+    words = f"{num_trainings} trainings, each on {plan.machine.words}, {sum(plan.num_jobs_by_rule.values())} jobs"
+    shown = columns(plan.machine)
+    if len({row.speed.basis for row in plan.trainings if row.speed}) < 2:
+        shown = [column for column in shown if column.heading != FROM]
+    rows = [tuple(column.heading[line] for column in shown) for line in range(2)]
+    rows += [tuple(column.cell([row]) for column in shown) for row in plan.trainings]
+    rows.append(("all", *(column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:])))
+    right = [index for index in range(2, len(shown)) if shown[index].heading != FROM]
+    return sections(
+        ("", titled(f"Plan of {plan.scale}: {words}")),
+        ("", table(rows, right=right, num_headings=2, num_totals=1)),
+        ("", _trained_lines(plan)),
+        ("", _precision_lines(plan)),
+        ("", entries(_summary(plan))),
+        ("Stands on", entries(_bases(plan), INDENT)),
+        ("To look at", listed(_warnings(plan))),
     )
 
 
-def _total_cells(plan: Plan) -> tuple[str, ...]:
-    rows = plan.trainings
-    actuals = [one.actual for one in rows if one.actual is not None]
-    hours, gpu_hours = (sum(getattr(one, key) for one in actuals) for key in ("total_hours", "gpu_hours"))
-    return (
-        "all", "", str(sum(len(one.seeds) for one in rows)), "", "",
-        _hours(sum(one.total_device_hours for one in rows)),
-        _number_or_unknown(_total(one.total_dollars for one in rows)),
-        _gigabytes(plan.runs_bytes + plan.averages_bytes),
-        _gigabytes(max((_memory_bytes(one, plan) for one in rows), default=0)),
-        _hours(hours) if plan.machine.gpu else "",
-        _hours(gpu_hours if plan.machine.gpu else hours),
-    )  # fmt: skip
-
-
-def _hours_one_at_a_time(plan: Plan) -> float:
-    return sum(len(one.seeds) * one.speed.hours for one in plan.trainings)
-
-
-def _total(values: object) -> float | None:
-    listed = list(values)  # type: ignore[call-overload]
-    return None if None in listed else float(sum(listed))
-
-
-def _number(value: float) -> str:
-    """Return a quantity with about three digits."""
-    if value == 0:
-        return "0"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
-
-
-def _hours(hours: float) -> str:
-    """Return hours as a number, short ones as minutes."""
-    if 0 < hours < MINUTES_BELOW_HOURS:
-        return f"{60 * hours:.0f} min" if 60 * hours >= 1 else "<1 min"
-    return f"{hours:.2f}" if 0 < hours < 1 else _number(hours)
-
-
-def _duration(hours: float) -> str:
-    """Return hours with their unit, short ones as minutes."""
-    return _hours(hours) if 0 < hours < MINUTES_BELOW_HOURS else f"{_hours(hours)} h"
-
-
-def _number_or_unknown(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}" if value >= 10 else _number(value)
-
-
-def _gigabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:,.1f}" if num_bytes >= 1e8 else f"{num_bytes / 1e9:.3f}"
+def _trained_lines(plan: Plan) -> list[str]:
+    """Return what trainings took so far, beside what was predicted when they began."""
+    rows = [("trained so far", "finished", "time a run", "as predicted", f"{plan.machine.device}-hours so far")]
+    for row in plan.trainings:
+        if (actual := row.actual) is not None:
+            spent = actual.gpu_hours if plan.machine.gpu else actual.total_hours * plan.machine.num_devices
+            taken, predicted = (
+                "-" if hours is None else duration(hours) for hours in (actual.hours, actual.predicted_hours)
+            )
+            finished = f"{actual.num_finished} of {len(row.seeds)}"
+            rows.append((f"{row.system} {row.corpus}", finished, taken, predicted, number(spent)))
+    return table(rows, right=range(1, 5), num_headings=1) if len(rows) > 1 else []
 
 
 def _precision_lines(plan: Plan) -> list[str]:
-    """Return hours, device-hours, money and energy in each precision side by side, and why one is missing."""
+    """Return time, device-hours, money and energy in each precision side by side, and why one is missing."""
     if not plan.trainings:
         return []
-    hours = [one.speed.hours for one in plan.trainings]
-    shown = dict.fromkeys((0, hours.index(max(hours))))  # the first system, and the slowest
-    rows = [("in each precision", *(one.precision for one in plan.precisions))]
-    rows += [
-        (
-            f"hours a run, {plan.trainings[index].system}",
-            *(UNKNOWN if one.refusal else _hours(one.speeds[index].hours) for one in plan.precisions),
-        )
-        for index in shown
-    ]
-    sums = [
-        ("hours of all, one at a time", [_hours(one.total_hours) for one in plan.precisions]),
-        (f"{plan.machine.device}-hours", [_hours(one.total_device_hours) for one in plan.precisions]),
-        ("US$", [_number_or_unknown(one.total_dollars) for one in plan.precisions]),
-        ("kWh", [_number_or_unknown(one.total_kilowatt_hours) for one in plan.precisions]),
-    ]
-    for name, cells in sums if plan.machine.gpu else sums[:2]:
-        are_known = [not one.refusal for one in plan.precisions]
-        rows.append((name, *(cell if is_known else UNKNOWN for cell, is_known in zip(cells, are_known, strict=True))))
-    return [*table(rows, right=range(1, len(rows[0])), num_headings=1), *_precision_words(plan)]
-
-
-def _precision_words(plan: Plan) -> list[str]:
-    """Return which precision the plan is of, how to take another, and which ones the devices do not have."""
-    taken = ", ".join(dict.fromkeys(one.speed.precision for one in plan.trainings))
+    longest = max(range(len(plan.trainings)), key=lambda index: plan.trainings[index].hours)
+    names = {index: f"time a run, {plan.trainings[index].system}" for index in (0, longest)}
+    names |= {-1: "all, one by one", -2: f"{plan.machine.device}-hours"}
+    names |= {-3: "US$", -4: "kWh"} if plan.machine.gpu else {}
+    cells = [list(names.values())]
+    for planned in plan.precisions:
+        cost = planned.cost
+        in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
+        sums = {-1: in_words, -2: number(cost.device_hours), -3: number(cost.dollars)}
+        sums[-4] = number(cost.kilowatt_hours)
+        values = {index: sums.get(index) or duration(planned.speeds[index].hours) for index in names if planned.speeds}
+        cells.append([values.get(index, "-") for index in names])
+    heading = ("in each precision", *(planned.precision for planned in plan.precisions))
+    taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings if row.speed))
     text = f"The plan is of {taken}; `--config precision=...` takes another for all systems."
-    missing = [one.precision for one in plan.precisions if one.refusal]
-    if missing:
-        text += f" A dash: {_device(plan)} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
-    return wrapped(text)
+    if missing := [planned.precision for planned in plan.precisions if planned.refusal]:
+        device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
+        text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
+    return [
+        *table([heading, *zip(*cells, strict=True)], right=range(1, len(heading)), num_headings=1), *wrapped(text)
+    ]  # fmt: skip
 
 
-def _device(plan: Plan) -> str:
-    return f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
-
-
-def _summary_lines(plan: Plan) -> list[str]:
-    jobs = ", ".join(f"{number} {rule}" for rule, number in plan.num_jobs_by_rule.items())
-    chain = "; ".join(f"{link.what} {_duration(link.hours)}" for link in plan.longest_chain)
-    hours, all_hours = sum(link.hours for link in plan.longest_chain), _hours_one_at_a_time(plan)
-    in_words = f"{all_hours / 24:,.1f} days" if all_hours >= DAYS_FROM_HOURS else _duration(all_hours)
-    disk = (
-        f"runs {_gigabytes(plan.runs_bytes)}, averages {_gigabytes(plan.averages_bytes)}, archives "
-        f"{_gigabytes(plan.archives_bytes)}, text {_gigabytes(plan.text_bytes)}, data-bins "
-        f"{_gigabytes(plan.data_bin_bytes)}"
-    )
-    entries = [
-        ("jobs", jobs),
-        ("longest chain", f"{_duration(hours)}, however many nodes there are: {chain}"),
-        ("one at a time", f"{in_words} of training"),
-    ]
-    longest = max(plan.trainings, key=lambda one: one.speed.hours, default=None)
-    limits = plan.machine.job_limits
+def _summary(plan: Plan) -> list[tuple[str, str]]:
+    chain = "; ".join(f"{link.what} {duration(link.hours)}" for link in plan.longest_chain)
+    longest, limits = max(plan.trainings, key=lambda row: row.hours, default=None), plan.machine.job_limits
+    in_turn = ""
     if limits is not None and longest is not None and not plan.overrun:
-        number = limits.count_jobs(longest.speed.hours)
-        entries.append((
-            "Slurm jobs",
-            f"{number} in turn for {longest.system}, each of {limits.training_minutes:,g} minutes "
-            f"(time_limit_minutes less signal_seconds); {limits.max_num_jobs} are allowed",
-        ))  # fmt: skip
-    whole = _gigabytes(plan.runs_bytes + plan.results_bytes + plan.archives_bytes)
-    entries.append(("disk", f"{whole} GB at most: {disk}"))
-    if plan.machine.gpu:
-        node_bytes = max((one.node_memory_bytes for one in plan.trainings), default=0)
-        entries.append(("memory of a node", f"{_gigabytes(node_bytes)} GB at most, beside its GPUs'"))
-    return [line for name, text in entries for line in wrapped(text, f"{name:<18}", " " * 18)]
-
-
-def _assumption_lines(plan: Plan) -> list[str]:
-    machine, bases = plan.machine, {speed.basis for one in plan.precisions for speed in one.speeds}
-    vocabularies = "; ".join(corpus.vocabulary_source for corpus in plan.corpora)
-    texts = [
-        f"{machine.words} a training: {machine.chosen_by}. --launcher, --cluster, --gpu, --num-gpus change it",
-        f"{_rates(machine)}",
-        *(text for basis, text in _basis_texts(plan).items() if basis in bases),
-        *_utilisation_texts(plan, bases),
-        *_host_texts(plan),
-        _scaling_text(machine),
-        *_price_texts(machine),
-        f"vocabulary of {vocabularies}",
-        "disk: of each run the last models that its longest average takes and two full checkpoints (one when done), "
-        "one more of each while it is written, all kept until you delete the runs folder; text "
-        f"{NUM_TEXT_COPIES} times (raw, clean, a stage at work); archives as published; logs not counted",
-        "memory: 16 bytes a parameter and what a full batch leaves for the backward pass, by formula "
-        "(aiayn.plan.prediction)",
-        f"data stages, where not measured, on one core: {DOWNLOAD_BYTES_PER_SECOND / 1e6:g} MB/s downloaded; pairs/s: "
-        + ", ".join(f"{verb} {rate:,}" for verb, rate in PAIRS_PER_SECOND_BY_VERB.items())
-        + f" (with Moses' scripts clean {MOSES_PAIRS_PER_SECOND:,}); decoding {DECODING_FLOPS_PER_SECOND / 1e9:g} "
-        "GFLOP/s",
+        in_turn = f"{limits.count_jobs(longest.hours)} in turn for {longest.system}, each of "
+        in_turn += f"{limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds); "
+        in_turn += f"{limits.max_num_jobs} are allowed"
+    bytes_by_name = {
+        "runs": plan.runs_bytes, "averages": plan.averages_bytes, "archives": plan.archives_bytes,
+        "text": plan.text_bytes, "data-bins": plan.data_bin_bytes,
+    }  # fmt: skip
+    parts = ", ".join(f"{name} {gigabytes(size)}" for name, size in bytes_by_name.items())
+    node_bytes = max((row.node_memory_bytes for row in plan.trainings), default=0)
+    return [
+        ("jobs", ", ".join(f"{count} {rule}" for rule, count in plan.num_jobs_by_rule.items())),
+        (
+            "longest chain",
+            f"{duration(sum(link.hours for link in plan.longest_chain))} on any number of nodes: {chain}",
+        ),
+        ("Slurm jobs", in_turn),
+        ("disk", f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"),
+        ("memory of a node", f"{gigabytes(node_bytes)} GB at most, beside its GPUs'" if plan.machine.gpu else ""),
     ]
-    return ["Assumptions", *_listed(texts)]
 
 
-def _listed(texts: Sequence[str]) -> list[str]:
-    return [line for text in texts for line in wrapped(text, "- ", "  ")]
-
-
-def _basis_texts(plan: Plan) -> dict[str, str]:
-    """Return what hours are made of, by their basis."""
-    speeds = [speed for one in plan.precisions for speed in one.speeds]
+def _bases(plan: Plan) -> list[tuple[str, str]]:
+    """Return what this plan's figures stand on, each with its source and what changes it."""
+    machine, speeds = plan.machine, [row.speed for row in plan.trainings if row.speed]
     speed_by_basis = {speed.basis: speed for speed in speeds}
-    ratio, others, fraction = 1.0, "", 0.0
-    if "fraction" in speed_by_basis:
-        other = speed_by_basis["fraction"]
-        ratio, others = other.utilisation_fraction / other.utilisation.fraction.value, ", ".join(other.runs[:3])
-    if "asked" in speed_by_basis:
-        fraction = speed_by_basis["asked"].utilisation_fraction
-    measured = sorted({run for one in plan.trainings if one.speed.basis == "measured" for run in one.speed.runs})
-    more = f" and {len(measured) - 3} more" if len(measured) > 3 else ""
-    counted = f"operations of all updates (sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens, every batch full)"
-    return {
-        "measured": "hours marked m: as trainings of the system took on this kind of machine, in proportion to updates "
-        f"and devices: {', '.join(measured[:3])}{more}",
-        "fraction": f"hours marked f: at {ratio:.2f} times the share below, as other trainings in that precision on "
-        f"this kind of machine: {others}",
-        "assumed": f"hours without mark: {counted} at the share below",
-        "asked": f"hours: {counted} at {100 * fraction:g} % of that rate: yours, by --utilisation",
-    }
-
-
-def _utilisation_texts(plan: Plan, bases: Set[str]) -> list[str]:
-    """Return what share each precision is taken to reach, by width, and where it is not this kind of machine's."""
-    if not bases & {"assumed", "fraction"}:
-        return []
-    texts, elsewhere = [], []
-    used = {id(speed.utilisation): speed.utilisation for one in plan.precisions for speed in one.speeds}
-    shares = sorted(used.values(), key=lambda one: (PRECISIONS.index(one.precision), one.min_d_model))
-    for precision in dict.fromkeys(one.precision for one in shares):
-        of_precision = [one for one in shares if one.precision == precision]
-        texts.append(f"{precision} {', '.join(map(_share, of_precision))}")
-        elsewhere += [precision] if any(one.gpu != plan.machine.gpu for one in of_precision) else []
-    names = "" if len(elsewhere) == len(texts) else f"{' and '.join(elsewhere)} "
-    assumed = f"; {names}on {plan.machine.gpu or CPU} assumed" if elsewhere else ""
-    return [f"share of that rate: {'; '.join(texts)}{assumed}; --utilisation takes yours"]
-
-
-def _share(one: UtilisationSpec) -> str:
-    since = f"from d_model {one.min_d_model:,} " if one.min_d_model > 1 else ""
-    return f"{since}{100 * one.fraction.value:.0f} % ({one.fraction.source})"
-
-
-def _host_texts(plan: Plan) -> list[str]:
-    """Return what keeps updates from being shorter still, if it does."""
-    bound = [one.precision for one in plan.precisions if any(speed.is_host_bound for speed in one.speeds)]
-    if not bound:
-        return []
-    return [
-        f"in {' and '.join(bound)} some systems' updates are as long as the host's side of them, "
-        f"{1000 * HOST_SECONDS_PER_BATCH:g} ms a batch for {LAYERS_OF_HOST_SECONDS} + {LAYERS_OF_HOST_SECONDS} layers "
-        "(assumption): more GPUs do not make them shorter"
+    texts = {}
+    for basis, speed in speed_by_basis.items():
+        runs = dict.fromkeys(run for speed in speeds if speed.basis == basis for run in speed.runs)
+        ratio = speed.utilisation_fraction / speed.utilisation.fraction.value
+        named = ", ".join(list(runs)[:MAX_RUNS]) + (f" and {len(runs) - MAX_RUNS} more" if len(runs) > MAX_RUNS else "")
+        texts[NAME_BY_BASIS[basis]] = {
+            "measured": f"as trainings of the system took on such devices, in proportion to updates: {named}",
+            "fraction": f"{ratio:.2f} of the share below, as other trainings on such devices reached: {named}",
+            "assumed": f"operations of all updates, every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} "
+            "tokens, at the share below of the rate",
+            "asked": f"the same operations at {100 * speed.utilisation_fraction:g} % of the rate, by --utilisation",
+        }[basis]  # fmt: skip
+    rates = [
+        f"{precision} {number(rate.value / 1e12)} TFLOP/s a {machine.device} ({_source(rate)})"
+        for precision, rate in machine.rate_by_precision.items()
+        if precision in {speed.precision for speed in speeds}
     ]
-
-
-def _scaling_text(machine: Machine) -> str:
-    """Return what is taken to be lost between devices."""
-    if machine.gpu or machine.num_ranks == 1:
-        devices = "GPUs" if machine.gpu else "cores"
-        return f"hours fall in proportion to {devices}: nothing is lost between them or between nodes"
-    return (
-        "hours fall in proportion to cores, but for the sum of gradients by gloo: "
-        f"{GLOO_BYTES_PER_SECOND / 1e9:g} GB/s, as measured within a node; nothing more is lost between nodes"
+    used = {id(speed.utilisation): speed.utilisation for speed in speeds if speed.basis in ("assumed", "fraction")}
+    shares = sorted(used.values(), key=lambda share: (share.precision, share.min_d_model))
+    share_text = "; ".join(
+        f"{share.precision} {100 * share.fraction.value:.0f} %"
+        + (f" from d_model {share.min_d_model:,} on" if share.min_d_model > 1 else "")
+        + f" ({share.fraction.source})"
+        for share in shares
     )
-
-
-def _price_texts(machine: Machine) -> list[str]:
-    """Return what money and energy are made of; nothing for cores, whose are not known."""
-    if not machine.gpu:
-        return []
-    place = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
-    price = f"US$ not known: hardware.yaml has no price of a {machine.gpu}; give yours: {place}"
-    if machine.dollars_per_hour is not None:
-        advice = "" if PRICE_FLAG in machine.dollars_per_hour.source else f"; yours: {place}"
-        price = f"US$ {machine.dollars_per_hour.value:g} a GPU-hour ({_source(machine.dollars_per_hour)}){advice}"
-    watts = machine.watts
-    energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "kWh not known"
+    if any(share.gpu != machine.gpu for share in shares):
+        share_text += f"; assumed on {machine.gpu or CPU}"
+    bound = [planned.precision for planned in plan.precisions if any(speed.is_host_bound for speed in planned.speeds)]
     return [
-        price,
-        f"{energy}. US$, kWh and GPU-hours are the trainings' alone: not the nodes beside their GPUs, CPU jobs, "
-        "waiting in queues, nor updates repeated after faults",
+        ("machine", f"{machine.words} a training: {machine.chosen_by}; change it by --launcher, --cluster, --gpu, "
+         "--num-gpus"),
+        *texts.items(),
+        ("rate", "; ".join(rates)),
+        ("share", f"{share_text}; yours: --utilisation" if shares else ""),
+        ("host", f"in {', '.join(bound)} some systems' updates are as long as Python's part of them, "
+         f"{1000 * HOST_SECONDS_PER_BATCH:g} ms a batch of {LAYERS_OF_HOST_SECONDS} + {LAYERS_OF_HOST_SECONDS} layers "
+         "(assumption)" if bound else ""),
+        *(_prices(machine) if machine.gpu else []),
+        ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
+        ("all else", "docs/cluster.md, \"What a plan assumes\""),
+    ]  # fmt: skip
+
+
+def _prices(machine: Machine) -> list[tuple[str, str]]:
+    price, watts = machine.dollars_per_hour, machine.watts
+    yours = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
+    text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else f"not known of a {machine.gpu}"
+    return [
+        ("price", text if price and PRICE_FLAG in price.source else f"{text}; yours: {yours}"),
+        ("energy", f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"),
     ]
-
-
-def _rates(machine: Machine) -> str:
-    """Return the rate of one device in each precision that it has, with its source."""
-    texts = [f"{name} {_rate(rate)} ({_source(rate)})" for name, rate in machine.rate_by_precision.items()]
-    if not machine.gpu:  # all the same value
-        texts = [f"{texts[0]}; in bf16 taken to be the same, which is not known"]
-    return f"rate of one {machine.device}: {', '.join(texts)}"
-
-
-def _rate(value: SourcedValue) -> str:
-    return f"{value.value / 1e12:.3g} TFLOP/s" if value.value >= 1e12 else f"{value.value / 1e9:.3g} GFLOP/s"
 
 
 def _source(value: SourcedValue) -> str:
     return f"{value.kind}: {value.source}"
 
 
-def _warning_lines(plan: Plan) -> list[str]:
-    systems_of: dict[str, list[str]] = {}
-    for one in plan.trainings:
-        reason = one.refusal.removeprefix(f"{one.system}: ")
-        if reason and one.system not in systems_of.setdefault(reason, []):
-            systems_of[reason].append(one.system)
-    texts = [f"{', '.join(systems)}: {reason}" for reason, systems in systems_of.items()]
-    texts += [plan.overrun] if plan.overrun else []
-    texts += [
-        f"{name}: its size is not published: its text and data-bin are not counted" for name in plan.unsized_corpora
+def _warnings(plan: Plan) -> list[str]:
+    systems_by_reason: dict[str, dict[str, None]] = {}
+    for row in plan.trainings:
+        if reason := row.refusal.removeprefix(f"{row.system}: "):
+            systems_by_reason.setdefault(reason, {})[row.system] = None
+    return [
+        *(f"{', '.join(systems)}: {reason}" for reason, systems in systems_by_reason.items()),
+        *([plan.overrun] if plan.overrun else []),
+        *(f"{name}: its size is not published; text and data-bin are not counted" for name in plan.unsized_corpora),
+        *(f"{path}: cannot be read as the record of a training; omitted" for path in plan.unreadable_records),
     ]
-    texts += [f"{path}: cannot be read as the record of a training; omitted" for path in plan.unreadable_records]
-    return ["To look at", *_listed(texts)] if texts else []
+
+
+def render_description(description: SystemDescription) -> str:
+    """Return the whole description, each line ended by LF."""
+    training = description.training
+    legend = [f"{DIFFERENT} unlike {description.inherits}"] if description.differences_from_inherited else []
+    if description.unread_keys:
+        legend.append(f"{UNREAD} not read by architecture {training.architecture}: changes nothing")
+    command = _command_lines(description.command)
+    return sections(
+        ("", titled(f"{description.name}, scale {description.scale}: {description.description}")),
+        *_differences(description),
+        ("Training", _settings(msgspec.structs.asdict(training), description)),
+        ("Decoding", _settings(msgspec.structs.asdict(description.decoding), description)),
+        ("", legend),
+        ("Size", table(_sizes(description), right=[1], indent=INDENT)),
+        (
+            f"Whole training on the paper's {NUM_PAPER_GPUS} {PAPER_GPU}, predicted",
+            table(_costs(description), right=[1], indent=INDENT),
+        ),
+        ("Unlike the paper's in any case", [INDENT + text for text in description.staying_differences]),
+        ("Command line on one GPU (`aiayn train` gives fairseq the same)", command),
+        ("No fairseq-train command line", wrapped(description.refusal, INDENT) if description.refusal else []),
+    )
+
+
+def format_setting(value: Any) -> str:
+    """Return a value as a system's file writes it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):  # YAML reads 1e-9 as text
+        mantissa, mark, exponent = repr(value).partition("e")
+        return f"{mantissa}{'' if '.' in mantissa else '.0'}e{int(exponent)}" if mark else mantissa
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _differences(description: SystemDescription) -> list[tuple[str, Sequence[str]]]:
+    """Return what the system changes, and what it has unlike the paper's; once, if it inherits from the paper's."""
+
+    def section(heading: str, differences: Sequence[Difference]) -> tuple[str, Sequence[str]]:
+        rows = [
+            (difference.key, format_setting(difference.value), f"instead of {format_setting(difference.other)}")
+            for difference in differences
+        ]
+        return (heading, table(rows, indent=INDENT)) if rows else ("", [f"{heading}: nothing"])
+
+    inherits, paper, is_paper = description.inherits, description.paper_system, description.scale == PAPER_SCALE
+    if is_paper and inherits == paper:
+        heading = f"Unlike {inherits}, the paper's, which it inherits from"
+        return [section(heading, description.differences_from_paper)]
+    heading = f"Unlike the paper's {paper}"
+    if is_paper and description.name == paper and not description.differences_from_paper:
+        heading = "Unlike the paper's own, which this is"
+    of_inherited = (f"Unlike {inherits}, which it inherits from", description.differences_from_inherited)
+    return [*([section(*of_inherited)] if inherits else []), section(heading, description.differences_from_paper)]
+
+
+def _settings(values: dict[str, Any], description: SystemDescription) -> list[str]:
+    """Return keys and values in two columns to be read downwards, each with its mark before it."""
+    different = {difference.key for difference in description.differences_from_inherited}
+    marks = {
+        key: UNREAD if key in description.unread_keys else DIFFERENT if key in different else " " for key in values
+    }
+    cells = [(f"{marks[key]} {key}", format_setting(value)) for key, value in values.items()]
+    half = -(-len(cells) // 2)
+    both = itertools.zip_longest(cells[:half], cells[half:], fillvalue=("", ""))
+    return table([(*first, "", *second) for first, second in both])
+
+
+def _sizes(description: SystemDescription) -> list[tuple[str, str, str]]:
+    row, dictionaries = description.predicted, "one vocabulary" if description.is_joint else "either vocabulary"
+    return [
+        ("V", f"{description.vocabulary_size:,}", f"entries of {dictionaries}, {description.vocabulary_source}"),
+        ("parameters", f"{row.num_parameters:,}", f"{row.num_parameters / 1e6:.2f} x 10^6"),
+        ("memory of a GPU", f"{gigabytes(row.device_memory_bytes)} GB", "at most, training with one full batch"),
+        ("operations a target token", power_of_ten(row.flops_per_token, 2),
+         f"forward and backward, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"),
+    ]  # fmt: skip
+
+
+def _costs(description: SystemDescription) -> list[tuple[str, str, str]]:
+    row, rate = description.predicted, f"{description.flops_per_second / 1e12:g} TFLOP/s"
+    words = f"{row.updates:,} updates of {row.target_tokens_per_update:,} target tokens, every batch full"
+    lines = [("operations counted", power_of_ten(row.counted_flops), words)]
+    if row.speed is None or description.estimated_flops is None:
+        reason = f"a {PAPER_GPU} has no {description.training.precision}; `aiayn plan` predicts it for other GPUs"
+        lines.append(("time", "-", reason))
+    else:
+        share = f"{row.speed.utilisation_fraction:.0%} of {rate} ({row.speed.utilisation.fraction.source})"
+        lines += [
+            ("time", duration(row.hours), f"at {share}"),
+            ("cost as Table 2 counts it", power_of_ten(description.estimated_flops),
+             f"time x {NUM_PAPER_GPUS} GPUs x {rate}"),
+        ]  # fmt: skip
+    if description.printed_hours is not None and description.printed_flops is not None:
+        lines += [
+            ("the paper's time", duration(description.printed_hours), "section 5.2"),
+            ("the paper's cost", description.printed_flops, "Table 2, one cell for both languages"),
+        ]
+    return lines
+
+
+def _command_lines(command: Sequence[str]) -> list[str]:
+    """Return the command line, to be pasted: a flag and its value never part."""
+    lines: list[str] = []
+    for index, word in enumerate(command):
+        text = shlex.quote(word)
+        if word.startswith("--") and index + 1 < len(command) and not command[index + 1].startswith("--"):
+            text += f" {shlex.quote(command[index + 1])}"
+        elif not word.startswith("--") and index > 0 and command[index - 1].startswith("--"):
+            continue
+        if not lines or len(lines[-1]) + 1 + len(text) > WIDTH - len(" \\"):
+            lines.append(f"{INDENT if lines else ''}{text}")
+        else:
+            lines[-1] += f" {text}"
+    return [" \\\n".join(lines)] if lines else []

@@ -13,6 +13,9 @@ import msgspec
 from aiayn.spec.training import Spec
 
 UNKNOWN: Literal["unknown"] = "unknown"
+# Of one side, with LF: newstest's sides have 111 to 148 bytes a line; what is written is checked by the disk itself.
+ESTIMATED_BYTES_PER_LINE = 200
+ESTIMATED_UNPACKED_PER_PACKED = 4  # where no number of lines is published
 DIGEST_LENGTH_BY_ALGORITHM = {"sha256": 64, "sha1": 40, "md5": 32}
 _CHECKSUM = re.compile(r"(?P<algorithm>[a-z0-9]+):(?P<digest>[0-9a-f]+)")
 PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected

@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 
+from aiayn.records import Prediction
 from aiayn.runs.attempts import CHECKPOINTS_NAME
 from aiayn.spec.system import TrainingSpec
 from aiayn.train.fairseq_args import TrainingData
@@ -23,7 +24,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `training`, `seed` and the data-bin decide its tensors. On Slurm `num_earlier_jobs` of this training ran before
     this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
-    `code_folder`, unless that is None.
+    `code_folder`, unless that is None. `prediction` goes into its record.
     """
 
     run: str
@@ -43,6 +44,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_num_jobs: int | None = None
     gpus_per_node: int = 0
     code_folder: str | None = None
+    prediction: Prediction | None = None
 
     @property
     def folder(self) -> Path:

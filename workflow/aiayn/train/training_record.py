@@ -90,4 +90,5 @@ def make_record(
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
         kernels=PADDED_ATTENTION if started.device == "cuda" and request.training.architecture == "transformer" else "",
+        prediction=request.prediction,
     )

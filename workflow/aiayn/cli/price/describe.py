@@ -6,7 +6,8 @@ the vocabulary, is by default that of the corpus file (37,000 for the paper's En
 """
 
 from aiayn.cli.flags import JSON, PRECISION, SCALE, UPDATES, flag
-from aiayn.price.describe import describe_system, render_description
+from aiayn.price.describe import describe_system
+from aiayn.price.text import render_description
 from aiayn.spec.system import Overrides
 from aiayn.spec.training import Precision
 from aiayn.terminal import json_text

@@ -21,7 +21,14 @@ from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import FetchedArchive, RawCorpus, TextPair
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec, download_urls
+from aiayn.spec.recipe import (
+    ESTIMATED_BYTES_PER_LINE,
+    ESTIMATED_UNPACKED_PER_PACKED,
+    UNKNOWN,
+    ArchiveSource,
+    ArchiveSpec,
+    download_urls,
+)
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -35,9 +42,6 @@ from aiayn.spec.system import (
 ARCHIVES_FOLDER = Path("results/archives")  # of all corpora, which share archives; kept for the next fetch
 _BLOCK_BYTES = 1 << 20
 _LOG = logging.getLogger(__name__)
-# Of one side, with LF: newstest's sides have 111 to 148 bytes a line; what is written is checked by the disk itself.
-ESTIMATED_BYTES_PER_LINE = 200
-ESTIMATED_UNPACKED_PER_PACKED = 4  # where no number of lines is published
 
 
 def fetch_corpus(

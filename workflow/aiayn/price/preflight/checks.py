@@ -55,14 +55,14 @@ def failed(name: str, evidence: str, next_step: str) -> Check:
 
 def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path) -> list[Check]:
     """Compare what the plan writes with the free space of each disk; files that exist count as written."""
-    bytes_by_archive = {name: size for one in plan.corpora for name, size in one.bytes_by_archive.items()}
+    bytes_by_archive = {name: size for corpus in plan.corpora for name, size in corpus.bytes_by_archive.items()}
     archives_bytes = sum(size for name, size in bytes_by_archive.items() if not (archives_folder / name).exists())
     results_bytes = max(0, plan.results_bytes - _held_bytes(results_folder / plan.scale))
     run_folders = [
         folder
-        for one in plan.trainings
-        for seed in one.seeds
-        for folder in runs_folder.glob(f"{one.corpus}-{one.system}-seed{seed}-*/checkpoints")
+        for row in plan.trainings
+        for seed in row.seeds
+        for folder in runs_folder.glob(f"{row.corpus}-{row.system}-seed{seed}-*/checkpoints")
     ]
     runs_bytes = max(0, plan.runs_bytes - sum(_held_bytes(folder) for folder in run_folders))
     needs = [("runs", runs_folder, runs_bytes), ("results", results_folder, results_bytes)]
@@ -106,7 +106,7 @@ def _held_bytes(folder: Path) -> int:
 def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
     """Check the devices that the local launcher trains on."""
     names = gpu_names()
-    hours = max((one.speed.hours for one in plan.trainings), default=0.0)
+    hours = max((row.hours for row in plan.trainings), default=0.0)
     if names:
         return passed("GPUs", f"{len(names)} here: {', '.join(sorted(set(names)))}")
     seen = "none here" if shutil.which("nvidia-smi") is None else "nvidia-smi lists none that may be used"
@@ -120,7 +120,7 @@ def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
 
 def check_plan(plan: Plan) -> Check:
     """Check that each training can be shared by its ranks, and ends within its Slurm jobs."""
-    unsupported = [one.refusal for one in plan.trainings if one.refusal]
+    unsupported = [row.refusal for row in plan.trainings if row.refusal]
     faults = [text.partition("; ") for text in (*unsupported[:1], plan.overrun) if text]
     if faults:
         more = f" (and {len(unsupported) - 1} more)" if len(unsupported) > 1 else ""

@@ -118,7 +118,7 @@ def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: st
     published = source.testset_by_name[testset]
     dataset = DATASETS[published.sacrebleu_name]
     cached = CachedTestset(testset, published, language_pair, dataset)
-    plain = [one.path for one in published.plain_by_language.values()] if mirror is not None else []
+    plain = [file.path for file in published.plain_by_language.values()] if mirror is not None else []
     sources: list[tuple[str, int | None]] = [
         (f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]
     ]
@@ -159,8 +159,8 @@ def _request(url: str, num_bytes: int | None) -> str:
             first_byte = headers | {"Range": "bytes=0-0"}
             with requests.get(url, timeout=TIMEOUT_SECONDS, headers=first_byte, stream=True) as answer:
                 status = answer.status_code
-                found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-                size = found["total"] if found else answer.headers.get("Content-Length") if status == 200 else None
+                match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+                size = match["total"] if match else answer.headers.get("Content-Length") if status == 200 else None
     except requests.RequestException as error:
         return type(error).__name__
     if status not in (200, 206):

@@ -173,7 +173,7 @@ def _resolved(jobs: Sequence[re.Match[str]], profile_qos: object) -> tuple[str |
     rules_by_options: dict[Options, list[str]] = defaultdict(list)
     launcher = None
     for job in jobs:
-        fields = {found["name"]: found["value"] for found in _FIELD.finditer(job["body"])}
+        fields = {field["name"]: field["value"] for field in _FIELD.finditer(job["body"])}
         resources = dict(item.partition("=")[::2] for item in fields.get("resources", "").split(", "))
         if job["rule"] == "train":
             launcher = resources.get("launcher")
@@ -191,20 +191,19 @@ def _resolved(jobs: Sequence[re.Match[str]], profile_qos: object) -> tuple[str |
     return launcher, rules_by_options
 
 
-def find_profile(folder: Path | None) -> Path:
+def find_profile(name: Path | None) -> Path:
     """Return the config file of a profile, found as snakemake finds it; without a name that of the checkout.
 
     Raises:
         ConfigError: if there is none.
     """
-    folders = [DEFAULT_PROFILE] if folder is None else [folder, Path.home() / USER_PROFILES / folder]
-    for one in folders:
-        found = [
-            (int(name["version"] or 0), path) for path in one.glob("*") if (name := _CONFIG_NAME.fullmatch(path.name))
-        ]
-        if found:
-            return max(found)[1]
-    looked = " and ".join(f"{one}/config.yaml" for one in folders)
+    folders = [DEFAULT_PROFILE] if name is None else [name, Path.home() / USER_PROFILES / name]
+    for folder in folders:
+        matches = [(_CONFIG_NAME.fullmatch(path.name), path) for path in folder.glob("*")]
+        configs = [(int(match["version"] or 0), path) for match, path in matches if match]
+        if configs:
+            return max(configs)[1]
+    looked = " and ".join(f"{folder}/config.yaml" for folder in folders)
     raise ConfigError(f"{looked}: no such file; name the folder that `snakemake --profile` is given")
 
 
@@ -262,15 +261,15 @@ def _read_time_limits() -> dict[str, float | None]:
 
 def _read_minutes(limit: str) -> float | None:
     """Return Slurm's `1-02:03:04`, `02:03:04`, `03:04` (minutes and seconds) in minutes; None for no limit."""
-    found = _TIME.fullmatch(limit)
-    if found is None:
+    match = _TIME.fullmatch(limit)
+    if match is None:
         return None
-    parts = [int(part) for part in found["parts"].split(":")]
-    if found["days"] is not None:  # days-hours[:minutes[:seconds]]
+    parts = [int(part) for part in match["parts"].split(":")]
+    if match["days"] is not None:  # days-hours[:minutes[:seconds]]
         hours, minutes, seconds = [*parts, 0, 0][:3]
     else:  # [hours:]minutes:seconds, or minutes alone
         hours, minutes, seconds = [0, *parts, 0] if len(parts) == 1 else [0] * (3 - len(parts)) + parts
-    return int(found["days"] or 0) * 1440 + hours * 60 + minutes + seconds / 60
+    return int(match["days"] or 0) * 1440 + hours * 60 + minutes + seconds / 60
 
 
 def _check_minutes(request: JobRequest, minutes_by_partition: dict[str, float | None]) -> list[Check]:
@@ -320,11 +319,11 @@ def _check_account(request: JobRequest, associations: list[tuple[str, list[str]]
 
 def _check_min_job_age(config: str) -> Check:
     """Check that squeue shows an ended job long enough to be seen; Slurm's default is 300 s, and 0 is for ever."""
-    found = _MIN_JOB_AGE.search(config)
-    if found is None:
+    match = _MIN_JOB_AGE.search(config)
+    if match is None:
         advice = f"ask the administrator whether it is {SECONDS_BETWEEN_LOOKS} s or more"
         return doubtful("MinJobAge", "unknown, `scontrol show config` does not print it", advice)
-    seconds = int(found["seconds"])
+    seconds = int(match["seconds"])
     evidence = f"squeue shows an ended job {f'for {seconds} s' if seconds else 'for ever'}"
     if 0 < seconds < SECONDS_BETWEEN_LOOKS:
         advice = "ask the administrator for MinJobAge=300; until then run CPU rules on this machine: `--executor local`"

@@ -1,0 +1,26 @@
+"""Plans of the project's own scales."""
+
+from pathlib import Path
+
+import msgspec
+
+from aiayn.experiment import read_experiment
+from aiayn.plan.machine import Machine
+from aiayn.price.plan import Plan, make_plan
+from aiayn.spec.system import ScaleSpec
+from tests.planned_scales import HARDWARE, P100
+
+
+def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100, *, utilisation: float | None = None) -> Plan:
+    """Return a scale's plan, with its folders below `folder`."""
+    here = msgspec.structs.replace(scale, runs_folder=str(folder / "runs"))
+    return make_plan(
+        read_experiment(here), machine, HARDWARE, results_folder=folder / "results",
+        benchmarks_folder=folder / "benchmarks", utilisation_fraction=utilisation,
+    )  # fmt: skip
+
+
+def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[float, str]:
+    """Return the predicted hours of a row, and their basis."""
+    (row,) = [one for one in plan.trainings if (one.system, one.corpus) == (system, corpus)]
+    return row.speed.hours, row.speed.basis
