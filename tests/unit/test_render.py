@@ -49,6 +49,10 @@ SMALL = Table(
 )
 
 
+# Marks, notes, several levels of headings and states; of the other tables the csv says what their cells hold.
+IN_EVERY_FORMAT = ("table2", "conclusions")
+
+
 @pytest.fixture(scope="module")
 def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     site = make_site(
@@ -66,6 +70,7 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
 @pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))
 def test_the_rendered_tables_are_the_golden_ones(demo_tables: dict[str, Table], suffix: str) -> None:
     written = [name for name in demo_tables if name not in ONLY_ON_THE_PAGE]
+    written = [name for name in written if suffix == "csv" or name in IN_EVERY_FORMAT]
     for name in written:
         check_golden(f"tables/{name}.{suffix}", RENDERER_BY_SUFFIX[suffix](demo_tables[name]))
     assert {path.stem for path in (GOLDEN_FOLDER / "tables").glob(f"*.{suffix}")} == set(written)

@@ -23,7 +23,11 @@ def names_below(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-TABLE_FILES = {f"tables/{path.name}" for path in (GOLDEN_FOLDER / "tables").iterdir()}
+TABLE_FILES = {
+    f"tables/{path.stem}.{suffix}"
+    for path in (GOLDEN_FOLDER / "tables").glob("*.csv")
+    for suffix in ("csv", "html", "md", "tex")
+}
 FIGURE_FILES = {
     f"figures/{name}.{suffix}"
     for name in (  # a demo has no value to judge, and these records no logs
