@@ -9,7 +9,7 @@ ABOUT_CLUSTERS = (
     "launch/slurm/",
     "price/",
     "spec/cluster.py",
-    "plan/machine.py",
+    "plan/",
     "cli/price/",
     "cli/config.py",
     "wings.py",
