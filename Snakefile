@@ -7,7 +7,6 @@
 The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
 """
 
-from aiayn.runs.unlock import mark_driver
 from aiayn.spec.system import CONFIG_FOLDER
 from snakemake.utils import min_version
 
@@ -41,8 +40,3 @@ rule data:
     """All data-bins of the scale, without training."""
     input:
         [corpus_path("binarize", corpus) for corpus in CORPORA],
-
-
-onstart:
-    # Whose the locks and Slurm jobs are, should this snakemake be killed: `aiayn unlock` asks.
-    mark_driver(log)

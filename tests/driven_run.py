@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from aiayn.clock import STEP_SECONDS, Clock
 from aiayn.launch.driver import drive
-from aiayn.runs.attempts import RANK_LOCK_NAME, Ended, Outcome, Started, append_event, end_attempt, read_events
-from aiayn.runs.jobs import read_jobs
+from aiayn.runs.attempts import RANK_LOCK_NAME, Ended, Outcome, Started, read_events
+from aiayn.runs.clock import STEP_SECONDS, Clock
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 from tests.fake_slurm import FakeSlurm
@@ -56,12 +56,12 @@ class DrivenRun:
     @property
     def folder(self) -> Path:
         """The run's folder."""
-        return self.request.folder
+        return self.request.folder.path
 
     @property
     def jobs(self) -> list[str]:
         """The numbers of the recorded jobs."""
-        return [job.job for job in read_jobs(self.folder)]
+        return [job.job for job in RunFolder(self.folder).jobs()]
 
     @property
     def last_end(self) -> Ended:
@@ -88,7 +88,7 @@ class DrivenRun:
     def start(self, job: str = "7") -> None:
         """Let rank 0 of a job begin an attempt."""
         number = 1 + sum(isinstance(event, Started) for event in read_events(self.folder))
-        append_event(self.folder, started(number, 0, job=job))
+        RunFolder(self.folder).append_event(started(number, 0, job=job))
 
     def save(self, update: int) -> None:
         """Leave a full checkpoint, as far as a driver looks."""
@@ -99,7 +99,7 @@ class DrivenRun:
         self.start()
         if update:
             self.save(update)
-        end_attempt(self.folder, update=update, outcome=outcome, reason=reason)
+        RunFolder(self.folder).end_attempt(update=update, outcome=outcome, reason=reason)
 
     def finish(self) -> None:
         """Train to the end."""

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-# The lines are those of aiayn.launch.slurm_queue: number, state, node, time left, name, reason, script.
+# The lines are those of aiayn.launch.slurm.queue: number, state, node, time left, name, reason, script.
 SQUEUE = """#!/bin/sh
 echo "squeue $*" >> "{folder}/calls"
 env | grep '^SQUEUE_' >> "{folder}/foreign"
 [ -e "{folder}/down" ] && {{ echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1; }}
 for argument; do case "$argument" in --name=*) name="${{argument#--name=}}";; esac; done
 while IFS= read -r line; do
+    case "$*|$line" in *--states=all*) ;; *"|CANCELLED|"*) continue;; esac
     case "$line" in *"|$name${{name:+|}}"*) echo "$line";; esac
 done < "{folder}/queue"
 """

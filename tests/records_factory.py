@@ -36,7 +36,8 @@ from aiayn.records import (
     read_record,
     write_record,
 )
-from aiayn.runs.attempts import Ended, Event, Started, append_event
+from aiayn.runs.attempts import Ended, Event, Started
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CleanSpec,
@@ -285,11 +286,11 @@ def write_attempt(
         attempt=1, time="2026-01-01T10:00:00+00:00", job="1", host="here", device="cpu", num_gpus=0, threads_per_rank=1,
         commit="0123", update=0 if outcome else update,
     )  # fmt: skip
-    append_event(folder, started)
+    RunFolder(folder).append_event(started)
     if outcome is not None:
         values = {"attempt": 1, "time": "2026-01-01T10:02:00+00:00", "update": update, "outcome": outcome}
         ended = {"event": "ended", **values, "reason": "out of memory", "log_tail": []}
-        append_event(folder, msgspec.convert(ended, Ended))
+        RunFolder(folder).append_event(msgspec.convert(ended, Ended))
     return folder
 
 

@@ -12,17 +12,8 @@ from pathlib import Path
 import msgspec
 
 from aiayn.records import Hardware, write_record
-from aiayn.runs.attempts import (
-    DONE_NAME,
-    LOG_NAME,
-    RANK_LOCK_NAME,
-    Ended,
-    Event,
-    Started,
-    append_event,
-    seconds_between,
-)
-from aiayn.runs.jobs import SubmittedJob, append_job
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Ended, Event, Started, seconds_between
+from aiayn.runs.run_folder import RunFolder, SubmittedJob
 from tests.records_factory import CPU, TRAINED
 
 NOON = "2026-01-01T12:00:00+00:00"
@@ -91,9 +82,9 @@ def make_run(
     for update in saved_updates:
         (folder / "checkpoints" / f"full_{update:08d}.pt").touch()
     for event in events:
-        append_event(folder, event)
+        RunFolder(folder).append_event(event)
     for job in jobs:
-        append_job(folder, job)
+        RunFolder(folder).append_job(job)
     if log:
         write_log(folder, log, log_minutes)
     return folder

@@ -40,7 +40,8 @@ from aiayn.records import (
     is_trained_as,
     read_record,
 )
-from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, append_event, read_events
+from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from analysis.scoring.scores import TrainingKey, read_trainings, training_key
 from paper_tables.figures import has_figures
@@ -270,7 +271,7 @@ class _Packer:
             raise RecordError(f"{missing}: no such file; {run} is not packed without it; {next_step}")
         target.mkdir(parents=True)
         for event in read_events(source):
-            append_event(target, self._neutral_event(event))
+            RunFolder(target).append_event(self._neutral_event(event))
         text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
         elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
         if elsewhere:  # it was trained in another folder than it lies in; later records may name that, too

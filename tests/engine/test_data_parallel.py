@@ -19,7 +19,7 @@ import aiayn.train.train
 from aiayn.errors import RunError
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
 from aiayn.runs import attempts
-from aiayn.runs.jobs import read_rank_errors
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
 from aiayn.train.node_check import check_node
 from aiayn.train.request import TrainingRequest
@@ -272,7 +272,7 @@ def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
     monkeypatch.setattr(aiayn.train.train, "newest_whole_full", stale)
     request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
     assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
-    (noted,) = read_rank_errors(run_folder)
+    (noted,) = RunFolder(run_folder).rank_errors()
     assert re.fullmatch(r"rank 0 on \S+: OSError: \[Errno \d+\] Stale file handle", noted)
 
 

@@ -20,7 +20,7 @@ import aiayn
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import TrainingJob, require_own_code
 from aiayn.records import TrainRecord
-from aiayn.runs.jobs import read_rank_errors
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train.device import require_precision, require_promised_gpus
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.ranks import Rank, rank_flags
@@ -157,7 +157,7 @@ def test_a_job_by_other_code_than_was_submitted_is_refused_and_noted(
     request = msgspec.structs.replace(make_request(tmp_path), code_folder=str(tmp_path / "code" / "abc"))
     with pytest.raises(LaunchError, match="let PYTHONPATH reach Python in the container"):
         TrainingJob(request)._train(StopFlag())
-    (noted,) = read_rank_errors(tmp_path)
+    (noted,) = RunFolder(tmp_path).rank_errors()
     imported = Path(aiayn.__file__).resolve().parent
     assert f"aiayn was imported from {imported}, expected from {tmp_path}/code/abc, the copy of the code" in noted
 

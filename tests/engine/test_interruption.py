@@ -22,7 +22,7 @@ from aiayn.errors import RunError
 from aiayn.provenance import file_sha256
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import CODE_FOLDER_NAME, DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
-from aiayn.runs.heartbeat import is_held
+from aiayn.runs.locks import is_held
 from aiayn.train.request import TrainingRequest
 from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept

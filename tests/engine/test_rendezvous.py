@@ -15,14 +15,14 @@ import msgspec
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-import aiayn.runs.heartbeat
+import aiayn.runs.run_folder
 import aiayn.train.rank_lock
 import aiayn.train.ranks
 import aiayn.train.rendezvous
 from aiayn.errors import LaunchError
 from aiayn.runs import attempts
-from aiayn.runs.heartbeat import is_held
-from aiayn.runs.jobs import read_rank_errors, remove_rank_errors
+from aiayn.runs.locks import is_held
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
 from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
@@ -36,7 +36,7 @@ from tests.unit.test_launch import make_request
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test's rendezvous leave no trace in the environment."""
-    for name in ("MASTER_ADDR", "MASTER_PORT", "SLURM_RESTART_COUNT", "SUBMITIT_FOLDER"):
+    for name in ("MASTER_ADDR", "MASTER_PORT", "SUBMITIT_FOLDER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -48,14 +48,13 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         ports = [one.getsockname()[1], other.getsockname()[1]]
-    monkeypatch.setattr(aiayn.train.rendezvous, "ports_of", lambda job: ports)
+    monkeypatch.setattr(aiayn.train.rendezvous, "ports_of", lambda *_: ports)
     return ports
 
 
 def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     first, neighbour = ports_of("100"), ports_of("101")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    restarted = ports_of("100")
+    restarted = ports_of("100", 1)
     assert (first[0], neighbour[0], restarted[0]) == (20100, 20101, 21109)
     assert len(set(first)) == NUM_PORTS_TRIED
     assert not {*first} & {*neighbour, *restarted}
@@ -118,28 +117,28 @@ def test_a_rank_that_is_missing_is_noted_for_the_driver(
     rank = Rank(rank=0, world_size=2, job="7", local_rank=0)
     with pytest.raises(LaunchError):
         train_rank(make_request(tmp_path, num_ranks=2), rank, StopFlag())
-    (noted,) = read_rank_errors(tmp_path)
+    (noted,) = RunFolder(tmp_path).rank_errors()
     assert "missing ranks: 1;" in noted
 
 
 def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "HEARTBEAT_SECONDS", 0.02)
-    assert attempts.heartbeat_ns(tmp_path) is None
+    monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_SECONDS", 0.02)
+    assert RunFolder(tmp_path).heartbeat_ns() is None
     reader, writer = os.pipe()
 
     def hold() -> None:
-        with rank_lock(tmp_path):
+        with rank_lock(RunFolder(tmp_path)):
             os.write(writer, b"!")
             signal.pause()
 
     child = fork(hold)
     os.read(reader, 1)
-    first = attempts.heartbeat_ns(tmp_path)
+    first = RunFolder(tmp_path).heartbeat_ns()
     assert is_held(tmp_path / attempts.RANK_LOCK_NAME)
     assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(child)
-    while attempts.heartbeat_ns(tmp_path) == first:  # else this test does not end
+    while RunFolder(tmp_path).heartbeat_ns() == first:  # else this test does not end
         pass
-    with pytest.raises(LaunchError, match="another process is training this run"), rank_lock(tmp_path):
+    with pytest.raises(LaunchError, match="another process is training this run"), rank_lock(RunFolder(tmp_path)):
         pass
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -152,10 +151,10 @@ ELSEWHERE = started(1, 0, job="7", host="n2")
 @pytest.fixture(params=["free", "held", "impossible"])
 def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
-    attempts.append_event(tmp_path, ELSEWHERE)
+    RunFolder(tmp_path).append_event(ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
     monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
-    monkeypatch.setattr(aiayn.runs.heartbeat, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(aiayn.runs.run_folder, "HEARTBEAT_POLL_SECONDS", 0.01)
     error_number = {"free": 0, "held": errno.EAGAIN, "impossible": errno.ENOLCK}[request.param]
     refuse = mock.Mock(side_effect=OSError(error_number, os.strerror(error_number)))
     if error_number:
@@ -171,35 +170,35 @@ def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advance
     beat.start()
     with (
         pytest.raises(BusyRunError, match=r"another process is training this run \(n2, job 7\); wait for it"),
-        rank_error_recorded(tmp_path, rank),
-        rank_lock(tmp_path),
+        rank_error_recorded(RunFolder(tmp_path), rank),
+        rank_lock(RunFolder(tmp_path)),
     ):
         pytest.fail("trained")
     beat.join()
-    assert read_rank_errors(tmp_path) == []
+    assert RunFolder(tmp_path).rank_errors() == []
 
 
 def test_an_attempt_on_another_host_without_a_heartbeat_counts_as_ended(
     lock_on_n2: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A host that crashed may keep its lock on an NFS server until it is back."""
-    with rank_lock(tmp_path):
+    with rank_lock(RunFolder(tmp_path)):
         assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(os.getpid())
     assert "no heartbeat of the training on n2, job 7 for 0 s" in caplog.text
     assert ("though its lock is still held" in caplog.text) == (lock_on_n2 == "held")
 
 
 def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.train.rank_lock, "is_heartbeat_advancing", lambda *_: pytest.fail("watched"))
-    attempts.append_event(tmp_path, ELSEWHERE)
-    attempts.end_attempt(tmp_path, update=0, outcome="stopped", reason="asked by SIGTERM")
-    with rank_lock(tmp_path):
+    monkeypatch.setattr(RunFolder, "is_heartbeat_advancing", lambda *_: pytest.fail("watched"))
+    RunFolder(tmp_path).append_event(ELSEWHERE)
+    RunFolder(tmp_path).end_attempt(update=0, outcome="stopped", reason="asked by SIGTERM")
+    with rank_lock(RunFolder(tmp_path)):
         pass
-    attempts.append_event(tmp_path, msgspec.structs.replace(ELSEWHERE, host=platform.node()))
-    with rank_lock(tmp_path):
+    RunFolder(tmp_path).append_event(msgspec.structs.replace(ELSEWHERE, host=platform.node()))
+    with rank_lock(RunFolder(tmp_path)):
         pass
     monkeypatch.setattr(fcntl, "lockf", mock.Mock(side_effect=OSError(errno.EAGAIN, "held")))
-    with pytest.raises(BusyRunError, match="another process is training this run"), rank_lock(tmp_path):
+    with pytest.raises(BusyRunError, match="another process is training this run"), rank_lock(RunFolder(tmp_path)):
         pass
 
 
@@ -271,14 +270,14 @@ def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None
 
 def test_a_rank_records_its_own_error_and_not_the_loss_of_another(tmp_path: Path) -> None:
     rank = Rank(rank=5, world_size=8, job="7", local_rank=5)
-    with pytest.raises(RuntimeError, match="closed"), rank_error_recorded(tmp_path, rank):
+    with pytest.raises(RuntimeError, match="closed"), rank_error_recorded(RunFolder(tmp_path), rank):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242")
-    assert read_rank_errors(tmp_path) == []
-    with pytest.raises(ValueError, match="nan"), rank_error_recorded(tmp_path, rank):
+    assert RunFolder(tmp_path).rank_errors() == []
+    with pytest.raises(ValueError, match="nan"), rank_error_recorded(RunFolder(tmp_path), rank):
         raise ValueError("the loss is nan")
-    (noted,) = read_rank_errors(tmp_path)
+    (noted,) = RunFolder(tmp_path).rank_errors()
     assert noted.startswith("rank 5 on ")
     assert noted.endswith(": ValueError: the loss is nan")
     assert "Traceback" in (tmp_path / "rank5.error").read_text(encoding="utf-8")
-    remove_rank_errors(tmp_path)
-    assert read_rank_errors(tmp_path) == []
+    RunFolder(tmp_path).remove_rank_errors()
+    assert RunFolder(tmp_path).rank_errors() == []

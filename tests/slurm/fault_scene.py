@@ -14,7 +14,8 @@ from typing import Literal
 import msgspec
 
 from aiayn.records import BinarizedCorpus, TrainRecord, read_record
-from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Ended, Started, newest_update, read_events
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME, Ended, Started, read_events
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.system import TrainingSpec
 from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
@@ -178,7 +179,9 @@ class Scene:
 
     def wait_for_save(self, update: int) -> None:
         """Wait until a checkpoint is whole."""
-        self._wait_with_drivers(lambda: newest_update(self.run_folder) >= update, f"the checkpoint of update {update}")
+        self._wait_with_drivers(
+            lambda: RunFolder(self.run_folder).newest_update() >= update, f"the checkpoint of update {update}"
+        )
 
     def wait_for_running(self) -> None:
         """Wait until Slurm has started a job."""

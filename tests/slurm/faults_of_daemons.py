@@ -3,7 +3,7 @@
 import signal
 import time
 
-from aiayn.runs.jobs import read_jobs
+from aiayn.runs.run_folder import RunFolder
 from tests.slurm.fault_scene import EXIT_DONE, Scene
 
 
@@ -37,7 +37,7 @@ def controller_killed(scene: Scene) -> None:
     # As a rule the first of two submissions left no trace but its number. Where the controller had saved it after all
     # there was no second.
     scene.require_jobs(1)
-    submitted = [submitted.job for submitted in read_jobs(scene.run_folder)]
+    submitted = [submitted.job for submitted in RunFolder(scene.run_folder).jobs()]
     assert submitted in (scene.jobs(), scene.jobs() * 2), submitted
     assert scene.starts == [0]
     assert scene.num_updates_lost == 0, scene.logged_updates

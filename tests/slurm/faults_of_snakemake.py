@@ -2,9 +2,8 @@
 
 import os
 import signal
-import subprocess
-import sys
 
+from tests.killed_snakemake import paste_lines
 from tests.pipeline_copy import Pipeline
 from tests.slurm.cluster_processes import wait_until
 from tests.slurm.fault_scene import LONGEST_WAIT_SECONDS, Scene
@@ -42,7 +41,7 @@ def snakemake_hung_up(scene: Scene) -> None:
     run.wait(LONGEST_END_SECONDS)
     assert scene.live_jobs() == [job]
     _clean_up(pipeline)
-    _finish(scene, pipeline, job, "HUP as of a closed terminal, `aiayn unlock`, started again")
+    _finish(scene, pipeline, job, "HUP as of a closed terminal, the lines of docs/cluster.md, started again")
 
 
 def snakemake_killed(scene: Scene) -> None:
@@ -54,7 +53,7 @@ def snakemake_killed(scene: Scene) -> None:
     assert _cpu_jobs(scene)
     _clean_up(pipeline)
     assert not _cpu_jobs(scene)
-    _finish(scene, pipeline, job, "KILL of snakemake alone, `aiayn unlock`, started again")
+    _finish(scene, pipeline, job, "KILL of snakemake alone, the lines of docs/cluster.md, started again")
 
 
 def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, SnakemakeRun, str]:
@@ -71,12 +70,9 @@ def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, Sna
 
 
 def _clean_up(pipeline: Pipeline) -> None:
-    """Call `aiayn unlock`, as a person does when a snakemake was killed."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "aiayn", "unlock"], cwd=pipeline.checkout, env=pipeline.variables(),
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST_WAIT_SECONDS,
-    )  # fmt: skip
-    assert finished.returncode == 0, finished.stdout
+    """Paste the lines of the document, as a person does when a snakemake was killed."""
+    finished = paste_lines(pipeline.checkout, pipeline.variables())
+    assert "Unlocked working directory" in finished.stdout, finished.stdout
 
 
 def _finish(scene: Scene, pipeline: Pipeline, job: str, what: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.launch.submit import sbatch_text
+from aiayn.launch.slurm.launcher import sbatch_text
 from aiayn.price.preflight.slurm import JobRequest, check_slurm
 from aiayn.spec.cluster import read_cluster
 from tests.slurm.cluster import Cluster

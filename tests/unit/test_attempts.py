@@ -13,16 +13,12 @@ from aiayn.runs.attempts import (
     AttemptSummary,
     Ended,
     Event,
-    append_event,
-    close_lost_attempt,
-    end_attempt,
-    is_done,
-    newest_update,
     open_attempt,
     read_events,
     seconds_between,
     summarise_attempts,
 )
+from aiayn.runs.run_folder import RunFolder
 from tests.run_folders import NOON, at, ended, started, write_log
 
 
@@ -33,7 +29,7 @@ def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
 def test_events_come_back_in_order(tmp_path: Path) -> None:
     events: list[Event] = [started(1, 0), ended(1, 0, "stopped"), started(2, 0)]
     for event in events:
-        append_event(tmp_path, event)
+        RunFolder(tmp_path).append_event(event)
     assert read_events(tmp_path) == events
     assert open_attempt(events) == events[2]
     assert open_attempt(events[:2]) is None
@@ -44,16 +40,16 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
 def test_a_torn_last_line_is_left_out_and_then_dropped(tmp_path: Path, num_bytes_lost: int) -> None:
     """Also when nothing but its line feed is missing: what was read before must be what is read after."""
     for event in (started(1, 0), ended(1, 0, "stopped")):
-        append_event(tmp_path, event)
+        RunFolder(tmp_path).append_event(event)
     path = tmp_path / ATTEMPTS_NAME
     os.truncate(path, path.stat().st_size - num_bytes_lost)
     assert read_events(tmp_path) == [started(1, 0)]
-    append_event(tmp_path, started(2, 0))
+    RunFolder(tmp_path).append_event(started(2, 0))
     assert read_events(tmp_path) == [started(1, 0), started(2, 0)]
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
-    append_event(tmp_path, started(1, 0))
+    RunFolder(tmp_path).append_event(started(1, 0))
     with (tmp_path / ATTEMPTS_NAME).open("a", encoding="utf-8") as lines:
         lines.write('{"event":"paused"}\n')
     with pytest.raises(RecordError, match=r"attempts\.jsonl:2: not an event: .*paused"):
@@ -61,36 +57,36 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
 
 
 def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) -> None:
-    append_event(tmp_path, started(1, 0))
+    RunFolder(tmp_path).append_event(started(1, 0))
     write_log(tmp_path, ["one", "two"], 1.5)
-    close_lost_attempt(tmp_path, update=20)
+    RunFolder(tmp_path).close_lost_attempt(update=20)
     closed = read_events(tmp_path)[-1]
     assert isinstance(closed, Ended)
     assert (closed.time, closed.outcome, closed.update) == ("2026-01-01T12:01:30+00:00", "lost", 20)
     assert closed.log_tail == ["one", "two"]
-    close_lost_attempt(tmp_path, update=20)  # nothing is open
+    RunFolder(tmp_path).close_lost_attempt(update=20)  # nothing is open
     assert len(read_events(tmp_path)) == 2
 
 
 def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
     """The log is of an earlier attempt, or there is none: it died before it wrote a line."""
-    append_event(tmp_path, started(1, 0))
-    close_lost_attempt(tmp_path, update=0)
+    RunFolder(tmp_path).append_event(started(1, 0))
+    RunFolder(tmp_path).close_lost_attempt(update=0)
     write_log(tmp_path, ["earlier"], -60)
-    append_event(tmp_path, started(2, 0))
-    close_lost_attempt(tmp_path, update=0)
+    RunFolder(tmp_path).append_event(started(2, 0))
+    RunFolder(tmp_path).close_lost_attempt(update=0)
     assert [event.time for event in read_events(tmp_path)] == [NOON] * 4
 
 
 def test_an_end_without_a_start_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no attempt is open, cannot end one as 'done'"):
-        end_attempt(tmp_path, update=1, outcome="done", reason="")
+        RunFolder(tmp_path).end_attempt(update=1, outcome="done", reason="")
 
 
 def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
-    append_event(tmp_path, started(1, 0))
+    RunFolder(tmp_path).append_event(started(1, 0))
     write_log(tmp_path, [*(f"line {number}" for number in range(100)), "x" * 1000])
-    end_attempt(tmp_path, update=5, outcome="failed", reason="boom", time=NOON)
+    RunFolder(tmp_path).end_attempt(update=5, outcome="failed", reason="boom", time=NOON)
     last = read_events(tmp_path)[-1]
     assert isinstance(last, Ended)
     assert (last.outcome, last.reason, last.time) == ("failed", "boom", NOON)
@@ -117,10 +113,10 @@ def test_no_attempt_sums_to_nothing() -> None:
 
 
 def test_a_run_is_done_once_its_folder_holds_its_record(tmp_path: Path) -> None:
-    assert not is_done(tmp_path / "no such run")
-    assert not is_done(tmp_path)
+    assert not RunFolder(tmp_path / "no such run").is_done()
+    assert not RunFolder(tmp_path).is_done()
     (tmp_path / DONE_NAME).touch()
-    assert is_done(tmp_path)
+    assert RunFolder(tmp_path).is_done()
 
 
 def test_a_record_that_a_network_file_system_still_calls_absent_is_seen(
@@ -134,7 +130,7 @@ def test_a_record_that_a_network_file_system_still_calls_absent_is_seen(
 
     monkeypatch.setattr(os, "stat", remember)
     assert not (tmp_path / DONE_NAME).exists()
-    assert is_done(tmp_path)
+    assert RunFolder(tmp_path).is_done()
 
 
 def test_seconds_between_times() -> None:
@@ -142,8 +138,8 @@ def test_seconds_between_times() -> None:
 
 
 def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:
-    assert newest_update(tmp_path) == 0
+    assert RunFolder(tmp_path).newest_update() == 0
     (tmp_path / "checkpoints").mkdir()
     for name in ("full_00000090.pt", "full_00000100.pt", "full_00000200.torn", "model_00000300.pt", "full_x.pt"):
         (tmp_path / "checkpoints" / name).touch()
-    assert newest_update(tmp_path) == 100
+    assert RunFolder(tmp_path).newest_update() == 100

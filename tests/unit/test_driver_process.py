@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.runs.jobs import read_jobs
+from aiayn.runs.run_folder import RunFolder
 from tests.fake_slurm import FakeSlurm
 from tests.unit.test_launch_slurm import data_record
 
@@ -50,7 +50,7 @@ def start_driver(tmp_path: Path, slurm: FakeSlurm) -> Iterator[Callable[[], "sub
 def recorded_jobs(tmp_path: Path) -> list[str]:
     """Return the jobs that drivers have noted."""
     folders = [path for path in (tmp_path / "runs").glob("*-seed1-*") if path.is_dir()]
-    return [job.job for folder in folders for job in read_jobs(folder)]
+    return [job.job for folder in folders for job in RunFolder(folder).jobs()]
 
 
 def test_a_waiting_driver_is_small(start_driver: Callable[[], "subprocess.Popen[str]"]) -> None:
@@ -79,20 +79,6 @@ def test_a_signal_ends_a_driver_at_once_and_cancels_nothing(
     )
     assert "scancel --name=wmt14_en_de-base-seed1-" in message
     assert slurm.calls("scancel") == []
-
-
-def test_a_driver_that_was_killed_is_followed_by_one_that_attaches(
-    start_driver: Callable[[], "subprocess.Popen[str]"], slurm: FakeSlurm, tmp_path: Path
-) -> None:
-    first = start_driver()
-    first.kill()
-    first.wait()
-    second = start_driver()
-    os.kill(second.pid, signal.SIGTERM)
-    _, message = second.communicate(timeout=LONGEST_WAIT_SECONDS)
-    assert "attached to Slurm job 7, which was submitted before" in message
-    assert slurm.num_submitted() == 1
-    assert recorded_jobs(tmp_path) == ["7"]
 
 
 def test_two_drivers_at_once_submit_once(

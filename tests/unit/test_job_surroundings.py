@@ -1,5 +1,6 @@
 """What a cluster's file puts around Python in a job, prologue and container: the bash is run, Slurm is a stand-in."""
 
+import contextlib
 import os
 import shlex
 import signal
@@ -12,10 +13,9 @@ import msgspec
 import pytest
 
 from aiayn.errors import RunError
-from aiayn.launch.job import continue_later
-from aiayn.launch.prologue import PROLOGUE_EXIT_CODE, prologue_failure, prologue_lines
-from aiayn.launch.submit import sbatch_text
-from aiayn.runs.jobs import read_jobs
+from aiayn.launch.slurm.job import continue_later
+from aiayn.launch.slurm.launcher import sbatch_text
+from aiayn.launch.slurm.prologue import PROLOGUE_EXIT_CODE, prologue_failure, prologue_lines
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from tests.driven_run import DrivenRun
 from tests.fake_slurm import FakeSlurm
@@ -54,7 +54,13 @@ def cluster_with(*prologue: str) -> ClusterSpec:
 def script_of(run_folder: Path, prologue: Sequence[str], *further: str) -> Path:
     """Write the prologue of job 7, and lines after it, as a script."""
     path = run_folder / "script.sh"
-    lines = ["#!/bin/bash", *prologue_lines(cluster_with(*prologue), run_folder), *further, "echo trains", ""]
+    lines = [
+        "#!/bin/bash",
+        *prologue_lines(cluster_with(*prologue), run_folder / "submitit"),
+        *further,
+        "echo trains",
+        "",
+    ]
     path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
     return path
 
@@ -96,7 +102,7 @@ class TestPrologue:
         assert ended.returncode == PROLOGUE_EXIT_CODE
         assert "next" not in ended.stdout
         assert "trains" not in ended.stdout
-        note = prologue_failure(run_folder, "7")
+        note = prologue_failure(run_folder / "submitit", "7")
         assert note.startswith("prologue of cluster cpu, on ")
         assert note.endswith(
             f"with exit code {code}; correct it in the cluster's file, or add '|| true' if it may fail: {line}"
@@ -118,7 +124,7 @@ class TestPrologue:
     def test_after_a_good_line_the_job_goes_on(self, run_folder: Path, line: str) -> None:
         ended = run_bash(run_folder, [MODULE, line])
         assert (ended.returncode, ended.stdout.split("\n")[-2]) == (0, "trains")
-        assert prologue_failure(run_folder, "7") == ""
+        assert prologue_failure(run_folder / "submitit", "7") == ""
 
     def test_what_a_line_sets_and_defines_stays(self, run_folder: Path) -> None:
         lines = ["export A='a  b'", "declare -x B=2", "cd /", "greet() { echo hello; }", "umask 077"]
@@ -147,7 +153,7 @@ class TestPrologue:
         assert (ended.returncode, ended.stdout) == (0, "trains\nswept\n")
         ended = run_bash(run_folder, ["trap 'echo swept' EXIT", "false"])
         assert (ended.returncode, ended.stdout) == (PROLOGUE_EXIT_CODE, "swept\n")
-        assert prologue_failure(run_folder, "7") != ""
+        assert prologue_failure(run_folder / "submitit", "7") != ""
 
     def test_a_job_that_slurm_ends_within_a_line_leaves_no_note(self, run_folder: Path) -> None:
         """A scancel, or a preemption: TERM goes to all of the job's processes."""
@@ -163,16 +169,16 @@ class TestPrologue:
         os.killpg(process.pid, signal.SIGTERM)
         assert process.communicate(timeout=15)[0] == ""
         assert process.returncode in (143, -signal.SIGTERM)
-        assert prologue_failure(run_folder, "7") == ""
+        assert prologue_failure(run_folder / "submitit", "7") == ""
 
     def test_a_requeued_job_removes_its_earlier_note(self, run_folder: Path) -> None:
         flag = run_folder / "mounted"
         lines = [f"test -e {shlex.quote(str(flag))}"]
         assert run_bash(run_folder, lines).returncode == PROLOGUE_EXIT_CODE
-        assert prologue_failure(run_folder, "7") != ""
+        assert prologue_failure(run_folder / "submitit", "7") != ""
         flag.touch()
         assert run_bash(run_folder, lines).returncode == 0
-        assert prologue_failure(run_folder, "7") == ""
+        assert prologue_failure(run_folder / "submitit", "7") == ""
 
     def test_without_a_prologue_there_is_nothing(self, run_folder: Path) -> None:
         assert prologue_lines(cluster_with(), run_folder) == []
@@ -195,80 +201,61 @@ def run_job(driven: DrivenRun, job: str) -> int:
         ).returncode  # fmt: skip
 
 
-class TestDriver:
-    """What the driver does after a prologue."""
+@pytest.mark.parametrize(
+    ("prologue", "begun", "state", "error"),
+    [
+        (
+            [MODULE, "module load bad"],
+            False,
+            "FAILED",
+            r"prologue .*: module load bad\n.*\n  no such module: bad\n  pro",
+        ),
+        (["false"], True, "FAILED", r"^run: prologue .* or add '\|\| true' if it may fail: false\n"),  # on another node
+        (["kill -TERM $$"], False, "CANCELLED", r"run: Slurm job 7 was cancelled at update 0"),
+        ([MODULE, "module load good"], False, "", ""),
+    ],
+)
+def test_what_a_driver_does_after_a_prologue(
+    prologue: list[str], begun: bool, state: str, error: str, driven: DrivenRun
+) -> None:
+    """A broken one ends the rule at once, with what it printed; the note of another job counts for nothing."""
+    (driven.folder / "submitit").mkdir()
+    (driven.folder / "submitit" / "6_prologue.txt").write_text("prologue of cluster cpu: of another job\n")
 
-    def test_a_broken_prologue_ends_the_rule_at_once(self, driven: DrivenRun) -> None:
-        def fail() -> None:
-            assert run_job(driven, "7") == PROLOGUE_EXIT_CODE
-            driven.slurm.set_state("7", "FAILED", "NonZeroExitCode")
-
-        driven.change_cluster(prologue=[MODULE, "module load bad"])
-        with pytest.raises(RunError) as raised:
-            driven.drive(fail)
-        assert raised.value.exit_code == 3
-        note = prologue_failure(driven.folder, "7")
-        assert str(raised.value) == (
-            f"run: {note}\n  last lines, more in {driven.folder}:\n  no such module: bad\n  {note}"
-        )
-        assert note.endswith(
-            "with exit code 1; correct it in the cluster's file, or add '|| true' if it may fail: module load bad"
-        )
-        assert driven.slurm.calls("srun") == []
-        assert driven.slurm.num_submitted() == 1
-
-    def test_the_next_start_submits_again_and_the_corrected_prologue_trains(self, driven: DrivenRun) -> None:
-        (driven.folder / "submitit").mkdir()
-        (driven.folder / "submitit" / "6_prologue.txt").write_text("prologue of cluster cpu: of another job\n")
-
-        def train() -> None:
-            assert run_job(driven, "7") == 0
-            driven.finish()
-
-        driven.change_cluster(prologue=[MODULE, "module load good"])
-        driven.drive(train)
-        (call,) = driven.slurm.calls("srun")
-        assert call.endswith(f"-u -m submitit.core._submit {driven.folder}/submitit")
-        assert driven.record_path.exists()
-
-    def test_a_prologue_that_fails_before_a_further_job_of_a_run_ends_the_rule_too(self, driven: DrivenRun) -> None:
-        """The first node was lost, and Slurm starts the job on another, which lacks the module."""
-
-        def fail() -> None:
+    def run_it() -> None:
+        if begun:
             driven.start()
             driven.save(30)
-            run_job(driven, "7")
-            driven.slurm.set_state("7", "FAILED", "NonZeroExitCode")
+        exit_code = run_job(driven, "7")
+        assert exit_code == {"FAILED": PROLOGUE_EXIT_CODE, "CANCELLED": 143, "": 0}[state]
+        if state:
+            driven.slurm.set_state("7", state, "NonZeroExitCode")
+        else:
+            driven.finish()
 
-        driven.change_cluster(prologue=["false"])
-        with pytest.raises(RunError, match=r"run: prologue of cluster cpu, on .*: false\n"):
-            driven.drive(fail)
-        assert driven.slurm.num_submitted() == 1
+    driven.change_cluster(prologue=prologue)
+    with pytest.raises(RunError, match=error) if error else contextlib.nullcontext():
+        driven.drive(run_it)
+    assert driven.slurm.num_submitted() == 1
+    calls = driven.slurm.calls("srun")
+    assert len(calls) == (not error)
+    assert all(call.endswith(f"-u -m submitit.core._submit {driven.folder}/submitit") for call in calls)
 
-    def test_no_job_follows_one_that_was_cancelled_in_its_prologue(self, driven: DrivenRun) -> None:
-        def cancel() -> None:
-            assert run_job(driven, "7") == 143
-            driven.slurm.set_state("7", "CANCELLED")
 
-        driven.change_cluster(prologue=["kill -TERM $$"])
-        with pytest.raises(RunError, match="run: Slurm job 7 was cancelled at update 0"):
-            driven.drive(cancel)
+def test_in_an_image_without_scontrol_a_job_saves_and_its_driver_submits_the_next(
+    driven: DrivenRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stop() -> None:
+        driven.stop("stopped", "asked by SIGUSR2", update=100)
+        with monkeypatch.context() as inside:
+            inside.setenv("PATH", str(driven.folder / "an image"))
+            continue_later(msgspec.structs.replace(driven.request, max_num_jobs=20), "7", 1)
+        driven.slurm.set_state("7", "COMPLETED")
 
-    def test_in_an_image_without_scontrol_a_job_saves_and_its_driver_submits_the_next(
-        self, driven: DrivenRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def stop() -> None:
-            driven.stop("stopped", "asked by SIGUSR2", update=100)
-            with monkeypatch.context() as inside:
-                inside.setenv("PATH", str(driven.folder / "an image"))
-                continue_later(msgspec.structs.replace(driven.request, max_num_jobs=20), "7", 1)
-            driven.slurm.set_state("7", "COMPLETED")
-
-        driven.drive(stop, driven.finish)
-        assert "run: saved, but `scontrol requeue 7` failed: not found, or no answer" in caplog.text
-        assert driven.slurm.calls("scontrol") == []
-        assert [(job.job, job.update) for job in read_jobs(driven.folder)] == [("7", 0), ("8", 100)]
-        assert driven.last_end.outcome == "stopped"
+    driven.drive(stop, driven.finish)
+    assert "run: saved, but `scontrol requeue 7` failed: not found, or no answer" in caplog.text
+    assert driven.slurm.calls("scontrol") == []
+    assert driven.jobs == ["7", "8"]
 
 
 @pytest.mark.parametrize(("name", "changes"), [("modules_and_pyxis", PYXIS), ("apptainer", APPTAINER)])

@@ -9,15 +9,19 @@ import pytest
 
 import aiayn
 import aiayn.launch.job
+import aiayn.launch.local
 import aiayn.launch.submit
 from aiayn.errors import LaunchError
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.launch.job import TrainingJob, continue_later
-from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT, submit
+from aiayn.launch.job import TrainingJob
+from aiayn.launch.launcher import Launcher, make_launcher
+from aiayn.launch.slurm.job import continue_later
+from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.fake_slurm import FakeSlurm
 from tests.records_factory import BASE_TRAINING
+from tests.slurm.cluster_processes import wait_until
 
 
 def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
@@ -29,6 +33,13 @@ def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
         commit="abc+dirty",
         command="",
     )  # fmt: skip
+
+
+def submitted(request: TrainingRequest, launcher: str, code_folder: Path | None = None) -> Launcher:
+    """Submit a job and return its launcher."""
+    made = make_launcher(launcher, request, None)
+    made.submit(request, code_folder)
+    return made
 
 
 class EnvironmentJob(TrainingJob):
@@ -45,7 +56,7 @@ class EnvironmentJob(TrainingJob):
 
 def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", EnvironmentJob)
-    monkeypatch.setattr(aiayn.launch.submit, "gpu_names", list)
+    monkeypatch.setattr(aiayn.launch.local, "gpu_names", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(
         "PYTHONPATH",
@@ -53,11 +64,11 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
     )
     handler = signal.getsignal(signal.SIGINT)
     code_folder = take_snapshot(tmp_path)
-    job = submit(make_request(tmp_path), "local", code_folder)
+    launcher = submitted(make_request(tmp_path), "local", code_folder)
     assert signal.getsignal(signal.SIGINT) is handler
     assert os.environ["OMP_NUM_THREADS"] == "17"
     assert "AIAYN_COMMIT" not in os.environ
-    job.wait()
+    wait_until(lambda: not launcher.find()[0].is_alive, 60, "the job's end")
     lines = (tmp_path / "environment").read_text(encoding="utf-8").split("\n")
     expected = ["AIAYN_COMMIT=abc+dirty", "OMP_NUM_THREADS=3", "CUDA_VISIBLE_DEVICES="]
     assert lines == [
@@ -70,18 +81,18 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
 
 def test_an_unknown_launcher_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="launcher 'loacl': expected one of local, debug"):
-        submit(make_request(tmp_path), "loacl")
+        submitted(make_request(tmp_path), "loacl")
 
 
 def test_debug_cannot_start_further_ranks(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="run: 2 ranks, but `debug`"):
-        submit(make_request(tmp_path, num_ranks=2), "debug")
+        submitted(make_request(tmp_path, num_ranks=2), "debug")
 
 
 def test_a_folder_that_cannot_be_written_is_a_launch_error(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(LaunchError, match=r"run: the local launcher could not start a job: .*run"):
-        submit(make_request(tmp_path / "run"), "local")
+        submitted(make_request(tmp_path / "run"), "local")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP])

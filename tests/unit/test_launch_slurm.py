@@ -12,10 +12,12 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.data.text.binarize import data_bin_digest
 from aiayn.errors import LaunchError
-from aiayn.launch.submit import SubmissionError, sbatch_text, submit_to_slurm
+from aiayn.launch.launcher import SubmissionError
+from aiayn.launch.slurm.launcher import SlurmLauncher, sbatch_text
 from aiayn.provenance import file_sha256
 from aiayn.records import write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.train.request import TrainingRequest
 from tests.fake_slurm import FakeSlurm
 from tests.golden_files import check_golden
 from tests.records_factory import BINARIZED
@@ -40,6 +42,11 @@ def text_of(cluster: ClusterSpec, folder: Path) -> str:
     """Return the file's text for a small request, with this machine's own paths named."""
     text = sbatch_text(make_request(folder / "run"), cluster, folder / "code" / "0123456789abcdef")
     return text.replace(sys.executable, "PYTHON").replace(str(folder), "/scratch/runs")
+
+
+def submit_to_slurm(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
+    """Submit a job and return its number."""
+    return SlurmLauncher(request, cluster).submit(request, code_folder)
 
 
 def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
@@ -179,7 +186,7 @@ def test_an_sbatch_that_hangs_is_ended(
 ) -> None:
     """Signals wait for it: without an end, Ctrl-C would have none either."""
     slurm.replace_command("sbatch", "#!/bin/sh\nsleep 20\n")
-    monkeypatch.setattr("aiayn.launch.submit._SBATCH_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("aiayn.launch.slurm.launcher._SBATCH_TIMEOUT_SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(SubmissionError, match=r"run: sbatch failed: .*no answer within 0.5 s") as raised:
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")

@@ -14,7 +14,6 @@ import pytest
 
 import aiayn.provenance
 from aiayn.errors import SpaceError
-from aiayn.json_lines import append_json_line
 from aiayn.provenance import (
     commit_label,
     file_sha256,
@@ -25,6 +24,7 @@ from aiayn.provenance import (
     replace_outputs_on_success,
     require_free_space,
 )
+from aiayn.runs.json_lines import append_json_line
 
 Replace = Callable[[Path], contextlib.AbstractContextManager[Path]]
 

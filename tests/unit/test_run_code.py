@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from aiayn.launch.code_snapshot import RunCode, choose_code, is_whole, snapshot_folder, take_snapshot
-from aiayn.runs.attempts import append_event, end_attempt
-from aiayn.runs.jobs import append_job, record_rank_error
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import TrainingRequest
 from tests.run_folders import started, submitted
 from tests.unit.test_launch import make_request
@@ -45,8 +44,7 @@ def trained_with(request: TrainingRequest, folder: Path, changed: str, text: str
         copy.write_bytes(path.read_bytes())
     (source / "aiayn" / changed).write_text(text, encoding="utf-8")
     code = RunCode(folder=take_snapshot(Path(request.run_folder).parent, source), commit="old")
-    append_job(
-        Path(request.run_folder),
+    request.folder.append_job(
         msgspec.structs.replace(submitted("slurm", "7"), commit="old", code_folder=str(code.folder)),
     )
     return code
@@ -83,15 +81,15 @@ def test_a_run_that_failed_takes_the_present_code(
 ) -> None:
     """The error may be mended in it."""
     run_folder = Path(request_.run_folder)
-    append_event(run_folder, started(1, 0))
-    end_attempt(run_folder, update=30, outcome="lost", reason="killed")
+    RunFolder(run_folder).append_event(started(1, 0))
+    RunFolder(run_folder).end_attempt(update=30, outcome="lost", reason="killed")
     assert choose_code(request_) == old
-    record_rank_error(run_folder, 5, ValueError("before an attempt began"))
+    RunFolder(run_folder).record_rank_error(5, ValueError("before an attempt began"))
     assert choose_code(request_) == present
     (run_folder / "rank5.error").unlink()
     assert choose_code(request_) == old
-    append_event(run_folder, started(2, 0))
-    end_attempt(run_folder, update=30, outcome="failed", reason="a bug")
+    RunFolder(run_folder).append_event(started(2, 0))
+    RunFolder(run_folder).end_attempt(update=30, outcome="failed", reason="a bug")
     assert choose_code(request_) == present
     assert "takes the present code, not the code of its job 7" in caplog.text
     assert "the run failed with it" in caplog.text

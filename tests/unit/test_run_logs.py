@@ -13,10 +13,10 @@ import pytest
 import aiayn.runs.logs
 from aiayn.__main__ import main
 from aiayn.packed import packed_bytes
-from aiayn.runs.attempts import DONE_NAME, LOG_NAME, append_event
-from aiayn.runs.jobs import SubmittedJob, append_job, read_jobs
+from aiayn.runs.attempts import DONE_NAME, LOG_NAME
 from aiayn.runs.log import last_lines, read_end, read_validations
 from aiayn.runs.logs import follow, in_words
+from aiayn.runs.run_folder import RunFolder, SubmittedJob
 from tests.run_folders import (
     ended,
     job_output,
@@ -71,7 +71,7 @@ class Follower:
         self.thread.start()
 
     def _follow(self, folder: Path, num_lines: int) -> None:
-        for line in follow(folder, num_lines=num_lines, note=self.notes.append):
+        for line in follow(RunFolder(folder), num_lines=num_lines, note=self.notes.append):
             self.lines.append(line)
 
     def wait_for_notes(self, expected: list[str]) -> None:
@@ -150,7 +150,7 @@ def resumed_in_vain(run_folder: Path) -> Path:
     write_log(run_folder, ["of the first job"])
     job_output(run_folder, "4711", "of the first job\n")
     for job in (submitted("slurm", "4711"), submitted("slurm", "23", minutes=9)):
-        append_job(run_folder, job)
+        RunFolder(run_folder).append_job(job)
     job_output(run_folder, "23", "loading modules\nbash: module: command not found\n")
     return run_folder
 
@@ -169,7 +169,7 @@ def test_what_a_job_printed_that_began_no_attempt_follows_the_log(
     (resumed_in_vain / "rank3.error").write_text("rank 3 on n1: ImportError: x\n\nTraceback", encoding="utf-8")
     assert main(["logs", "demo", *where]) == 0
     assert capsys.readouterr().out.endswith("\n== rank 3 on n1: ImportError: x\n")
-    append_event(resumed_in_vain, started(2, 10, job="23"))
+    RunFolder(resumed_in_vain).append_event(started(2, 10, job="23"))
     assert main(["logs", "demo", *where]) == 0
     assert capsys.readouterr().out == "of the first job\n"
 
@@ -179,13 +179,13 @@ def test_following_prints_the_output_of_a_job_until_its_attempt_begins(resumed_i
     path = resumed_in_vain / "submitit" / "23_0_log.out"
     first = [f"== job 23 has begun no attempt yet; it prints, in {path}:", "bash: module: command not found"]
     follower.wait_for_notes(first)
-    append_job(resumed_in_vain, submitted("slurm", "24", minutes=20))
+    RunFolder(resumed_in_vain).append_job(submitted("slurm", "24", minutes=20))
     time.sleep(0.05)
     job_output(resumed_in_vain, "23", "of a job that is over\n")
     second_path = job_output(resumed_in_vain, "24", "loading modules\n")
     second = [f"== job 24 has begun no attempt yet; it prints, in {second_path}:", "loading modules"]
     follower.wait_for_notes([*first, *second])
-    append_event(resumed_in_vain, started(2, 21, job="24", host="n2", update=0))
+    RunFolder(resumed_in_vain).append_event(started(2, 21, job="24", host="n2", update=0))
     begun = "== attempt 2 began 2026-01-01T12:21:00+00:00 on n2, job 24, at update 0"
     follower.wait_for_notes([*first, *second, begun])
     job_output(resumed_in_vain, "24", "what is in the log as well\n")
@@ -200,12 +200,13 @@ def test_following_reads_the_jobs_only_when_there_is_another(
 ) -> None:
     num_read = 0
 
-    def counted(run_folder: Path) -> list[SubmittedJob]:
+    def counted(folder: RunFolder) -> list[SubmittedJob]:
         nonlocal num_read
         num_read += 1
-        return read_jobs(run_folder)
+        return read_jobs(folder)
 
-    monkeypatch.setattr(aiayn.runs.logs, "read_jobs", counted)
+    read_jobs = RunFolder.jobs
+    monkeypatch.setattr(RunFolder, "jobs", counted)
     follower = Follower(resumed_in_vain, num_lines=1)
     wait_until(lambda: len(follower.notes) == 2, 20, "2 notes")
     add(resumed_in_vain, "2\n")
@@ -262,9 +263,9 @@ def test_following_goes_on_through_a_stop_and_another_attempt(run_folder: Path) 
     write_log(run_folder, ["1"])
     follower = Follower(run_folder, num_lines=5)
     follower.wait_for(["1"])
-    append_event(run_folder, ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2"))
+    RunFolder(run_folder).append_event(ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2"))
     wait_until(lambda: len(follower.notes) == 1, 20, "1 notes")
-    append_event(run_folder, started(2, 6, job="23", host="n2", update=20))
+    RunFolder(run_folder).append_event(started(2, 6, job="23", host="n2", update=20))
     add(run_folder, "2\n")
     follower.wait_for(["1", "2"])
     wait_until(lambda: len(follower.notes) == 2, 20, "2 notes")

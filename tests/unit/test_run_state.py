@@ -3,103 +3,105 @@
 import msgspec
 import pytest
 
+from aiayn.runs.attempts import LOST_REASON, Event
 from aiayn.runs.queue import QueuedJob
 from aiayn.runs.status import Evidence, judge_state
 from tests.run_folders import at, ended, started, submitted
 
-SLURM_JOB = submitted("slurm", "22", minutes=1)
-ON_SLURM = started(1, 2, job="22", host="n1")
+JOB = submitted("slurm", "22", minutes=1)
+ON_N1 = started(1, 2, job="22", host="n1")
+STOPPED: list[Event] = [started(1, 0, job="21"), ended(1, 5, "stopped", reason="asked")]
+FAILED: list[Event] = [started(1, 0, job="21"), ended(1, 5, "failed", reason="no space")]
 NOTHING = Evidence(
     events=[], jobs=[], queued=None, has_rank=False, has_driver=False, has_local_job=False, host="here", now=at(60),
     last_activity=None,
 )  # fmt: skip
+FORGOTTEN = msgspec.structs.replace(
+    NOTHING, asked="squeue", events=[ON_N1], jobs=[JOB], queued=[], last_activity=at(59)
+)
+YOUNG = msgspec.structs.replace(FORGOTTEN, events=[], jobs=[submitted("slurm", "22", minutes=59)], has_driver=True)
+UNSEEN = "its lock cannot be seen from here; last activity 60 s ago"
 
 
-def known(**changes: object) -> Evidence:
-    return msgspec.structs.replace(NOTHING, **changes)
-
-
-def queued(state: str, job: str = "22", reason: str = "None") -> QueuedJob:
-    return QueuedJob(job=job, state=state, reason=reason, node="", time_left="1:00", name="run")
-
-
-@pytest.mark.parametrize("sign", ["has_driver", "has_local_job"])
-def test_a_local_run_without_a_rank_yet_is_starting(sign: str) -> None:
-    assert judge_state(known(**{sign: True})) == ("queued", "starting")
-
-
-def test_a_driver_that_still_runs_after_the_end_changes_nothing() -> None:
-    events = [started(1, 0, job="21"), ended(1, 5, "stopped", reason="asked")]
-    assert judge_state(known(events=events, has_driver=True)) == ("stopped", "asked")
-    assert judge_state(known(events=events[:1], has_driver=True)) == ("queued", "starting")
-    jobs = [submitted("local", "21"), submitted("local", "22", minutes=6)]
-    assert judge_state(known(events=events, jobs=jobs, has_driver=True)) == ("queued", "starting")
-
-
-def test_a_failure_before_the_newest_job_does_not_decide() -> None:
-    events = [started(1, 0, job="21"), ended(1, 5, "failed", reason="no space")]
-    jobs = [submitted("slurm", "21"), submitted("slurm", "22", minutes=9)]
-    assert judge_state(known(events=events, jobs=jobs[:1], queued=[])) == ("failed", "no space")
-    assert judge_state(known(events=events, jobs=jobs, queued=[]))[0] == "lost"
+def queued(state: str, **changes: object) -> list[QueuedJob]:
+    """Return a queue with one job of the run."""
+    return [msgspec.convert({"job": "22", "state": state, "name": "run"} | changes, QueuedJob)]
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "expected"),
+    ("known", "changes", "expected"),
     [
-        ("PENDING", "Priority", ("queued", "Priority")),
-        ("PENDING", "JobHeldUser", ("queued", "JobHeldUser, waits for a person")),
-        ("REQUEUE_HOLD", "None", ("queued", "REQUEUE_HOLD, waits for a person")),
-        ("RUNNING", "None", ("running", "")),
-        ("COMPLETING", "None", ("running", "COMPLETING")),
-        ("CANCELLED", "None", ("cancelled", "job 22 was cancelled")),
+        # Without a queue: locks and processes of this machine, then the run's own events.
+        (NOTHING, {"has_driver": True}, ("queued", "starting")),
+        (NOTHING, {"has_local_job": True}, ("queued", "starting")),
+        (NOTHING, {"has_rank": True}, ("running", "")),
+        (NOTHING, {}, ("lost", "its driver ended before it submitted a job")),
+        (NOTHING, {"events": STOPPED, "has_driver": True}, ("stopped", "asked")),
+        (NOTHING, {"events": STOPPED[:1], "has_driver": True}, ("queued", "starting")),
+        (
+            NOTHING,
+            {"events": STOPPED, "has_driver": True, "jobs": [submitted("local", "22", minutes=6)]},
+            ("queued", "starting"),
+        ),
+        (NOTHING, {"events": [started(1, 0)], "rank_error": "rank 3: no space"}, ("failed", "rank 3: no space")),
+        (
+            NOTHING,
+            {"events": STOPPED, "jobs": [submitted("local", "99", minutes=9)], "rank_error": "rank 3: no space"},
+            ("failed", "job 99, before it began an attempt: rank 3: no space"),
+        ),
+        (
+            NOTHING,
+            {"events": [started(1, 0, host="there")], "last_activity": at(59)},
+            ("unknown", f"on there, {UNSEEN}"),
+        ),
+        (NOTHING, {"events": [started(1, 0, host="there")], "last_activity": at(30)}, ("lost", LOST_REASON)),
+        # With a queue that shows a job.
+        (FORGOTTEN, {"queued": queued("waiting", reason="Priority")}, ("queued", "Priority")),
+        (
+            FORGOTTEN,
+            {"queued": queued("waiting", reason="Held", is_stuck=True)},
+            ("queued", "Held, waits for a person"),
+        ),
+        (FORGOTTEN, {"queued": queued("running")}, ("running", "")),
+        (FORGOTTEN, {"queued": queued("running", reason="COMPLETING")}, ("running", "COMPLETING")),
+        (FORGOTTEN, {"queued": [*queued("waiting", reason="Dependency"), *queued("running")]}, ("running", "")),
+        (
+            FORGOTTEN,
+            {"queued": queued("waiting", reason="held"), "has_rank": True},
+            ("running", "though squeue shows job 22 as waiting: held"),
+        ),
+        (FORGOTTEN, {"queued": queued("ended", ending="cancelled")}, ("cancelled", "job 22 was cancelled")),
+        (FORGOTTEN, {"queued": queued("ended", ending="other")}, ("lost", LOST_REASON)),  # the queue knows
+        # With a queue that shows none: a controller that was killed forgets the jobs of its last seconds.
+        (FORGOTTEN, {"has_rank": True}, ("running", "squeue does not know of its job")),
+        (FORGOTTEN, {}, ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}")),
+        (FORGOTTEN, {"has_driver": True}, ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}")),
+        (FORGOTTEN, {"last_activity": at(30)}, ("lost", LOST_REASON)),
+        (FORGOTTEN, {"host": "n1"}, ("lost", LOST_REASON)),  # its lock would be seen
+        (
+            FORGOTTEN,
+            {"host": "n1", "has_locks": False},
+            ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}"),
+        ),
+        (FORGOTTEN, {"events": STOPPED, "jobs": [submitted("slurm", "21")]}, ("stopped", "asked")),
+        (FORGOTTEN, {"events": FAILED, "jobs": [submitted("slurm", "21")]}, ("failed", "no space")),
+        (
+            FORGOTTEN,
+            {"events": FAILED, "jobs": [submitted("slurm", "22", minutes=9)]},
+            ("lost", "job 22 ended before it began an attempt"),
+        ),
+        (YOUNG, {}, ("unknown", "squeue does not know of job 22, which was submitted 60 s ago")),
+        (YOUNG, {"queued": queued("ended", ending="failed")}, ("queued", "its driver is about to submit a job")),
+        (YOUNG, {"jobs": [JOB], "has_driver": False}, ("lost", "job 22 ended before it began an attempt")),
+        # With a queue that does not answer.
+        (FORGOTTEN, {"queued": None}, ("unknown", "squeue does not answer; job 22 may wait, run or be gone")),
+        (FORGOTTEN, {"queued": None, "has_rank": True}, ("running", "squeue does not answer")),
+        (
+            FORGOTTEN,
+            {"queued": None, "events": FAILED, "jobs": [submitted("slurm", "21")]},
+            ("failed", "no space"),
+        ),
     ],
 )
-def test_squeues_state_decides(state: str, reason: str, expected: tuple[str, str]) -> None:
-    one = queued(state, reason=reason)
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[one])) == expected
-
-
-def test_of_two_jobs_the_running_one_is_shown() -> None:
-    both = [queued("RUNNING"), queued("PENDING", job="23", reason="Dependency")]
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=both)) == ("running", "")
-
-
-def test_without_a_job_in_the_queue_the_runs_own_events_decide() -> None:
-    assert judge_state(known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[]))[0] == "lost"
-    events = [ON_SLURM, ended(1, 5, "stopped", reason="asked by SIGUSR2")]
-    assert judge_state(known(events=events, jobs=[SLURM_JOB], queued=[])) == ("stopped", "asked by SIGUSR2")
-
-
-def test_a_job_that_squeue_has_lost_and_whose_lock_is_not_seen_is_unknown_while_it_is_active() -> None:
-    forgotten = known(events=[ON_SLURM], jobs=[SLURM_JOB], queued=[], last_activity=at(59))
-    expected = (
-        "unknown",
-        "squeue does not know of job 22; on n1, its lock cannot be seen from here; last activity 60 s ago",
-    )
-    assert judge_state(forgotten) == expected
-    assert judge_state(msgspec.structs.replace(forgotten, has_driver=True)) == expected
-    assert judge_state(msgspec.structs.replace(forgotten, last_activity=at(30)))[0] == "lost"
-    assert judge_state(msgspec.structs.replace(forgotten, host="n1"))[0] == "lost"  # its lock would be seen
-    assert judge_state(msgspec.structs.replace(forgotten, host="n1", has_locks=False))[0] == "unknown"
-    assert judge_state(msgspec.structs.replace(forgotten, queued=[queued("NODE_FAIL")]))[0] == "lost"  # squeue knows
-
-
-def test_a_job_seconds_old_that_slurm_does_not_know_is_unknown() -> None:
-    young = known(jobs=[submitted("slurm", "22", minutes=59)], queued=[], has_driver=True)
-    assert judge_state(young) == ("unknown", "squeue does not know of job 22, which was submitted 60 s ago")
-    assert judge_state(msgspec.structs.replace(young, queued=[queued("FAILED")]))[0] == "queued"  # its driver goes on
-    assert judge_state(msgspec.structs.replace(young, jobs=[SLURM_JOB], has_driver=False))[0] == "lost"
-
-
-def test_a_recorded_rank_error_makes_a_failure_of_a_loss() -> None:
-    noted = known(events=[started(1, 0)], rank_error="rank 3 on n1: no space")
-    assert judge_state(noted) == ("failed", "rank 3 on n1: no space")
-    newer = msgspec.structs.replace(noted, jobs=[submitted("local", "99", minutes=9)])
-    assert judge_state(newer) == ("failed", "job 99, before it began an attempt: rank 3 on n1: no space")
-
-
-def test_a_run_of_another_machine_without_a_lock_is_unknown_while_it_is_active() -> None:
-    there = known(events=[started(1, 0, host="there")], last_activity=at(59))
-    state, reason = judge_state(there)
-    assert (state, reason) == ("unknown", "on there, its lock cannot be seen from here; last activity 60 s ago")
-    assert judge_state(msgspec.structs.replace(there, last_activity=at(30)))[0] == "lost"
+def test_the_state_of_a_run(known: Evidence, changes: dict[str, object], expected: tuple[str, str]) -> None:
+    assert judge_state(msgspec.structs.replace(known, **changes)) == expected

@@ -5,139 +5,148 @@ from pathlib import Path
 
 import pytest
 
-import aiayn.launch.slurm_queue
-from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import SlurmError, ask_queue, cancel_jobs, find_jobs, has_slurm
+import aiayn.launch.slurm.queue
+from aiayn.launch.slurm.queue import SlurmError, SlurmQueue
 from aiayn.runs.queue import QueuedJob
 from tests.fake_slurm import FakeSlurm
 
+QUEUE = SlurmQueue()
+SCRIPT = "/runs/run/submitit/a|b.sh"  # the last field may contain any character
+PENDING_REASONS_WITH_ADVICE = {
+    "PartitionTimeLimit": "lower time_limit_minutes",
+    "PartitionNodeLimit": "lower num_nodes",
+    "PartitionDown": "its partition is closed",
+    "PartitionInactive": "its partition is closed",
+    "BadConstraints": "no node has what it requests",
+    "InvalidAccount": "name yours (account)",
+    "InvalidQOS": "name yours (qos)",
+    "AssocMaxWallDurationPerJobLimit": "more than one job may have",
+    "QOSMaxWallDurationPerJobLimit": "more than one job may have",
+    "AssocMaxJobsLimit": "a limit of your account",
+    "AssocGrpGRES": "a limit of your account",
+    "QOSMaxGRESPerUser": "a limit of its QoS",
+    "QOSGrpNodeLimit": "a limit of its QoS",
+    "ReqNodeNotAvail, UnavailableNodes:n1": "scontrol show reservation",
+    "DependencyNeverSatisfied": "what it depends on has failed",
+    "Dependency": "it waits for the end of 5 (/5.sh), of the same name",
+}
 
-def test_jobs_of_a_name_are_found_oldest_first(slurm: FakeSlurm) -> None:
+
+# Slurm's state and reason; the job's state, why it waits or how it ended, words, whether it waits for a person, advice.
+@pytest.mark.parametrize(
+    ("slurm_state", "slurm_reason", "state", "reason", "words", "is_stuck", "advice"),
+    [
+        ("PENDING", "Priority", "waiting", "Priority", "PENDING (Priority)", False, ""),
+        ("PENDING", "None", "waiting", "", "PENDING", False, ""),
+        ("PENDING", "JobHeldUser", "waiting", "JobHeldUser", "PENDING (JobHeldUser)", True, "`scontrol release 7`"),
+        ("PENDING", "JobHeldAdmin", "waiting", "JobHeldAdmin", "PENDING (JobHeldAdmin)", True, "`scontrol release 7`"),
+        ("REQUEUE_HOLD", "None", "waiting", "REQUEUE_HOLD", "REQUEUE_HOLD", True, "`scontrol release 7`"),
+        ("SPECIAL_EXIT", "None", "waiting", "SPECIAL_EXIT", "SPECIAL_EXIT", True, "`scontrol release 7`"),
+        ("RESV_DEL_HOLD", "None", "waiting", "RESV_DEL_HOLD", "RESV_DEL_HOLD", True, "ReservationName=ANOTHER` and `"),
+        ("REQUEUED", "None", "waiting", "REQUEUED", "REQUEUED", False, ""),
+        ("CONFIGURING", "PartitionDown", "waiting", "CONFIGURING", "CONFIGURING (PartitionDown)", False, ""),
+        ("RUNNING", "None", "running", "", "RUNNING", False, ""),
+        ("COMPLETING", "None", "running", "COMPLETING", "COMPLETING", False, ""),
+        ("SUSPENDED", "None", "running", "SUSPENDED", "SUSPENDED", False, ""),
+        ("POWER_UP_NODE", "None", "running", "POWER_UP_NODE", "POWER_UP_NODE", False, ""),  # unknown here: alive
+        ("CANCELLED", "None", "ended", "cancelled", "CANCELLED", False, ""),
+        ("CANCELLED by 1000", "None", "ended", "cancelled", "CANCELLED by 1000", False, ""),
+        ("COMPLETED", "None", "ended", "completed", "COMPLETED", False, ""),
+        ("FAILED", "NonZeroExitCode", "ended", "failed", "FAILED", False, ""),
+        ("OUT_OF_MEMORY", "None", "ended", "out of memory", "OUT_OF_MEMORY", False, ""),
+        *(
+            (state, "None", "ended", "other", state, False, "")
+            for state in ("BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT")
+        ),
+        *(
+            ("PENDING", reason, "waiting", reason, f"PENDING ({reason})", False, advice)
+            for reason, advice in PENDING_REASONS_WITH_ADVICE.items()
+        ),
+    ],
+)
+def test_slurms_words_become_those_of_any_queue(
+    slurm_state: str, slurm_reason: str, state: str, reason: str, words: str, is_stuck: bool, advice: str,
+    slurm: FakeSlurm,
+) -> None:  # fmt: skip
     slurm.set_queue(
-        "12|PENDING||1:00:00|run|launch failed requeued held|/runs/run/submitit/a|b.sh",
-        "9|RUNNING|n1|1-02:03:04|run|None|/runs/run/submitit/c.sh",
-        "10|RUNNING|n2|59:00|other|None|/d.sh",
+        f"7|{slurm_state}||1:00|run|{slurm_reason}|{SCRIPT}",
+        "5|RUNNING|n1|1:00|run|None|/5.sh",
+        "6|FAILED||0:00|run||x",
+    )  # fmt: skip
+    *_, job = QUEUE.find("run")
+    assert (job.job, job.state, job.words, job.is_stuck) == ("7", state, words, is_stuck)
+    assert reason == (job.reason if job.is_alive else job.ending)
+    assert advice in job.advice
+    assert bool(advice) == bool(job.advice)
+
+
+def test_jobs_of_a_name_or_all_are_found_oldest_first(slurm: FakeSlurm) -> None:
+    slurm.set_queue(f"12|PENDING||1:00|run|Dependency|{SCRIPT}", f"9|RUNNING|n1|1-02:03:04|other|None|{SCRIPT}")
+    (job,) = QUEUE.find("run")  # the other's name is another: nothing to wait for
+    assert (job.job, job.script, job.advice) == ("12", SCRIPT, "")
+    first, second = QUEUE.find()
+    assert second == job
+    assert first == QueuedJob(
+        job="9", state="running", words="RUNNING", node="n1", time_left="1-02:03:04", name="other", script=SCRIPT
     )
-    found = find_jobs("run")
-    assert found == [
-        QueuedJob(
-            job="9", state="RUNNING", reason="None", node="n1", time_left="1-02:03:04", name="run",
-            script="/runs/run/submitit/c.sh",
-        ),
-        QueuedJob(
-            job="12", state="PENDING", reason="launch failed requeued held", node="", time_left="1:00:00", name="run",
-            script="/runs/run/submitit/a|b.sh",
-        ),
-    ]  # fmt: skip
-    assert [queued.is_stuck for queued in found or []] == [False, True]
-
-
-def test_without_a_name_all_are_found(slurm: FakeSlurm) -> None:
-    slurm.set_queue("9|RUNNING|n1|1:00|a|None|/a.sh", "10|FAILED||0:00|b|NonZeroExitCode|/b.sh")
-    assert [(queued.name, queued.is_alive) for queued in find_jobs() or []] == [("a", True), ("b", False)]
-    assert "--name" not in slurm.calls("squeue")[0]
+    assert "--name" not in slurm.calls("squeue")[1]
 
 
 @pytest.mark.parametrize(
-    "state",
-    ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "CONFIGURING", "RESV_DEL_HOLD", "POWER_UP_NODE"],
-)
-def test_a_state_that_is_no_end_is_alive(state: str) -> None:
-    """So is a state that this version knows nothing of: a second job would be submitted beside it."""
-    assert QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
-
-
-@pytest.mark.parametrize(
-    "state",
+    ("printed", "reason", "is_final"),
     [
-        *("BOOT_FAIL", "CANCELLED", "CANCELLED by 1000", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
-        *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+        ("squeue: unrecognized option '--me'\nTry \"squeue --help\"", None, True),
+        ("squeue: error: Invalid job state specified: all", None, True),
+        ("slurm_load_jobs error: Unable to contact slurm controller", None, False),
+        ("slurm_load_jobs error: Invalid authentication credential", None, False),
+        ("", "exit code 1", False),
     ],
 )
-def test_an_end_state_is_not_alive(state: str) -> None:
-    assert not QueuedJob(job="1", state=state, reason="", node="", time_left="").is_alive
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "is_stuck"),
-    [
-        ("PENDING", "JobHeldUser", True),
-        ("PENDING", "JobHeldAdmin", True),
-        ("REQUEUE_HOLD", "None", True),
-        ("SPECIAL_EXIT", "None", True),
-        ("RESV_DEL_HOLD", "None", True),
-        ("PENDING", "Resources", False),
-        ("RUNNING", "None", False),
-    ],
-)
-def test_a_held_job_waits_for_the_user(state: str, reason: str, is_stuck: bool) -> None:
-    assert QueuedJob(job="1", state=state, reason=reason, node="", time_left="").is_stuck is is_stuck
-
-
-def test_an_empty_queue_is_an_answer_and_an_unavailable_one_is_none(slurm: FakeSlurm) -> None:
-    assert find_jobs("run") == []
-    slurm.set_flag("down")
-    assert find_jobs("run") is None
-
-
-def test_the_error_of_an_unavailable_queue_is_squeues_own(slurm: FakeSlurm) -> None:
-    slurm.set_flag("down")
-    reason = "slurm_load_jobs error: Unable to contact slurm controller"
-    with pytest.raises(SlurmError) as silent:
-        ask_queue("run")
-    assert (silent.value.reason, silent.value.is_final) == (reason, False)
-
-
-@pytest.mark.parametrize(
-    ("words", "is_final"),
-    [
-        ("squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information", True),
-        ("squeue: error: Invalid job state specified: all", True),
-        ("slurm_load_jobs error: Invalid authentication credential", False),
-        ("", False),
-    ],
-)
-def test_a_question_that_squeue_does_not_understand_is_not_asked_again(
-    slurm: FakeSlurm, words: str, is_final: bool
+def test_an_error_has_squeues_words_and_one_that_a_retry_cannot_pass_is_final(
+    slurm: FakeSlurm, printed: str, reason: str | None, is_final: bool
 ) -> None:
-    (slurm.folder / "words").write_text(words, encoding="utf-8")
+    (slurm.folder / "words").write_text(printed, encoding="utf-8")
     slurm.replace_command("squeue", f"#!/bin/sh\ncat {slurm.folder}/words >&2\nexit 1\n")
     with pytest.raises(SlurmError) as silent:
-        ask_queue("run")
-    assert (silent.value.reason, silent.value.is_final) == (words.strip() or "exit code 1", is_final)
-    assert find_jobs("run") is None
+        QUEUE.find("run")
+    assert (silent.value.reason, silent.value.is_final) == (printed if reason is None else reason, is_final)
 
 
-def test_a_cut_answer_is_no_answer(slurm: FakeSlurm) -> None:
+def test_a_cut_answer_is_none_and_an_empty_one_is_an_answer(slurm: FakeSlurm) -> None:
+    assert QUEUE.find("run") == []
     slurm.set_queue("9|RUNNING|run|")
-    assert find_jobs("run") is None
+    with pytest.raises(SlurmError, match=r"cut: '9.RUNNING.run.'"):
+        QUEUE.find("run")
 
 
-def test_a_command_that_hangs_is_no_answer(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_hangs_or_is_missing_is_no_answer(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm.replace_command("squeue", "#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(aiayn.launch.slurm_queue, "TIMEOUT_SECONDS", 0.2)
-    assert find_jobs("run") is None
-
-
-def test_without_slurm_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not has_slurm()
-    assert find_jobs("run") is None
-    with pytest.raises(LaunchError, match=r"`scancel .* --name=run` failed: .* 20 s"):
-        cancel_jobs("run")
+    monkeypatch.setattr(aiayn.launch.slurm.queue, "TIMEOUT_SECONDS", 0.2)
+    assert QUEUE.is_here()
+    with pytest.raises(SlurmError, match=r"no answer within 0 s"):
+        QUEUE.find("run")
+    monkeypatch.setenv("PATH", str(slurm.folder))
+    assert not QUEUE.is_here()
+    with pytest.raises(SlurmError, match=r"`scancel .* --name=run` failed: not found"):
+        QUEUE.cancel("run")
 
 
 def test_what_a_user_hides_from_squeue_is_not_hidden_here(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQUEUE_PARTITION in a shell's set-up would hide an alive job."""
     monkeypatch.setenv("SQUEUE_PARTITION", "other")
-    assert has_slurm()
-    assert find_jobs("run") == []
+    assert QUEUE.find("run") == []
     assert (slurm.folder / "foreign").read_text(encoding="utf-8") == ""
 
 
 def test_a_name_is_cancelled_for_this_user_alone(slurm: FakeSlurm) -> None:
-    cancel_jobs("run")
+    QUEUE.cancel("run")
     assert slurm.calls("scancel") == [f"--user={os.geteuid()} --name=run"]
     slurm.set_flag("down")
-    with pytest.raises(LaunchError, match="--name=run` failed: Unable to contact slurm controller"):
-        cancel_jobs("run")
+    with pytest.raises(SlurmError, match="--name=run` failed: Unable to contact slurm controller"):
+        QUEUE.cancel("run")
+
+
+def test_another_copys_job_of_the_same_name_is_not_this_runs(tmp_path: Path) -> None:
+    here = QueuedJob(job="7", state="running", name="run", script=f"{tmp_path}/run/submitit/a.sh")
+    assert here.trains_in(tmp_path / "run")
+    assert not here.trains_in(tmp_path / "other" / "run")

@@ -13,7 +13,7 @@ import aiayn.launch.driver
 import aiayn.runs.status
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
-from aiayn.launch import slurm_queue
+from aiayn.launch.launcher import QUEUES
 from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
     DONE_NAME,
@@ -23,10 +23,10 @@ from aiayn.runs.attempts import (
     Event,
     seconds_between,
 )
-from aiayn.runs.heartbeat import is_held
-from aiayn.runs.jobs import append_job
+from aiayn.runs.locks import is_held
 from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, match_run, split_run_name
+from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
 from tests.fake_slurm import FakeSlurm
@@ -66,7 +66,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def status_of(folder: Path) -> RunStatus:
-    (status,) = read_statuses([folder], slurm_queue)
+    (status,) = read_statuses([folder], QUEUES)
     return status
 
 
@@ -109,7 +109,7 @@ def fill(runs: Path, slurm: FakeSlurm) -> None:
 
 def test_the_table_of_all_states_is_golden(runs: Path, slurm: FakeSlurm) -> None:
     fill(runs, slurm)
-    text = render_statuses(read_statuses(list_run_folders(runs), slurm_queue), runs)
+    text = render_statuses(read_statuses(list_run_folders(runs), QUEUES), runs)
     assert [line for line in text.split("\n") if len(line) > WIDTH] == []
     assert len(slurm.calls("squeue")) == 1
     check_golden("status/table.txt", text)
@@ -126,7 +126,7 @@ def test_the_long_form_is_golden(runs: Path, slurm: FakeSlurm) -> None:
 def test_an_unavailable_queue_makes_runs_unknown_and_hides_none(runs: Path, slurm: FakeSlurm) -> None:
     fill(runs, slurm)
     slurm.set_flag("down")
-    states = {status.run: status.state for status in read_statuses(list_run_folders(runs), slurm_queue)}
+    states = {status.run: status.state for status in read_statuses(list_run_folders(runs), QUEUES)}
     assert states["wmt14_en_de-base-seed1-0a1b2c3d"] == states["wmt14_en_de-table3_d_els0-seed1-0a1b2c3d"] == "unknown"
     assert states["wmt14_en_de-big-seed1-0a1b2c3d"] == "failed"
     assert states["demo_en_de-base-seed1-0a1b2c3d"] == "done"
@@ -138,17 +138,9 @@ def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:
     assert (status_of(folder).state, slurm.calls("squeue")) == ("lost", [])
 
 
-def test_another_copys_job_of_the_same_name_is_not_this_run(runs: Path, slurm: FakeSlurm) -> None:
-    folder = make_run(runs, "a", jobs=[submitted("slurm", "22")])
-    slurm.put("22", "RUNNING", "a", node="n1", script="/elsewhere/runs/a/submitit/job.sh")
-    assert status_of(folder).state == "lost"
-    slurm.put("23", "RUNNING", "a", node="n2", script=f"{folder.absolute()}/submitit/job.sh")
-    assert (status_of(folder).state, status_of(folder).host) == ("running", "n2")
-
-
 def test_a_job_that_squeue_has_lost_is_shown_with_its_host(runs: Path, slurm: FakeSlurm) -> None:
     folder = make_run(runs, "a", events=[started(1, 0, job="22", host="n1")])
-    append_job(folder, submitted("slurm", "22", minutes=5))  # its driver was killed, the next one found the job
+    RunFolder(folder).append_job(submitted("slurm", "22", minutes=5))
     with training_process(folder):
         status = status_of(folder)
         table = render_statuses([status], runs)
@@ -199,13 +191,13 @@ def test_the_run_that_the_table_takes_as_an_example_can_be_asked_for(runs: Path)
     for seed in (1, 10):
         make_run(runs, f"demo_en_de-base-seed{seed}-0a1b2c3d", events=[started(1, 0), ended(1, 1, "stopped")])
     first, tenth = (
-        render_statuses(read_statuses(folders, slurm_queue), runs).rstrip("\n").rpartition(", as ")[2]
+        render_statuses(read_statuses(folders, QUEUES), runs).rstrip("\n").rpartition(", as ")[2]
         for folders in (list_run_folders(runs), list_run_folders(runs)[1:])
     )
     assert (first, tenth) == ("demo_en_de-base-seed1", "demo_en_de-base-seed10")
     for folder in list_run_folders(runs)[1:]:
         folder.rename(runs / "x")
-    assert render_statuses(read_statuses(list_run_folders(runs)[1:], slurm_queue), runs).endswith(", as x\n")
+    assert render_statuses(read_statuses(list_run_folders(runs)[1:], QUEUES), runs).endswith(", as x\n")
 
 
 def test_a_local_run_is_running_while_rank_0_holds_its_lock(runs: Path) -> None:
@@ -243,7 +235,7 @@ def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
     folder = make_run(runs, "a", events=events)
     with training_process(folder):
         status = status_of(folder)
-    assert (status.gpu_hours, status.wall_hours, status.num_attempts) == (6.0, 0.75, 2)  # 15 and 30 minutes of 8 GPUs
+    assert (status.gpu_hours, status.wall_hours, len(status.attempts)) == (6.0, 0.75, 2)  # 15 and 30 minutes of 8 GPUs
     assert (status.state, status.last_error) == ("running", "killed")
     assert "Last error, of an earlier attempt: killed" in render_status(status)
 
@@ -264,7 +256,7 @@ def test_a_torn_record_and_an_empty_folder_are_damaged_and_hide_no_other(runs: P
     make_run(runs, "demo_en_de-base-seed3-0a1b2c3d", events=[started(1, 0), ended(1, 1, "stopped")])
     (runs / "a file").touch()
     (runs / "code" / "0123").mkdir(parents=True)
-    first, second, third = read_statuses(list_run_folders(runs), slurm_queue)
+    first, second, third = read_statuses(list_run_folders(runs), QUEUES)
     assert (first.state, second.state, third.state) == ("damaged", "damaged", "stopped")
     assert "done.json: not a TrainRecord" in first.reason
     assert "no attempt and no job in it" in second.reason
@@ -276,7 +268,7 @@ def test_a_hundred_runs_with_long_logs_take_less_than_two_seconds_of_a_core(runs
     for number in range(100):
         make_run(runs, f"demo_en_de-base-seed{number}-0a1b2c3d", events=[started(1, 0)], log=log)
     begin = time.process_time()
-    statuses = read_statuses(list_run_folders(runs), slurm_queue)
+    statuses = read_statuses(list_run_folders(runs), QUEUES)
     assert time.process_time() - begin < 2
     assert [status.updates for status in statuses] == [100_000] * 100
 

@@ -15,16 +15,11 @@ import pytest
 import aiayn.launch.driver
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.driver import drive
+from aiayn.launch.local import LocalLauncher
 from aiayn.records import TrainRecord, read_record
-from aiayn.runs.attempts import (
-    DONE_NAME,
-    DRIVER_LOCK_NAME,
-    LOG_NAME,
-    RANK_LOCK_NAME,
-    append_event,
-    end_attempt,
-)
-from aiayn.runs.jobs import append_job, read_jobs
+from aiayn.runs.attempts import DONE_NAME, DRIVER_LOCK_NAME, LOG_NAME, RANK_LOCK_NAME
+from aiayn.runs.run_folder import RunFolder
+from aiayn.train.request import TrainingRequest
 from tests.run_folders import started, submitted, training_process, write_done
 from tests.unit.test_launch import make_request
 
@@ -45,10 +40,20 @@ class FakeJob:
         return True
 
 
+def start_jobs(make: Callable[[], FakeJob], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the launcher local start stand-ins."""
+
+    def submit(launcher: LocalLauncher, request: TrainingRequest, code_folder: Path | None) -> str:
+        launcher._job = make()
+        return launcher._job.job_id
+
+    monkeypatch.setattr(LocalLauncher, "submit", submit)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often."""
-    monkeypatch.setattr(aiayn.launch.driver, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(LocalLauncher, "poll_seconds", 0.01)
 
 
 class DrivenJobs:
@@ -57,7 +62,7 @@ class DrivenJobs:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.record_path = folder / "run", folder / "results" / "seed1.json"
         self.left: list[Work] = []
-        monkeypatch.setattr(aiayn.launch.driver, "submit", lambda *_: FakeJob(self.left.pop(0), self.folder))
+        start_jobs(lambda: FakeJob(self.left.pop(0), self.folder), monkeypatch)
 
     def drive(self, *works: Work, fresh: bool = False) -> None:
         """Drive the run; what is left of the stand-ins can be asked."""
@@ -100,47 +105,53 @@ def die_after(update: int) -> Work:
 
 def fail(run_folder: Path) -> None:
     """Note an error."""
-    append_event(run_folder, started(1, 0))
+    RunFolder(run_folder).append_event(started(1, 0))
     (run_folder / LOG_NAME).write_text("epoch 1\nCUDA out of memory\n", encoding="utf-8")
-    end_attempt(run_folder, update=0, outcome="failed", reason="RuntimeError: out of memory")
+    RunFolder(run_folder).end_attempt(update=0, outcome="failed", reason="RuntimeError: out of memory")
 
 
-def test_a_finished_jobs_record_is_copied(run: DrivenJobs) -> None:
-    run.drive(finish)
+def stopped_by(name: str) -> Work:
+    """Return a job that saves and ends, as a signal asks."""
+
+    def work(run_folder: Path) -> None:
+        checkpoint(run_folder, 30)
+        RunFolder(run_folder).append_event(started(1, 0))
+        RunFolder(run_folder).end_attempt(update=30, outcome="stopped", reason=f"asked by {name}")
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("works", "num_left", "error"),
+    [
+        ((finish,), 0, ""),
+        ((die, die, die_after(10), die, die, finish), 0, ""),  # never three without a new checkpoint
+        # The checkpoint of update 10 is new once; what the job printed is then its message.
+        ((die_after(10), die, die, die_after(10), finish), 1,
+         r"run: 3 jobs ended without a new checkpoint[\s\S]*first words\n  last words$"),
+        ((fail, finish), 1, r"run: RuntimeError: out of memory\n[\s\S]*epoch 1\n  CUDA out of memory"),
+        ((stopped_by("SIGUSR2"), finish), 1, r"^run: stopped at update 30 of 3000, asked by SIGUSR2; "),
+        ((stopped_by("SIGTERM"), finish), 1,
+         r"^run: stopped at update 30 of 3000, asked by SIGTERM; the same command resumes it$"),
+    ],
+)  # fmt: skip
+def test_a_job_is_followed_by_another_unless_that_would_end_likewise(
+    works: tuple[Work, ...], num_left: int, error: str, run: DrivenJobs
+) -> None:
+    if error:
+        with pytest.raises(RunError, match=error) as raised:
+            run.drive(*works)
+        assert raised.value.exit_code == 3
+        assert not run.record_path.exists()
+        assert len(run.left) == num_left
+        run.drive(finish)  # the next start tries again
+    else:
+        run.drive(*works)
+        assert run.left == []
     copied = read_record(run.record_path, TrainRecord)
     assert copied == read_record(run.folder / DONE_NAME, TrainRecord)
     assert copied.run_folder == run.folder
-
-
-def test_a_finished_run_is_not_trained_again(run: DrivenJobs) -> None:
-    run.folder.mkdir()
-    finish(run.folder)
-    run.drive()
-    assert read_record(run.record_path, TrainRecord).run_folder == run.folder
-
-
-def test_a_killed_job_is_resumed_as_long_as_there_is_progress(run: DrivenJobs) -> None:
-    """Two deaths, a new checkpoint, two deaths more: never three without one."""
-    run.drive(die, die, die_after(10), die, die, finish)
-    assert run.left == []
-
-
-def test_three_killed_jobs_without_a_new_checkpoint_end_the_driver(run: DrivenJobs) -> None:
-    """The checkpoint of update 10 is new once; then its message is what the job printed."""
-    with pytest.raises(RunError, match="run: 3 jobs ended without a new checkpoint") as raised:
-        run.drive(die_after(10), die, die, die_after(10), finish)
-    assert run.left == [finish]
-    assert str(raised.value).endswith("first words\n  last words")
-    assert raised.value.exit_code == 3
-    assert not run.record_path.exists()
-
-
-def test_what_failed_is_not_repeated(run: DrivenJobs) -> None:
-    with pytest.raises(RunError, match="run: RuntimeError: out of memory") as raised:
-        run.drive(fail, finish)
-    assert run.left == [finish]
-    assert "epoch 1\n  CUDA out of memory" in str(raised.value)
-    run.drive(finish)  # the next start tries again
+    run.drive()  # it is not trained again
 
 
 def test_an_old_failure_is_not_taken_for_a_new_one(run: DrivenJobs) -> None:
@@ -149,17 +160,6 @@ def test_an_old_failure_is_not_taken_for_a_new_one(run: DrivenJobs) -> None:
     fail(run.folder)
     run.drive(die, finish)
     assert run.left == []
-
-
-def test_what_somebody_stopped_is_not_resumed_at_once(run: DrivenJobs) -> None:
-    def be_stopped(run_folder: Path) -> None:
-        checkpoint(run_folder, 30)
-        append_event(run_folder, started(1, 0))
-        end_attempt(run_folder, update=30, outcome="stopped", reason="asked by SIGTERM")
-
-    with pytest.raises(RunError) as raised:
-        run.drive(be_stopped)
-    assert str(raised.value) == "run: stopped at update 30 of 3000, asked by SIGTERM; the same command resumes it"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_job_that_misses_the_first_signal_gets_another(run: DrivenJobs, monkey
                 os.kill(os.getpid(), signal.SIGINT)
             return len(times) >= 3
 
-    monkeypatch.setattr(aiayn.launch.driver, "submit", lambda *_: DeafJob(die, run.folder))
+    start_jobs(lambda: DeafJob(die, run.folder), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         run.drive()
     assert times[2] - times[0] >= 0.04
@@ -243,7 +243,7 @@ def test_a_living_job_of_a_driver_that_died_is_waited_for(run: DrivenJobs) -> No
 def test_a_signal_reaches_a_job_of_an_earlier_driver(run: DrivenJobs) -> None:
     run.folder.mkdir()
     (run.folder / "checkpoints").mkdir()
-    append_job(run.folder, submitted("local", "7", host=platform.node()))
+    RunFolder(run.folder).append_job(submitted("local", "7", host=platform.node()))
     with training_process(run.folder), pytest.raises(KeyboardInterrupt):
         send_once_heeded(signal.SIGINT)
         run.drive()
@@ -253,7 +253,7 @@ def test_a_signal_reaches_a_job_of_an_earlier_driver(run: DrivenJobs) -> None:
 def test_no_process_is_signalled_by_a_number_that_another_machine_wrote(run: DrivenJobs) -> None:
     """Here it may be anybody's; the driver ends alone."""
     run.folder.mkdir()
-    append_job(run.folder, submitted("local", "7", host="elsewhere"))
+    RunFolder(run.folder).append_job(submitted("local", "7", host="elsewhere"))
     with training_process(run.folder) as job:
         send_once_heeded(signal.SIGTERM)
         with pytest.raises(RunError, match="its job continues; it was started on elsewhere"):
@@ -263,7 +263,7 @@ def test_no_process_is_signalled_by_a_number_that_another_machine_wrote(run: Dri
 
 def test_every_job_is_noted_with_its_code(run: DrivenJobs) -> None:
     run.drive(die_after(10), finish)
-    first, second = read_jobs(run.folder)
+    first, second = RunFolder(run.folder).jobs()
     assert (first.launcher, first.job, first.host, first.update) == ("local", "fake", platform.node(), 0)
     assert second.update == 10
     assert Path(first.code_folder, "aiayn", "launch", "driver.py").is_file()
@@ -293,7 +293,8 @@ def test_beginning_anew_under_a_living_job_is_refused(run: DrivenJobs) -> None:
 def test_the_driver_loads_no_engine() -> None:
     """All that the verb imports, and a submission: neither torch nor fairseq comes along."""
     program = (
-        "import sys, aiayn.cli.train, aiayn.launch.driver, aiayn.plan.feasibility, aiayn.launch.submit\n"
+        "import sys, aiayn.cli.train, aiayn.launch.driver, aiayn.plan.feasibility\n"
+        "import aiayn.launch.local, aiayn.launch.slurm.launcher\n"
         "import aiayn.data.text.binarize, aiayn.machine\n"
         "aiayn.machine.cpu_flops_per_second_per_core()\n"
         "import submitit; submitit.AutoExecutor('unused', cluster='local')\n"

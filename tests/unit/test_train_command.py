@@ -11,7 +11,7 @@ import aiayn
 import aiayn.cli.train
 from aiayn.__main__ import main
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.runs.jobs import append_job
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import read_system
 from aiayn.train.request import TrainingRequest
 from tests.run_folders import submitted
@@ -81,8 +81,8 @@ def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
     checked: list[str] = []
     monkeypatch.setattr(aiayn.cli.train, "check_feasible", lambda request, *_, **__: checked.append(request.run))
     assert train(data_path, "base") == 0
-    requests[0].folder.mkdir(parents=True)
-    (requests[0].folder / "done.json").touch()
+    requests[0].folder.path.mkdir(parents=True)
+    requests[0].folder.done_path.touch()
     assert train(data_path, "base") == 0
     assert (len(requests), len(checked)) == (2, 1)
     assert train(data_path, "base", "--fresh") == 0
@@ -154,7 +154,7 @@ def test_a_dry_run_prints_the_code_that_the_run_will_go_on_with(
     (source / "aiayn" / "gone.py").touch()
     earlier = take_snapshot(tmp_path / "runs", source)
     job = msgspec.structs.replace(submitted("slurm", "7"), commit="an_old_commit", code_folder=str(earlier))
-    append_job(run_folder, job)
+    RunFolder(run_folder).append_job(job)
     assert dry_run(tmp_path, "--binarized", str(data_path)) == 0
     kept = capsys.readouterr().out
     assert f"export PYTHONPATH={earlier}$" in kept

@@ -25,7 +25,6 @@ CORE_VERBS = {
     "status": "list the runs: state, update, loss, speed, time left, cost, job",
     "logs": "print the log of a run, or follow it",
     "cancel": "end a run that is training or queued; it saves first",
-    "unlock": "show what a killed snakemake left behind, and clean it up",
     "average": "average the last checkpoints of a training (section 6.1)",
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity per subword on a test set (Table 3)",
@@ -37,6 +36,7 @@ CORE_VERBS = {
 # What to do in place of a verb that there was once.
 REMOVED = {
     "recipes": "the recipes stand side by side in docs/wmt14.md",
+    "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
 }
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it

@@ -1,6 +1,6 @@
 """End a run that is training or queued: it saves a checkpoint, ends, and is not started again by itself.
 
-A job that still runs although Slurm no longer lists it can be ended only on its own machine; elsewhere the command
+A job that still runs although its queue no longer lists it can be ended only on its own machine; elsewhere the command
 prints its host and process. A driver that waits for the run ends with exit code 3.
 
 Exit code 0: the run has ended. 1: no process of it runs here. 3: it could not be ended.
@@ -9,7 +9,7 @@ Exit code 0: the run has ended. 1: no process of it runs here. 3: it could not b
 from pathlib import Path
 
 from aiayn.cli.flags import RUN, RUNS_FOLDER, flag
-from aiayn.launch import slurm_queue
+from aiayn.launch.launcher import QUEUES
 from aiayn.runs.cancel import DEFAULT_TIMEOUT_SECONDS, cancel_run
 from aiayn.runs.status import find_run_folder
 
@@ -27,4 +27,4 @@ class Flags:
 def run(args: Flags) -> None:
     """End the run, and say what was saved."""
     run_folder = find_run_folder(args.runs_folder, args.run)
-    print(cancel_run(run_folder, slurm_queue, timeout_seconds=args.timeout_seconds))
+    print(cancel_run(run_folder, QUEUES, timeout_seconds=args.timeout_seconds))

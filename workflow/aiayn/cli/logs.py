@@ -1,6 +1,6 @@
 """Print the end of a run's log, or follow it. Updates and validations become sentences; other lines are unchanged.
 
-What a Slurm job printed before the training began is shown too, with the name of its file: a job that failed in its
+What a job printed before the training began is shown too, with the name of its file: a job that failed in its
 prologue or at an import leaves nothing else. --follow continues through stops and new attempts, and ends when the run
 is done, or with Ctrl-C.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aiayn.cli.flags import RUN, RUNS_FOLDER, flag, whole_number
 from aiayn.runs.logs import follow, in_words, show_end
+from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import find_run_folder
 
 EXAMPLE = "aiayn logs demo_en_de-base-seed1 --follow"
@@ -25,7 +26,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print the log."""
-    run_folder = find_run_folder(args.runs_folder, args.run)
+    folder = RunFolder(find_run_folder(args.runs_folder, args.run))
     logger = logging.getLogger(__name__)
 
     def note(text: str) -> None:
@@ -34,6 +35,6 @@ def run(args: Flags) -> None:
         else:
             print(in_words(text), flush=args.follow)
 
-    lines = (follow if args.follow else show_end)(run_folder, num_lines=args.lines, note=note)
+    lines = (follow if args.follow else show_end)(folder, num_lines=args.lines, note=note)
     for line in lines:
         print(line if args.raw else in_words(line), flush=args.follow)

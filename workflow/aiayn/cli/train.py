@@ -1,9 +1,9 @@
 """Train one system on one corpus with one seed (section 5); resume it, or wait for it if it is running already.
 
 The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl. Ctrl-C
-saves and ends; the same command resumes. On Slurm the job continues without this command, and the same command attaches
-to it again. --dry-run needs neither --binarized nor --record: it uses the pipeline's record of the data, or prints
-DIGEST in the run's name if there is none yet. Exit code 3: the run failed or was cancelled; no record was written.
+saves and ends; the same command resumes. On a cluster the job continues without this command, and the same command
+attaches to it again. --dry-run needs neither --binarized nor --record: it uses the pipeline's record of the data, or
+prints DIGEST in the run's name if there is none yet. Exit code 3: the run failed or was cancelled; there is no record.
 """
 
 import shlex
@@ -17,12 +17,10 @@ from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
 from aiayn.launch.code_snapshot import choose_code
 from aiayn.launch.driver import drive
-from aiayn.launch.submit import sbatch_text
+from aiayn.launch.launcher import CLUSTER_LAUNCHERS, LauncherName, make_launcher
 from aiayn.paths import corpus_record
 from aiayn.plan.feasibility import check_feasible, check_precision, make_request
 from aiayn.records import BinarizedCorpus, read_record
-from aiayn.runs.attempts import is_done
-from aiayn.runs.jobs import Launcher
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.system import Overrides
 from aiayn.spec.training import Precision
@@ -44,9 +42,9 @@ class Flags:
     precision: Precision | None = PRECISION
     record: Path | None = flag("where to write the record of the finished training")
     runs_folder: Path = RUNS_FOLDER
-    launcher: Launcher = flag("local (default), slurm, or debug (in this process)", default="local")
+    launcher: LauncherName = flag("local (default), slurm, or debug (in this process)", default="local")
     cluster: str | None = flag("for slurm: a file of workflow/config/clusters; it sets the number of ranks", "NAME")
-    dry_run: bool = flag("for slurm: print the sbatch file, submit nothing")
+    dry_run: bool = flag("for a cluster: print what would be submitted")
     num_models: int = flag("number of model-only checkpoints to keep", "N", parse=positive, default=1)
     threads_per_rank: int = flag("CPU threads of each rank (default: 1; not for slurm)", parse=positive, default=1)
     num_ranks: int = flag("processes that share each update (default: 1; not for slurm)", parse=positive, default=1)
@@ -55,18 +53,22 @@ class Flags:
 
 
 def _chosen_cluster(args: Flags) -> ClusterSpec | None:
-    """Return the cluster to train on, None for another launcher than slurm.
+    """Return the cluster to train on, None for a launcher of this machine.
 
     Raises:
-        UsageError: if slurm has no cluster, or another launcher is to print an sbatch file.
+        UsageError: if a cluster's launcher has no cluster, or another is to print what it would submit.
         ConfigError: if the cluster's file is at fault.
     """
-    if args.launcher != "slurm":
+    if args.launcher not in CLUSTER_LAUNCHERS:
         if args.dry_run:
-            raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher slurm")
+            known = ", ".join(CLUSTER_LAUNCHERS)
+            raise UsageError(
+                f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher {known}"
+            )
         return None
     if args.cluster is None:
-        raise UsageError("--launcher slurm needs a cluster; add `--cluster NAME`, a file of workflow/config/clusters")
+        needs = f"--launcher {args.launcher} needs a cluster"
+        raise UsageError(f"{needs}; add `--cluster NAME`, a file of workflow/config/clusters")
     return read_cluster(args.cluster)
 
 
@@ -74,14 +76,14 @@ def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
     if args.dry_run and cluster is not None:
-        _print_sbatch_file(args, cluster)
+        _print_submission(args, cluster)
         return
     if args.binarized is None or args.record is None:
         name = "--binarized" if args.binarized is None else "--record"
         raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
     data = _read_data(args.binarized)
     request = _request(args, args.binarized, data, cluster)
-    if args.fresh or not is_done(request.folder):  # a finished run needs no machine: its record is copied
+    if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
         prediction = check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
         )
@@ -89,8 +91,8 @@ def run(args: Flags) -> None:
     drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
 
 
-def _print_sbatch_file(args: Flags, cluster: ClusterSpec) -> None:
-    """Print the file that sbatch would get. DIGEST replaces what depends on a record that does not exist yet."""
+def _print_submission(args: Flags, cluster: ClusterSpec) -> None:
+    """Print what would be submitted. DIGEST replaces what depends on a record that does not exist yet."""
     binarized_path = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
     is_missing = not binarized_path.exists()
     if is_missing:
@@ -102,7 +104,8 @@ def _print_sbatch_file(args: Flags, cluster: ClusterSpec) -> None:
     request = _request(args, binarized_path, None if is_missing else _read_data(binarized_path), cluster)
     check_precision(request, cluster)
     code = choose_code(request, fresh=args.fresh, is_dry_run=True)
-    print(sbatch_text(msgspec.structs.replace(request, commit=code.commit), cluster, code.folder), end="")
+    request = msgspec.structs.replace(request, commit=code.commit)
+    print(make_launcher(args.launcher, request, cluster).preview(request, code.folder), end="")
 
 
 def _read_data(binarized_path: Path) -> BinarizedCorpus:

@@ -17,8 +17,8 @@ import msgspec
 
 from aiayn.launch.job import TrainingJob
 from aiayn.provenance import partial_path_of, remove_abandoned, replace_on_success
-from aiayn.runs import attempts
-from aiayn.runs.jobs import SubmittedJob, read_jobs, read_rank_errors
+from aiayn.runs.attempts import CODE_FOLDER_NAME, Ended
+from aiayn.runs.run_folder import SubmittedJob
 from aiayn.train.request import TrainingRequest
 
 PACKAGES = ("aiayn", "aiayn_fairseq")  # all of ours that a job imports
@@ -82,7 +82,7 @@ def _copy_folder(runs_folder: Path, content_by_name: dict[str, bytes]) -> Path:
     digest = hashlib.sha256()
     for name, content in content_by_name.items():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return runs_folder.absolute() / attempts.CODE_FOLDER_NAME / digest.hexdigest()[:_DIGEST_LENGTH]
+    return runs_folder.absolute() / CODE_FOLDER_NAME / digest.hexdigest()[:_DIGEST_LENGTH]
 
 
 class RunCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,17 +102,16 @@ def choose_code(request: TrainingRequest, *, fresh: bool = False, is_dry_run: bo
     """
     kept = None if fresh else _kept_code(request)
     present_folder = snapshot_folder if is_dry_run else take_snapshot
-    return kept or RunCode(folder=present_folder(request.folder.parent), commit=request.commit)
+    return kept or RunCode(folder=present_folder(request.folder.path.parent), commit=request.commit)
 
 
 def _kept_code(request: TrainingRequest) -> RunCode | None:
     """Return the earlier code that a run keeps, None for the present code."""
-    run_folder = request.folder
-    earlier = [job for job in read_jobs(run_folder) if job.code_folder]
-    if not earlier or not attempts.newest_update(run_folder):
+    earlier = [job for job in request.folder.jobs() if job.code_folder]
+    if not earlier or not request.folder.newest_update():
         return None
     job = earlier[-1]
-    if job.code_folder == str(snapshot_folder(run_folder.parent)):
+    if job.code_folder == str(snapshot_folder(request.folder.path.parent)):
         return None
     named = f"the code of its job {job.job} (commit {job.commit[:12] or 'unknown'}, {job.code_folder})"
     if reason := _reason_against(request, job):
@@ -124,10 +123,8 @@ def _kept_code(request: TrainingRequest) -> RunCode | None:
 
 def _reason_against(request: TrainingRequest, job: SubmittedJob) -> str:
     """Return why a run cannot keep the code of an earlier job, '' if it can."""
-    run_folder = request.folder
-    events = attempts.read_events(run_folder)
-    last = events[-1] if events else None
-    if read_rank_errors(run_folder) or (isinstance(last, attempts.Ended) and last.outcome == "failed"):
+    last = next(reversed(request.folder.events()), None)
+    if request.folder.rank_errors() or (isinstance(last, Ended) and last.outcome == "failed"):
         return "the run failed with it"
     if not is_whole(Path(job.code_folder)):
         return "that copy is no longer whole"

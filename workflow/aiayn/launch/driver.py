@@ -1,47 +1,43 @@
 """Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the finished run's record.
 
-It imports no torch. A run is done when rank 0 has written `<run folder>/done.json`; all other events are in
-attempts.jsonl. A driver that is killed leaves its job running; the next driver waits for that job.
+It imports no torch, and knows its launcher by the protocol alone. A run is done when rank 0 has written `<run
+folder>/done.json`; all other events are in attempts.jsonl; only the launcher's queue says whether a job is in it. A
+driver that is killed leaves its job running; the next driver waits for that job.
 """
 
 import contextlib
 import logging
 import math
-import os
 import platform
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from aiayn.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch.code_snapshot import choose_code
-from aiayn.launch.job import record_job
-from aiayn.launch.job_outcome import (
-    Interruption,
-    RetryPolicy,
-    check_local_outcome,
-    check_slurm_outcome,
-    describe_progress,
-)
+from aiayn.launch.code_snapshot import RunCode, choose_code
+from aiayn.launch.job_outcome import Interruption, RetryPolicy, check_outcome, describe_progress
+from aiayn.launch.launcher import QUEUES, JobEnd, Launcher, SubmissionError, make_launcher
 from aiayn.launch.progress import ProgressLine
-from aiayn.launch.slurm_driver import SlurmDriver
-from aiayn.launch.slurm_queue import SlurmError, ask_queue, has_slurm
-from aiayn.launch.submit import submit
+from aiayn.launch.submit import clean_submissions, recover_submission
+from aiayn.provenance import utc_now
 from aiayn.records import read_train_record, write_record
-from aiayn.runs import attempts
-from aiayn.runs.heartbeat import is_being_trained, rank_zero_process, take_lock
-from aiayn.runs.jobs import read_jobs, remove_rank_errors
+from aiayn.runs.attempts import Ended, Started
+from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
+from aiayn.runs.locks import is_held, take_lock
 from aiayn.runs.log import read_log_tail
+from aiayn.runs.queue import QueuedJob, QueueError
+from aiayn.runs.run_folder import HEARTBEAT_TIMEOUT_SECONDS, RunFolder, SubmittedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
 logger = logging.getLogger(__name__)
-POLL_SECONDS = 0.5
+GRACE_SECONDS = 15.0  # for a restarted controller, a heartbeat, and a slow file system
+STARTING_GRACE_SECONDS = 60.0  # for a job that was still importing
+FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
+RECORD_SECONDS = 120.0  # for done.json, when attempts.jsonl says that the run is done
+RESUBMIT_SECONDS = 60.0  # between two attempts to submit
+REPEAT_SECONDS = 600.0  # between two equal lines of the log
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
 
 
@@ -54,68 +50,34 @@ def drive(
     cluster: ClusterSpec | None = None,
     clock: Clock = MACHINE_CLOCK,
 ) -> None:
-    """Train one run to its end and copy its record to `record_path`; the launcher `slurm` needs a `cluster`.
+    """Train one run to its end and copy its record to `record_path`; launchers of a cluster's queue need a `cluster`.
 
     Raises:
         RunError: if the run failed, was stopped or cancelled, or ended three times without progress; exit code 3, no
             record.
-        KeyboardInterrupt: after Ctrl-C: when a local job has saved, at once where a Slurm job continues.
+        KeyboardInterrupt: after Ctrl-C: when a job of this machine has saved, at once where a remote job continues.
     """
-    run_folder = request.folder
-    run_folder.mkdir(parents=True, exist_ok=True)
+    folder = request.folder
+    folder.path.mkdir(parents=True, exist_ok=True)
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
-            _require_no_slurm_job(request, "end it before `--fresh`")
-            _set_aside(run_folder)
-        if not attempts.is_done(run_folder):
-            if launcher != "slurm":
-                _require_no_slurm_job(request, "wait for it there: `--launcher slurm`")
-            _train_to_the_end(request, launcher, cluster, interruption, clock)
+            _require_no_queued_job(request, "end it before `--fresh`")
+            _set_aside(folder)
+        if not folder.is_done():
+            jobs = folder.jobs()
+            if jobs and jobs[-1].launcher != launcher:
+                _require_no_queued_job(request, f"wait for it there: `--launcher {jobs[-1].launcher}`")
+            driver = _Driver(request, make_launcher(launcher, request, cluster), interruption, clock)
+            driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.
-    write_record(read_train_record(run_folder / attempts.DONE_NAME, run_folder.parent), record_path)
+    write_record(read_train_record(folder.done_path, folder.path.parent), record_path)
     logger.info(f"{request.run}: done, record {record_path}")
-
-
-def _train_to_the_end(
-    request: TrainingRequest,
-    launcher: str,
-    cluster: ClusterSpec | None,
-    interruption: Interruption,
-    clock: Clock,
-) -> None:
-    """Supervise one job after another until the run is done, or no further job may follow."""
-    run_folder = request.folder
-    slurm = None if cluster is None or launcher != "slurm" else SlurmDriver(request, cluster, interruption, clock)
-    code_folder = None
-    if launcher == "local":
-        code = choose_code(request)  # once per driver: later jobs run it, too
-        request, code_folder = msgspec.structs.replace(request, commit=code.commit), code.folder
-    retries, num_jobs = RetryPolicy(request, cluster), 0
-    while True:
-        update_before, num_events_before = attempts.newest_update(run_folder), len(attempts.read_events(run_folder))
-        outcome = slurm.supervise_job(num_earlier_jobs=num_jobs) if slurm else None
-        if outcome is None:
-            supervise_local_job(request, launcher, interruption, code_folder)
-        if attempts.is_done(run_folder):
-            return
-        new_events = attempts.read_events(run_folder)[num_events_before:]
-        if outcome is None:
-            check_local_outcome(request, new_events, interruption)
-        else:
-            check_slurm_outcome(request, new_events, outcome)
-        retries.count(outcome, has_progress=attempts.newest_update(run_folder) > update_before)
-        num_jobs += max(1, sum(isinstance(event, attempts.Started) for event in new_events))
-        if cluster is not None and slurm and num_jobs >= cluster.max_num_jobs:
-            raise RunError(
-                f"{request.run}: {describe_progress(request)} after {num_jobs} jobs of {cluster.time_limit_minutes} "
-                f"minutes, the maximum of cluster {cluster.name} (max_num_jobs); the same command resumes it"
-            )
 
 
 @contextlib.contextmanager
 def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Clock) -> Iterator[None]:
     """Let one driver at a time look and submit; the system frees the lock when its process ends."""
-    with (request.folder / attempts.DRIVER_LOCK_NAME).open("w") as lock:
+    with request.folder.driver_lock_path.open("w") as lock:
         has_logged = False
         while not take_lock(lock, "two drivers of one run"):
             if not has_logged:
@@ -126,103 +88,293 @@ def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Cl
         yield
 
 
-def _require_no_slurm_job(request: TrainingRequest, advice: str) -> None:
-    """Require that no Slurm job of a run waits or trains.
+def _require_no_queued_job(request: TrainingRequest, advice: str) -> None:
+    """Require that the queue that had the newest job has none of this run, waiting or training.
 
     Raises:
-        LaunchError: naming the job; or if Slurm, which had the newest job, does not answer.
+        LaunchError: naming the job; or if that queue does not answer.
     """
-    jobs = read_jobs(request.folder)
-    if not jobs or jobs[-1].launcher != "slurm" or not has_slurm():
+    jobs = request.folder.jobs()
+    queue = QUEUES.get(jobs[-1].launcher) if jobs else None
+    if queue is None or not queue.is_here():
         return
     try:
-        found = ask_queue(request.run)
-    except SlurmError as error:
+        found = queue.find(request.run)
+    except QueueError as error:
         raise LaunchError(
-            f"{request.run}: Slurm job {jobs[-1].job} may train it, but squeue does not answer: {error.reason}; repeat "
-            "the command later"
+            f"{request.run}: {queue.title} job {jobs[-1].job} may train it, but {queue.asked} does not answer: "
+            f"{error.reason}; repeat the command later"
         ) from error
-    alive = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder)]
+    alive = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder.path)]
     if alive:
-        raise LaunchError(f"{request.run}: Slurm job {', '.join(alive)} trains it or waits; {advice}")
+        raise LaunchError(f"{request.run}: {queue.title} job {', '.join(alive)} trains it or waits; {advice}")
 
 
-def _set_aside(run_folder: Path) -> None:
+def _set_aside(folder: RunFolder) -> None:
     """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing."""
-    if is_being_trained(run_folder):
-        raise LaunchError(f"{run_folder}: a job is training this run; end it before `--fresh`")
-    kept = (attempts.DRIVER_LOCK_NAME, "aside-")
-    old = [path for path in run_folder.iterdir() if not path.name.startswith(kept)]
+    if folder.is_being_trained():
+        raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
+    kept = (folder.driver_lock_path.name, "aside-")
+    old = [path for path in folder.path.iterdir() if not path.name.startswith(kept)]
     if old:
-        numbers = [int(path.name.removeprefix("aside-")) for path in run_folder.glob("aside-*")]
-        aside_folder = run_folder / f"aside-{1 + max(numbers, default=0)}"
-        aside_folder.mkdir()
+        numbers = [int(path.name.removeprefix("aside-")) for path in folder.path.glob("aside-*")]
+        aside_path = folder.path / f"aside-{1 + max(numbers, default=0)}"
+        aside_path.mkdir()
         for path in old:
-            path.rename(aside_folder / path.name)
-        logger.info(f"{run_folder}: starts again; the earlier run is in {aside_folder}")
+            path.rename(aside_path / path.name)
+        logger.info(f"{folder}: starts again; the earlier run is in {aside_path}")
 
 
-def supervise_local_job(
-    request: TrainingRequest, launcher: str, interruption: Interruption, code_folder: Path | None
-) -> None:
-    """Wait for the end of the job that trains this run; without one, submit it with the code in `code_folder`."""
-    run_folder = request.folder
-    if is_being_trained(run_folder):
-        logger.info(f"{request.run}: the job of an earlier driver is training it; waiting for it")
-        _wait(
-            request,
-            lambda: not is_being_trained(run_folder),
-            lambda: _terminate_lock_owner(request, interruption),
-            interruption,
+class _Driver:
+    """The driver of one training, which holds the driver's lock of its run."""
+
+    def __init__(self, request: TrainingRequest, launcher: Launcher, interruption: Interruption, clock: Clock) -> None:
+        self._request, self._launcher, self._interruption, self._clock = request, launcher, interruption, clock
+        self._folder = request.folder
+        self._line = ProgressLine(request.run, request.training.updates)
+        self._logged: tuple[str, float] = ("", -math.inf)
+        self._signalled_at = -math.inf
+        self._code: RunCode | None = None
+
+    def train_to_the_end(self) -> None:
+        """Supervise one job after another until the run is done, or no further job may follow."""
+        request, folder = self._request, self._folder
+        retries, num_jobs = RetryPolicy(request), 0
+        while True:
+            update_before, num_events = folder.newest_update(), len(folder.events())
+            end = self._supervise_job(num_earlier_jobs=num_jobs)
+            new_events = folder.events()[num_events:]
+            if self._launcher.is_remote and new_events and not self._has_its_record():
+                raise RunError(
+                    f"{request.run}: {folder}: attempts.jsonl says that it is done, but after {RECORD_SECONDS:.0f} s "
+                    f"there is no {folder.done_path}; no further job was submitted; repeat the command: a job then "
+                    "writes the record from the last checkpoint"
+                )
+            if folder.is_done():
+                return
+            check_outcome(request, new_events, end, self._interruption, self._launcher)
+            retries.count(end, has_progress=folder.newest_update() > update_before)
+            num_jobs += max(1, sum(isinstance(event, Started) for event in new_events))
+            if limit := self._launcher.limit_reached(num_jobs):
+                progress = describe_progress(request)
+                raise RunError(f"{request.run}: {progress} after {limit}; the same command resumes it")
+
+    def _supervise_job(self, *, num_earlier_jobs: int) -> JobEnd:
+        """Wait until the job that trains this run has ended or the run is done; submit a job if none is alive.
+
+        Raises:
+            LaunchError: if there is no such queue here, or it refuses the job.
+            RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
+        """
+        alive = self._alive_jobs(self._ask_queue())
+        if alive:
+            self._attach(alive[-1])
+        elif self._launcher.is_remote and self._is_alive_outside_queue(
+            GRACE_SECONDS if self._folder.open_attempt() else 0.0
+        ):
+            self._wait_outside_queue()
+        else:
+            if self._launcher.is_remote and not self._has_its_record():
+                self._log_change(f"it is done, but its {self._folder.done_path.name} is gone: a job writes it again")
+            job = "" if self._folder.is_done() else self._submit(num_earlier_jobs)
+            return self._wait(job) if job and not self._folder.is_done() else JobEnd(job="")
+        return self._wait(alive[-1].job) if alive and not self._folder.is_done() else JobEnd(job="")
+
+    def _has_its_record(self) -> bool:
+        """Return False if attempts.jsonl says that a run is done, but no record appears within RECORD_SECONDS."""
+        deadline = self._clock.now() + RECORD_SECONDS
+        while not self._folder.is_done():
+            last = next(reversed(self._folder.events()), None)
+            if not isinstance(last, Ended) or last.outcome != "done":
+                return True
+            if self._clock.now() >= deadline:
+                return False
+            self._pause(STEP_SECONDS)
+        return True
+
+    def _alive_jobs(self, jobs: list[QueuedJob]) -> list[QueuedJob]:
+        return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._folder.path)]
+
+    def _ask_queue(self) -> list[QueuedJob]:
+        """Return the jobs of this run's name, as soon as the queue answers; none when the run is done.
+
+        Raises:
+            LaunchError: if the queue is not here, or does not understand the question.
+        """
+        while True:
+            try:
+                return self._launcher.find(self._request.run)
+            except QueueError as error:
+                if self._folder.is_done():
+                    return []
+                asked = self._launcher.asked
+                if not self._launcher.is_here():
+                    raise LaunchError(
+                        f"{self._request.run}: no {asked} on PATH: this machine has no {self._launcher.title}; run the "
+                        "command on a login node, or train here: `--launcher local`"
+                    ) from error
+                if error.is_final:
+                    raise LaunchError(
+                        f"{self._request.run}: {error}; a job of this name, if there is one, continues"
+                    ) from error
+                reason = error.reason.splitlines()[0]
+                self._log_change(f"{asked} does not answer: {reason}; the state of its job is unknown: asking again")
+                self._pause(self._launcher.poll_seconds)
+
+    def _attach(self, queued: QueuedJob) -> None:
+        logger.info(
+            f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was submitted before"
         )
-        return
-    remove_rank_errors(run_folder)
-    job = submit(request, launcher, code_folder)
-    record_job(request, launcher, str(job.job_id), commit=request.commit, code_folder=str(code_folder or ""))
-    logger.info(f"{request.run}: {launcher} job {job.job_id}, log {run_folder / attempts.LOG_NAME}")
-    _wait(request, job.done, lambda: _terminate_local_job(job), interruption)
+        if queued.job and queued.job not in [known.job for known in self._folder.jobs()]:
+            recover_submission(self._folder, queued.job)  # its driver was killed before it could
+            self._record_job(queued.job)
 
+    def _record_job(self, job: str, *, commit: str = "", code_folder: str = "") -> None:
+        """Record a job that was submitted for the run, or found in the queue."""
+        self._folder.append_job(
+            SubmittedJob(
+                time=utc_now(), launcher=self._launcher.name, job=job, host=platform.node(), commit=commit,
+                num_ranks=self._request.num_ranks, update=self._folder.newest_update(), code_folder=code_folder,
+            ),
+        )  # fmt: skip
 
-def _wait(
-    request: TrainingRequest,
-    is_over: Callable[[], bool],
-    terminate: Callable[[], None],
-    interruption: Interruption,
-) -> None:
-    """Wait for the job's end and show its progress; after a signal, send it to the job and wait while it saves."""
-    run_folder = request.folder
-    line = ProgressLine(request.run, request.training.updates)
-    passed_on_at = -math.inf
-    while not is_over():
-        if interruption.signal_number is not None and time.monotonic() - passed_on_at > SECONDS_BETWEEN_SIGNALS:
-            if passed_on_at == -math.inf:
-                logger.info(f"{request.run}: {interruption.name}; saving before the end")
-            terminate()
-            passed_on_at = time.monotonic()
-        line.show(read_log_tail(run_folder / attempts.LOG_NAME))
-        time.sleep(POLL_SECONDS)
-    line.show(read_log_tail(run_folder / attempts.LOG_NAME), is_last=True)
+    def _submit(self, num_earlier_jobs: int) -> str:
+        """Submit a job and return its number, '' if the run is done meanwhile."""
+        request = msgspec.structs.replace(self._request, num_earlier_jobs=num_earlier_jobs)
+        if self._launcher.has_code_copies:
+            # Once per driver: its later jobs run the code of the first, however the checkout changes.
+            self._code = self._code or choose_code(self._request)
+            request = msgspec.structs.replace(request, commit=self._code.commit)
+        self._folder.remove_rank_errors()
+        code_folder = self._code.folder if self._code else None
+        job = self._submit_until_taken(request, code_folder)
+        if job:
+            self._record_job(job, commit=request.commit, code_folder=str(code_folder or ""))
+            ranks = f"{request.num_ranks} rank{'' if request.num_ranks == 1 else 's'}"
+            title = self._launcher.title
+            logger.info(f"{request.run}: {title} job {job}, {ranks}, log {self._folder.log_path}")
+        return job
 
+    def _submit_until_taken(self, request: TrainingRequest, code_folder: Path | None) -> str:
+        """Submit a job, again after each refusal that may pass; return '' if the run is done meanwhile.
 
-def _terminate_local_job(job: Any) -> None:
-    """Send TERM to a local job's controller, which passes it to every rank."""
-    process = getattr(job, "_process", None)
-    if process is not None and process.poll() is None:
-        process.send_signal(signal.SIGTERM)
+        The job in the queue counts that a submission without an answer had submitted.
+        """
+        while not self._folder.is_done():
+            try:
+                return self._launcher.submit(request, code_folder)
+            except SubmissionError as error:
+                if error.is_passing:
+                    reason = " ".join(str(error).partition(": ")[2].split())
+                    self._log_change(f"{reason}; that may pass: the next attempt is in {RESUBMIT_SECONDS:.0f} s")
+                self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
+                alive = self._alive_jobs(self._ask_queue())
+                if alive:
+                    recover_submission(self._folder, alive[-1].job)
+                    return alive[-1].job
+                clean_submissions(self._folder)
+                if not error.is_passing:
+                    raise
+        return ""
 
+    def _wait(self, job: str) -> JobEnd:
+        """Wait until no job of this run is alive; a queue that does not answer, or omits the job, does not end it."""
+        while True:
+            self._pause(self._launcher.poll_seconds)
+            if self._launcher.is_remote and self._folder.is_done():
+                return JobEnd(job=job, ending="completed")
+            jobs = self._ask_queue()
+            if alive := self._alive_jobs(jobs):
+                job = alive[-1].job
+                if tended := self._launcher.tend(alive[-1]):
+                    self._log_change(tended)
+                else:
+                    self._log_state(alive[-1])
+                continue
+            if not self._launcher.is_remote:
+                self._line.show(read_log_tail(self._folder.log_path), is_last=True)
+                return self._launcher.outcome(job, None)
+            if ended := [queued for queued in jobs if queued.job == job]:
+                self._wait_for_files()
+                return self._launcher.outcome(job, ended[-1])
+            if not self._is_alive_outside_queue(self._grace_seconds(job)) and not self._alive_jobs(self._ask_queue()):
+                return self._launcher.outcome(job, None)
 
-def _terminate_lock_owner(request: TrainingRequest, interruption: Interruption) -> None:
-    """Send TERM to the rank 0 that wrote its process number into the lock; it ends the other ranks.
+    def _wait_for_files(self) -> None:
+        """Wait until the file system shows what the job wrote last, or for FILE_DELAY_SECONDS."""
+        deadline = self._clock.now() + FILE_DELAY_SECONDS
+        while self._clock.now() < deadline and not self._folder.is_done():
+            if isinstance(next(reversed(self._folder.events()), None), Ended):
+                return
+            self._pause(STEP_SECONDS)
 
-    Only if it runs on this machine: elsewhere the number may be another process's, and only this driver ends.
-    """
-    run_folder = request.folder
-    jobs = read_jobs(run_folder)
-    if not jobs or jobs[-1].launcher == "slurm" or jobs[-1].host != platform.node():
-        host = jobs[-1].host if jobs else "another machine"
-        interruption.raise_if_any(f"{request.run}: its job continues; it was started on {host}: end it there")
-        return
-    process = rank_zero_process(run_folder)
-    if process is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGTERM)
+    def _grace_seconds(self, job: str) -> float:
+        """Return how long to watch for the heartbeat of a job that the queue no longer knows."""
+        is_starting = not self._folder.has_attempt(job)
+        seconds = STARTING_GRACE_SECONDS if is_starting else GRACE_SECONDS
+        if not is_starting and self._folder.open_attempt() is None:
+            return 0.0
+        asked = self._launcher.asked
+        self._log_change(f"{asked} no longer knows job {job}; watching for its heartbeat for {seconds:.0f} s")
+        return seconds
+
+    def _is_alive_outside_queue(self, seconds: float) -> bool:
+        """Return whether rank 0 of the run, which is not done, has a heartbeat within so many seconds.
+
+        The controller may have lost the job (it was killed while the job was new), its node may be unreachable, or it
+        is a job of another launcher. A held lock proves nothing: on NFS 3 the lock of a crashed machine stays until it
+        has booted again. Where the lock is held, the heartbeat is awaited for longer.
+        """
+        for timeout_seconds in (seconds, HEARTBEAT_TIMEOUT_SECONDS - seconds):
+            if self._folder.is_done():
+                return False
+            if self._folder.is_heartbeat_advancing(timeout_seconds, self._clock, self._end_if_interrupted):
+                return not self._folder.is_done()
+            if not is_held(self._folder.lock_path):
+                return False
+        logger.warning(
+            f"{self._folder.lock_path}: locked, but without a heartbeat for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated "
+            "as the lock of a machine that went down"
+        )
+        return False
+
+    def _wait_outside_queue(self) -> None:
+        self._log_change(f"a job that {self._launcher.asked} does not know trains this run; waiting for its end")
+        while not self._folder.is_done() and self._is_alive_outside_queue(GRACE_SECONDS):
+            self._pause(self._launcher.poll_seconds)
+
+    def _log_state(self, queued: QueuedJob) -> None:
+        """Log each new state of the job, with progress while it runs."""
+        if queued.state == "running" and not queued.reason:
+            if queued.node:
+                self._log_change(f"job {queued.job} runs on {queued.node}")
+            self._line.show(read_log_tail(self._folder.log_path))
+            return
+        advice = f"; {queued.advice}, or `aiayn cancel {self._request.run}`" if queued.advice else ""
+        self._log_change(f"job {queued.job} {queued.words}{advice}")
+
+    def _log_change(self, change: str) -> None:
+        logged, logged_at = self._logged
+        if change != logged or self._clock.now() - logged_at > REPEAT_SECONDS:
+            logger.info(f"{self._request.run}: {change}")
+            self._logged = (change, self._clock.now())
+
+    def _pause(self, seconds: float) -> None:
+        """Wait; a signal ends the driver at once where its job continues, else it is sent to the job, which saves."""
+        self._clock.pause(seconds, self._end_if_interrupted)
+
+    def _end_if_interrupted(self) -> None:
+        run, launcher = self._request.run, self._launcher
+        if launcher.is_remote:
+            self._interruption.raise_if_any(
+                f"{run}: its {launcher.title} job continues without this driver; the same command attaches to it: "
+                f"`{self._request.command}`; to end it: `aiayn cancel {run}`, or `{launcher.cancel_command(name=run)}`"
+            )
+        elif self._interruption.signal_number and self._clock.now() - self._signalled_at > SECONDS_BETWEEN_SIGNALS:
+            if self._signalled_at == -math.inf:
+                logger.info(f"{run}: {self._interruption.name}; saving before the end")
+            self._signalled_at = self._clock.now()
+            try:
+                launcher.cancel(run)
+            except LaunchError as error:
+                self._interruption.raise_if_any(f"{run}: {error}")

@@ -1,9 +1,10 @@
-"""Trains inside a submitted job, in every rank's process, and requeues the job when its time is nearly up.
+"""Trains inside a submitted job, in every rank's process; a job whose time is nearly up is continued later.
 
 submitit imports it from the copy of the code that was taken when the job was submitted. Only here, in the job, is torch
 imported.
 """
 
+import importlib
 import logging
 import os
 import platform
@@ -12,20 +13,17 @@ from pathlib import Path
 
 import aiayn
 from aiayn.errors import LaunchError
-from aiayn.launch.slurm_queue import run_slurm
-from aiayn.provenance import utc_now
-from aiayn.runs.attempts import newest_update
-from aiayn.runs.jobs import SubmittedJob, append_job, record_rank_error
-from aiayn.train.request import StopFlag, TrainingRequest, num_restarts
+from aiayn.train.request import StopFlag, TrainingRequest
 
 logger = logging.getLogger(__name__)
+SURROUNDINGS = {"slurm": "aiayn.launch.slurm.job"}  # what jobs need there, by submitit's name of the place
 
 
 class TrainingJob:
     """What submitit pickles: calling it trains, in the job's process.
 
-    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would renumber; Slurm sets its
-    own.
+    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would renumber; a cluster sets
+    its own.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
@@ -43,30 +41,28 @@ class TrainingJob:
         import submitit
 
         environment = submitit.JobEnvironment()
-        is_slurm = environment.name() == "slurm"
-        if is_slurm:
-            # The partial result of a killed rank would make submitit fail at the end of a requeued job.
-            environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
-            hosts = environment.hostnames
-            os.environ["MASTER_ADDR"] = hosts[0] if len(hosts) > 1 else "127.0.0.1"  # one node needs no network
-            if not self.request.gpus_per_node:
-                os.environ["CUDA_VISIBLE_DEVICES"] = ""  # where devices are not confined it would see other people's
+        surroundings = SURROUNDINGS.get(environment.name())
+        remote = importlib.import_module(surroundings) if surroundings else None
+        if remote:
+            remote.prepare(self.request, environment)
         elif self.visible_gpus is not None and self.request.training.device != "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
         try:
-            if is_slurm:
+            if remote:
                 require_own_code(self.request.code_folder)
             from aiayn.train.ranks import Rank
             from aiayn.train.train import train_rank
         except Exception as error:  # the next job would repeat it
-            record_rank_error(self.request.folder, environment.global_rank, error)
+            self.request.folder.record_rank_error(environment.global_rank, error)
             raise
+        num_restarts = remote.num_restarts() if remote else 0
         rank = Rank(
             rank=environment.global_rank,
             world_size=environment.num_tasks,
             job=str(environment.job_id),
             local_rank=environment.local_rank,
-            job_number=self.request.num_earlier_jobs + num_restarts() + 1,
+            job_number=self.request.num_earlier_jobs + num_restarts + 1,
+            num_restarts=num_restarts,
         )
         try:
             train_rank(self.request, rank, stop)
@@ -74,19 +70,8 @@ class TrainingJob:
             if not _is_in_driver():
                 raise
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
-        if is_slurm and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
-            continue_later(self.request, rank.job, rank.job_number)
-
-
-def record_job(request: TrainingRequest, launcher: str, job: str, *, commit: str = "", code_folder: str = "") -> None:
-    """Record a job that a driver of this machine submitted for a run, or found in the queue."""
-    append_job(
-        request.folder,
-        SubmittedJob(
-            time=utc_now(), launcher=launcher, job=job, host=platform.node(), num_ranks=request.num_ranks,
-            update=newest_update(request.folder), commit=commit, code_folder=code_folder,
-        ),
-    )  # fmt: skip
+        if remote and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
+            remote.continue_later(self.request, rank.job, rank.job_number)
 
 
 def require_own_code(code_folder: str | None) -> None:
@@ -110,18 +95,3 @@ def _is_in_driver() -> bool:
     import submitit
 
     return bool(submitit.JobEnvironment().name() == "debug")
-
-
-def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
-    """Requeue this job, which has saved because its time is nearly up; that needs no driver.
-
-    After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the driver submits the next,
-    now or when it is started again.
-    """
-    if request.max_num_jobs is not None and job_number >= request.max_num_jobs:
-        logger.warning(f"{request.run}: saved; not continued, as this was job {job_number} of {request.max_num_jobs}")
-        return
-    try:
-        run_slurm(["scontrol", "requeue", job])  # it keeps its number
-    except LaunchError as error:
-        logger.warning(f"{request.run}: saved, but {error}")

@@ -74,7 +74,7 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
     size = data.vocabulary_size_by_language[data.source_language]
     target_size = data.vocabulary_size_by_language[data.target_language]
     parameters = num_parameters(request.training, size, request.data.is_joint, target_size)
-    held_bytes = sum(path.stat().st_size for path in request.checkpoint_folder.glob("*.pt"))
+    held_bytes = sum(path.stat().st_size for path in request.folder.checkpoints_path.glob("*.pt"))
     return max(0, run_disk_bytes(parameters, request.num_models) - held_bytes)
 
 
@@ -114,7 +114,7 @@ def check_feasible(
     machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)
     logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
-    require_free_space(request.folder, needed_bytes, "a run's checkpoints")
+    require_free_space(request.folder.path, needed_bytes, "a run's checkpoints")
     if machine is None:
         return None
     prediction = predict_hours(request, data, machine)

@@ -30,7 +30,7 @@ MAX_NAMED = 3  # of trainings that take too many jobs
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The Slurm jobs of one training, as its cluster's file says: each of `minutes`, `max_num_jobs` in all.
+    """The jobs of one training on a cluster, as its cluster's file says: each of `minutes`, `max_num_jobs` in all.
 
     `signal_seconds` before the end of each it saves, and goes on in the next one.
     """
@@ -59,7 +59,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts are of one of them.
 
     `chosen_by` says why these. `rate_by_precision` has the precisions that the devices have, each with the operations a
-    second of one of them. `job_limits` are None where no Slurm runs the trainings.
+    second of one of them. `job_limits` are None where no cluster runs the trainings.
     """
 
     gpu: str
@@ -110,16 +110,16 @@ def choose_machine(
     dollars_per_gpu_hour: float | None = None,
     precisions: Set[Precision] = frozenset(),
 ) -> Machine:
-    """Return what each training runs on, by Slurm as the cluster's file asks or, by any other launcher, here.
+    """Return what each training runs on, on a cluster as its file asks or, by the local launcher, here.
 
-    With slurm and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the first that has the
+    On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the first that has the
     `precisions` of the trainings. Here it is this machine's first GPU, or a core; one of them, as the local launcher
     takes, unless `num_gpus` says more. A price that is given stands for hardware.yaml's.
 
     Raises:
         UsageError: if hardware.yaml does not know the GPU, or a number or price is of GPUs where there are none.
     """
-    if launcher == "slurm":
+    if launcher not in (None, "local", "debug"):
         machine = _choose_of_cluster(cluster, hardware, gpu, num_gpus, default_gpu(hardware, precisions))
     else:
         machine = _choose_here(hardware, gpu, num_gpus)
@@ -273,7 +273,7 @@ def _advice_on_ranks(machine: Machine) -> str:
 
 
 def exceeded_limit(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
-    """Return which trainings need more Slurm jobs than their cluster's file allows, the longest first; '' for none."""
+    """Return which trainings need more jobs than their cluster's file allows, the longest first; '' for none."""
     over = {name: hours for name, hours in hours_by_training.items() if limits.count_jobs(hours) > limits.max_num_jobs}
     if not over:
         return ""

@@ -1,4 +1,4 @@
 """Reads runs from their folders: attempts, jobs and state; finds a run by name, follows its log, cancels it.
 
-May import `aiayn.experiment` and below. It does not import the Slurm queue: `cli` passes that as an argument.
+May import `aiayn.experiment` and below. It knows no launcher: `cli` passes the queues of jobs as an argument.
 """

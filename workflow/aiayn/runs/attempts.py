@@ -1,22 +1,17 @@
-"""Records the attempts of a run: `attempts.jsonl` in its folder, append-only, one line an event.
+"""The attempts of a run: the events of `attempts.jsonl` in its folder, one line each, and their sums.
 
-It is no declared output, because Snakemake deletes the outputs of a failed rule. The next attempt closes a start
-without an end: outcome `lost`, at the time of the run's last log line.
+The next attempt closes a start without an end: outcome `lost`, at the time of the run's last log line.
 """
 
 import datetime
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from aiayn.errors import RecordError
-from aiayn.json_lines import append_json_line, read_json_lines
-from aiayn.provenance import utc_now
 from aiayn.records import Energy, total_energy
-from aiayn.runs.log import last_lines
+from aiayn.runs.json_lines import read_json_lines
 
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
@@ -24,10 +19,7 @@ LOG_NAME = "train.log"
 CHECKPOINTS_NAME = "checkpoints"
 CODE_FOLDER_NAME = "code"  # beside the runs: copies of the code that their jobs run
 DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
-# Held by rank 0 while it is running, and touched every HEARTBEAT_SECONDS; contains its process number.
 RANK_LOCK_NAME = "rank0.lock"
-HEARTBEAT_SECONDS = 4.0
-LOG_TAIL_LINES = 40
 LOST_REASON = "ended without a record: killed, or its machine went down"
 # stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost: it was killed.
 Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
@@ -100,82 +92,10 @@ def read_events(run_folder: Path) -> list[Event]:
     return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
 
-def append_event(run_folder: Path, event: Event) -> None:
-    """Append one event and bring it to the disk; a torn line before it is dropped."""
-    append_json_line(run_folder / ATTEMPTS_NAME, event)
-
-
-def is_done(run_folder: Path) -> bool:
-    """Return whether the run's record exists, which ends the training.
-
-    The folder is listed: a network file system may cache for a minute that a path is absent, but it asks its server
-    when a folder is opened.
-    """
-    try:
-        return DONE_NAME in os.listdir(run_folder)
-    except FileNotFoundError:
-        return False
-
-
 def open_attempt(events: list[Event]) -> Started | None:
     """Return the newest start if it has no end."""
     last = events[-1] if events else None
     return last if isinstance(last, Started) else None
-
-
-def close_lost_attempt(run_folder: Path, *, update: int) -> None:
-    """End a start that has no end: outcome `lost`, at the time of the last log line."""
-    started = open_attempt(read_events(run_folder))
-    if started is None:
-        return
-    log_path = run_folder / LOG_NAME
-    time = started.time
-    if log_path.exists():
-        last_written = datetime.datetime.fromtimestamp(log_path.stat().st_mtime, datetime.UTC)
-        time = max(time, last_written.isoformat(timespec="seconds"))
-    end_attempt(run_folder, update=update, outcome="lost", reason=LOST_REASON, time=time)
-
-
-def end_attempt(
-    run_folder: Path,
-    *,
-    update: int,
-    outcome: Outcome,
-    reason: str,
-    time: str | None = None,
-    energy: Energy | None = None,
-) -> None:
-    """End the open attempt at `time` (UTC), by default now; `energy` is what its GPUs drew."""
-    started = open_attempt(read_events(run_folder))
-    if started is None:
-        raise RecordError(f"{run_folder / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
-    append_event(
-        run_folder,
-        Ended(
-            attempt=started.attempt,
-            time=time or utc_now(),
-            update=update,
-            outcome=outcome,
-            reason=reason,
-            log_tail=[line[:500] for line in last_lines(run_folder / LOG_NAME, LOG_TAIL_LINES)],
-            energy=energy,
-        ),
-    )
-
-
-def heartbeat_ns(run_folder: Path) -> int | None:
-    """Return when rank 0 last touched its lock, in ns of its machine's clock: it changes while rank 0 is running."""
-    try:
-        with (run_folder / RANK_LOCK_NAME).open("rb") as lock:  # to open it refreshes a network file system's cache
-            return os.fstat(lock.fileno()).st_mtime_ns
-    except FileNotFoundError:
-        return None
-
-
-def newest_update(run_folder: Path) -> int:
-    """Return the update of the newest full checkpoint, which the next attempt resumes from; 0 without one."""
-    names = [path.stem.removeprefix("full_") for path in (run_folder / CHECKPOINTS_NAME).glob("full_*.pt")]
-    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def _pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:

@@ -11,24 +11,16 @@ from typing import IO, Any
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import RecordError
 from aiayn.packed import find_packed
-from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, is_done, read_events
-from aiayn.runs.jobs import (
-    JOBS_NAME,
-    SubmittedJob,
-    job_without_attempt,
-    newest_output,
-    output_path,
-    read_jobs,
-    read_rank_errors,
-)
+from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started
 from aiayn.runs.log import LogLine, read_end, read_statistics, split_line
+from aiayn.runs.run_folder import JOBS_NAME, RunFolder, SubmittedJob, job_without_attempt
 
 POLL_SECONDS = 0.5
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
 MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8,000
 
 
-def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
+def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log, packed or not; before its training has one, of what the newest job printed.
 
     `note` gets the name of any file but the log. A later job without an attempt, whose prologue or import failed, has
@@ -38,27 +30,27 @@ def show_end(run_folder: Path, *, num_lines: int, note: Callable[[str], None]) -
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
         CorpusError: if a packed log is torn.
     """
-    log_path = find_packed(run_folder / LOG_NAME)
+    log_path = find_packed(folder.log_path)
     has_log = log_path is not None
-    path = log_path or newest_output(run_folder)
+    path = log_path or folder.newest_output()
     if path is None:
-        raise RecordError(f"{run_folder}: no log yet; `aiayn status {run_folder.name}` shows why it waits")
+        raise RecordError(f"{folder}: no log yet; `aiayn status {folder.run}` shows why it waits")
     if not has_log:
-        note(f"== no {LOG_NAME} yet; its newest job printed, in {path}:")
-    if has_log and path.name != LOG_NAME:  # packed, so it ends here
+        note(f"== no {folder.log_path.name} yet; its newest job printed, in {path}:")
+    if has_log and path != folder.log_path:  # packed, so it ends here
         with open_bytes(path) as lines:
             yield from (line.decode("utf-8", errors="replace").rstrip("\n") for line in deque(lines, num_lines))
     else:
         yield from read_end(path, num_lines).lines
-    job = job_without_attempt(read_events(run_folder), read_jobs(run_folder))
-    if job is None or is_done(run_folder):
+    job = job_without_attempt(folder.events(), folder.jobs())
+    if job is None or folder.is_done():
         return
-    path = output_path(run_folder, job.job)
+    path = folder.output_path(job.job)
     if has_log and path.exists():
         note(f"== job {job.job} has begun no attempt; it printed, in {path}:")
         for line in read_end(path, num_lines).lines:
             note(line)
-    for error in read_rank_errors(run_folder):
+    for error in folder.rank_errors():
         note(f"== {error}")
 
 
@@ -122,7 +114,7 @@ def describe_event(event: Event) -> str:
     return f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update {event.update}{reason}"
 
 
-def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
+def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
     `note` gets each new event of attempts.jsonl, and the output of a new job until its attempt begins. A missing log is
@@ -131,17 +123,17 @@ def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = la
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
-    growing = _GrowingFile(run_folder / LOG_NAME, num_lines)
-    printed = _OutputBeforeAttempt(run_folder, num_lines)
-    events = read_events(run_folder)
-    num_events, events_size = len(events), _size_of(run_folder / ATTEMPTS_NAME)
+    growing = _GrowingFile(folder.log_path, num_lines)
+    printed = _OutputBeforeAttempt(folder, num_lines)
+    events = folder.events()
+    num_events, events_size = len(events), _size_of(folder.path / ATTEMPTS_NAME)
     while True:
-        has_ended = is_done(run_folder)
+        has_ended = folder.is_done()
         if has_ended:
             time.sleep(SECONDS_AFTER_DONE)
         yield from growing.new_lines()
-        if _size_of(run_folder / ATTEMPTS_NAME) != events_size:
-            events_size, events = _size_of(run_folder / ATTEMPTS_NAME), read_events(run_folder)
+        if _size_of(folder.path / ATTEMPTS_NAME) != events_size:
+            events_size, events = _size_of(folder.path / ATTEMPTS_NAME), folder.events()
             for event in events[num_events if num_events <= len(events) else 0 :]:
                 note(describe_event(event))
             num_events = len(events)
@@ -155,8 +147,8 @@ def follow(run_folder: Path, *, num_lines: int, note: Callable[[str], None] = la
 class _OutputBeforeAttempt:
     """The output of the newest job before its attempt begins."""
 
-    def __init__(self, run_folder: Path, num_lines: int) -> None:
-        self._run_folder = run_folder
+    def __init__(self, folder: RunFolder, num_lines: int) -> None:
+        self._folder = folder
         self._num_lines = num_lines
         self._jobs: list[SubmittedJob] = []
         self._jobs_size = 0
@@ -165,11 +157,11 @@ class _OutputBeforeAttempt:
 
     def new_lines(self, events: list[Event]) -> Iterator[str]:
         """Yield the lines that were completed since the last call; before a job's first line, its file."""
-        size = _size_of(self._run_folder / JOBS_NAME)  # to read it each time is slow on a shared file system
+        size = _size_of(self._folder.path / JOBS_NAME)  # to read it each time is slow on a shared file system
         if size != self._jobs_size:
-            self._jobs_size, self._jobs = size, read_jobs(self._run_folder)
+            self._jobs_size, self._jobs = size, self._folder.jobs()
         job = job_without_attempt(events, self._jobs)
-        path = output_path(self._run_folder, job.job) if job else None
+        path = self._folder.output_path(job.job) if job else None
         if path is None or job is None:
             self._growing = None
             return

@@ -1,39 +1,44 @@
-"""Defines the jobs of a cluster's queue, their states, and the protocol by which runs list and cancel them.
+"""Defines the jobs of a queue, and the protocol by which runs list and cancel them; the queues are `aiayn.launch`'s."""
 
-States and reasons are Slurm's words. Callers pass the module that runs Slurm's commands (`launch/slurm_queue.py`) as a
-`JobQueue`.
-"""
-
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-# A job in one of these has ended. In any other it continues, Slurm may start it again, or its processes are still
-# ending: an unknown state does not mean that a job has ended.
-ENDED_STATES = frozenset(
-    {
-        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
-        *("REVOKED", "TIMEOUT"),
-    }
-)
-LOST_RESERVATION = "RESV_DEL_HOLD"
-_HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", LOST_RESERVATION)
-_LAUNCH_FAILED = "launch_failed_requeued_held"
+from aiayn.errors import LaunchError
+from aiayn.runs.run_folder import JOB_FILES_NAME
+
+# How a job ended, as far as that decides what follows; `other` includes a time limit, a preemption and a lost node.
+Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
+
+
+class QueueError(LaunchError):
+    """A queue did not answer, for a `reason`; a retry does not help if that `is_final`."""
+
+    def __init__(self, message: str, *, reason: str, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.is_final = is_final
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as squeue shows it; an ended job is shown for some minutes (MinJobAge), with how it ended as `state`.
+    """A job as its queue shows it: it waits, runs or has ended; an ended job is shown for some minutes.
 
-    `reason` is why it waits, or Slurm's `None`; `node` is empty while it waits; `time_left` is as Slurm prints it
-    (`1-02:03:04`, `UNLIMITED`); `script` is the path of the file that was submitted.
+    `reason` is why it waits or does not simply run; `ending` how it ended. `words` are the queue's own for its state.
+    A job that `is_stuck` waits for a person, and `advice` says what the user can do for a job that may wait for ever.
+    `node` is empty while it waits; `time_left` is as the queue prints it; `script` is the path of the submitted file.
     """
 
     job: str
-    state: str
-    reason: str
-    node: str
-    time_left: str
+    state: Literal["waiting", "running", "ended"]
+    reason: str = ""
+    ending: Ending = "other"
+    words: str = ""
+    is_stuck: bool = False
+    advice: str = ""
+    node: str = ""
+    time_left: str = ""
     name: str = ""
     script: str = ""
 
@@ -42,33 +47,44 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
         submitit writes the job's script below the run's folder.
         """
-        folders = (run_folder.absolute() / "submitit", run_folder.resolve() / "submitit")
+        folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
         return self.name == run_folder.name and (not self.script.startswith("/") or Path(self.script).parent in folders)
 
     @property
     def is_alive(self) -> bool:
         """Whether it runs, waits, or is held."""
-        return self.state.partition(" ")[0] not in ENDED_STATES  # `CANCELLED by 1000`
-
-    @property
-    def is_held_by_slurm(self) -> bool:
-        """Whether Slurm itself holds it, because it could not be launched, as after a controller lost its state."""
-        return self.state == "PENDING" and _LAUNCH_FAILED in self.reason.replace(" ", "_").lower()
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether it waits until the user releases it, or gives it another reservation."""
-        is_pending_held = self.state == "PENDING" and "held" in self.reason.lower()
-        return is_pending_held or self.state in _HELD_STATES
+        return self.state != "ended"
 
 
 class JobQueue(Protocol):
-    """The functions of a queue that runs need."""
+    """What runs need of a queue; `title`, its name, and `asked`, the command that lists it, are for messages."""
 
-    def find_jobs(self, name: str | None = None) -> list[QueuedJob] | None:
-        """Return this user's jobs of a name, or all of them, oldest first; None if the queue does not answer."""
+    title: str
+    asked: str
+
+    def is_here(self) -> bool:
+        """Return whether this machine has the queue's commands."""
         ...
 
-    def cancel_jobs(self, name: str) -> None:
-        """End this user's jobs of a name; no such job is no error."""
+    def find(self, name: str | None = None) -> list[QueuedJob]:
+        """Return this user's jobs of a name, or all of them, oldest first, ended ones too while they are shown.
+
+        Raises:
+            QueueError: if the queue does not answer; whether a job is alive is then unknown.
+        """
         ...
+
+    def cancel(self, name: str) -> None:
+        """End this user's jobs of a name; no such job is no error.
+
+        Raises:
+            QueueError: if the queue's command is missing or fails.
+        """
+        ...
+
+    def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
+        """Return the command by which a user cancels the jobs of a name, or these."""
+        ...
+
+
+Queues = Mapping[str, JobQueue]  # by the launcher whose jobs they hold; a launcher without one starts jobs here

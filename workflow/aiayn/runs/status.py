@@ -1,12 +1,12 @@
-"""Determines the state of every run of a runs folder from its files, its locks and one look at Slurm's queue.
+"""Determines the state of every run of a runs folder from its files, its locks and one look at each queue.
 
 It reads only the ends of logs, writes nothing, and takes no lock; a damaged run does not hide the others.
 """
 
+import datetime
 import platform
-from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,33 +15,25 @@ from aiayn.provenance import utc_now
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     CODE_FOLDER_NAME,
-    DONE_NAME,
-    DRIVER_LOCK_NAME,
-    LOG_NAME,
     LOST_REASON,
-    RANK_LOCK_NAME,
     Attempt,
     Ended,
     Event,
     Started,
-    is_done,
     list_attempts,
-    newest_update,
-    read_events,
     seconds_between,
     summarise_attempts,
 )
-from aiayn.runs.heartbeat import is_held, last_heartbeat
-from aiayn.runs.jobs import SubmittedJob, job_without_attempt, output_path, read_jobs, read_rank_errors
+from aiayn.runs.locks import is_held
 from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
-from aiayn.runs.queue import JobQueue, QueuedJob
+from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
+from aiayn.runs.run_folder import RunFolder, SubmittedJob, job_without_attempt
 
 KEPT_LOG_LINES = 15
 State = Literal["queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
 ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
-_WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD")
 _FRESH_SECONDS = 300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
 
 
@@ -69,10 +61,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     loss_bits: float | None = None
     target_tokens_per_second: float | None = None
     eta_seconds: float | None = None
-    num_gpus: int = 0
     gpu_hours: float = 0.0
     wall_hours: float = 0.0
-    num_attempts: int = 0
     attempts: list[Attempt] = []
     last_error: str = ""
     log_tail: list[str] = []
@@ -106,69 +96,84 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
     return runs_folder / match_run(run, names, place=str(runs_folder), unknown="is no run")
 
 
-def read_statuses(run_folders: list[Path], queue: JobQueue) -> list[RunStatus]:
-    """Return the state of each run; the queue is read once, and only if Slurm has a run's newest job."""
-    jobs_by_folder: dict[Path, list[SubmittedJob] | AiaynError | OSError] = {}
-    for folder in run_folders:
+def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
+    """Return the state of each run; a queue is read once, and only if it has a run's newest job."""
+    jobs_by_launcher: dict[str, list[QueuedJob] | None] = {}
+
+    def find(launcher: str) -> list[QueuedJob] | None:
+        if launcher not in jobs_by_launcher:
+            try:
+                jobs_by_launcher[launcher] = queues[launcher].find()
+            except QueueError:
+                jobs_by_launcher[launcher] = None
+        return jobs_by_launcher[launcher]
+
+    statuses = []
+    for path in run_folders:
         try:
-            jobs_by_folder[folder] = read_jobs(folder)
+            folder = RunFolder(path)
+            jobs = folder.jobs()
+            queue = queues.get(jobs[-1].launcher) if jobs else None
+            queued = find(jobs[-1].launcher) if queue else None
+            own = queued and [job for job in queued if job.trains_in(path)]
+            statuses.append(_status_of(folder, jobs, queue, own))
         except (AiaynError, OSError) as error:
-            jobs_by_folder[folder] = error
-    needs_queue = any(isinstance(jobs, list) and is_slurm_run(jobs) for jobs in jobs_by_folder.values())
-    queued = queue.find_jobs() if needs_queue else None
-    return [_read_status(folder, jobs, queued) for folder, jobs in jobs_by_folder.items()]
+            reason = str(error)
+            statuses.append(
+                RunStatus(run=path.name, state="damaged", reason=reason, last_error=reason, run_folder=str(path))
+            )
+    return statuses
 
 
-def _read_status(
-    folder: Path, jobs: list[SubmittedJob] | AiaynError | OSError, queue: list[QueuedJob] | None
+def _status_of(
+    folder: RunFolder, jobs: list[SubmittedJob], queue: JobQueue | None, queued: list[QueuedJob] | None
 ) -> RunStatus:
-    try:
-        if not isinstance(jobs, list):
-            raise jobs
-        return _status_of(folder, jobs, queue and [job for job in queue if job.trains_in(folder)])
-    except (AiaynError, OSError) as error:
-        reason = str(error)
-    return RunStatus(run=folder.name, state="damaged", reason=reason, last_error=reason, run_folder=str(folder))
-
-
-def _status_of(folder: Path, jobs: list[SubmittedJob], queued: list[QueuedJob] | None) -> RunStatus:
     """Return the state of a run.
 
     Raises:
         RecordError: if one of its files is damaged, or it has none.
     """
-    events = read_events(folder)
-    log = read_log_tail(folder / LOG_NAME)
-    done = read_record(folder / DONE_NAME, TrainRecord) if is_done(folder) else None
-    has_driver, has_rank = is_held(folder / DRIVER_LOCK_NAME), is_held(folder / RANK_LOCK_NAME)
-    if not (events or jobs or done or has_driver or (folder / DRIVER_LOCK_NAME).exists()):
+    events, log = folder.events(), read_log_tail(folder.log_path)
+    done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
+    has_driver, has_rank = is_held(folder.driver_lock_path), is_held(folder.lock_path)
+    if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
         raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it out of the runs folder")
-    now = utc_now()
-    is_recorded = bool(events) and isinstance(events[-1], Ended) and not job_without_attempt(events, jobs)
+    beat_ns = folder.heartbeat_ns()
+    beat = None if beat_ns is None else datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat()
     known = Evidence(
         events=events,
         jobs=jobs,
+        asked=queue.asked if queue else "",
         queued=queued,
         has_rank=bool(has_rank),
         has_driver=bool(has_driver),
         has_local_job=bool(jobs) and is_local_job_alive(jobs[-1]),
         host=platform.node(),
-        now=now,
-        last_activity=max((sign for sign in (log and log.modified, last_heartbeat(folder)) if sign), default=None),
+        now=utc_now(),
+        last_activity=max((sign for sign in (log and log.modified, beat) if sign), default=None),
         has_locks=has_rank is not None,
-        rank_error="" if done or is_recorded else next(iter(read_rank_errors(folder)), ""),
     )
+    if not done and not known.has_ended:
+        known = msgspec.structs.replace(known, rank_error=next(iter(folder.rank_errors()), ""))
     state: State
     state, reason = ("done", "") if done else judge_state(known)
-    status = RunStatus(
-        run=folder.name, state=state, reason=reason, is_attended=bool(has_driver), run_folder=str(folder)
-    )
-    return msgspec.structs.replace(
-        status,
-        **_where(events, jobs, queued or [], state),
+    rows = list_attempts(events)
+    until = known.now if state == "running" else known.last_activity
+    costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
+    return RunStatus(
+        run=folder.run,
+        state=state,
+        reason=reason,
+        is_attended=bool(has_driver),
+        loss_bits=log.loss_bits if log is not None else None,
+        saved_update=folder.newest_update(),
+        attempts=rows,
+        gpu_hours=costs.gpu_seconds / 3600,
+        wall_hours=costs.wall_seconds / 3600,
+        run_folder=str(folder),
+        **_where(known, state),
         **_progress(folder, events, log, done, state),
-        **_costs(events, now if state == "running" else known.last_activity),
-        **_last_error(events, state, reason, lambda: _last_output(folder, job_without_attempt(events, jobs), log)),
+        **_last_error(folder, known, state, reason, log),
     )
 
 
@@ -182,90 +187,63 @@ def is_local_job_alive(job: SubmittedJob) -> bool:
         return False
 
 
-def _where(events: list[Event], jobs: list[SubmittedJob], queued: list[QueuedJob], state: State) -> dict[str, object]:
+def _where(known: "Evidence", state: State) -> dict[str, Any]:
     """Return launcher, job and host: from the queue if that has an alive job, else from the run's files."""
-    started = [event for event in events if isinstance(event, Started)]
-    launcher = jobs[-1].launcher if jobs else ""
-    alive = [job for job in queued if job.is_alive and (job.node or state != "running")]  # else it is not running
+    started = [event for event in known.events if isinstance(event, Started)]
+    launcher = known.jobs[-1].launcher if known.jobs else ""
+    alive = [job for job in known.queued or [] if job.is_alive and (job.node or state != "running")]  # else not running
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
-    if starting := job_without_attempt(events, jobs):
-        return {"launcher": launcher, "job": starting.job, "host": starting.host if launcher != "slurm" else ""}
-    if started:
-        return {"launcher": launcher, "job": started[-1].job, "host": started[-1].host}
-    return {"launcher": launcher}
+    if starting := known.newer_job:
+        return {"launcher": launcher, "job": starting.job, "host": "" if known.asked else starting.host}
+    return {"launcher": launcher} | ({"job": started[-1].job, "host": started[-1].host} if started else {})
 
 
 def _progress(
-    folder: Path, events: list[Event], log: LogTail | None, done: TrainRecord | None, state: State
-) -> dict[str, object]:
+    folder: RunFolder, events: list[Event], log: LogTail | None, done: TrainRecord | None, state: State
+) -> dict[str, Any]:
     """Return its update, its speed, and the seconds that remain."""
-    found: dict[str, object]
-    saved = newest_update(folder)
     if done is not None:
-        found = {"update": done.updates, "updates": done.updates, "saved_update": saved, "loss_bits": _loss(log)}
-        return found | {"target_tokens_per_second": done.tokens / done.wall_seconds if done.wall_seconds else None}
-    last = events[-1] if events else None
-    update = saved if last is None else max(last.update, saved)
-    updates = read_max_update(folder / LOG_NAME)
-    found = {"update": update, "updates": updates, "saved_update": saved, "loss_bits": _loss(log)}
+        speed = done.tokens / done.wall_seconds if done.wall_seconds else None
+        return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
+    last, saved = events[-1] if events else None, folder.newest_update()
+    updates = read_max_update(folder.log_path)
+    progress: dict[str, Any] = {"update": saved if last is None else max(last.update, saved), "updates": updates}
     # Until fairseq has begun this attempt, the log's end is of the attempt before.
     if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
-        return found
+        return progress
     if log.update is None or log.update < last.update:
-        return found
-    found |= {"update": log.update, "target_tokens_per_second": log.target_tokens_per_second}
+        return progress
+    progress |= {"update": log.update, "target_tokens_per_second": log.target_tokens_per_second}
     if updates is not None and log.updates_per_second:
-        found["eta_seconds"] = max(0, updates - log.update) / log.updates_per_second
-    return found
+        progress["eta_seconds"] = max(0, updates - log.update) / log.updates_per_second
+    return progress
 
 
-def _loss(log: LogTail | None) -> float | None:
-    return log.loss_bits if log is not None else None
+def _last_error(folder: RunFolder, known: "Evidence", state: State, reason: str, log: LogTail | None) -> dict[str, Any]:
+    """Return the newest failure with its log: the present state's, else that of the newest attempt that failed.
 
-
-def _costs(events: list[Event], until: str | None) -> dict[str, object]:
-    """Return attempts and their sums; an open attempt counts until `until`."""
-    rows = list_attempts(events)
-    summary = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
-    return {
-        "attempts": rows,
-        "num_attempts": summary.num_attempts,
-        "num_gpus": rows[-1].num_gpus if rows else 0,
-        "gpu_hours": summary.gpu_seconds / 3600,
-        "wall_hours": summary.wall_seconds / 3600,
-    }
-
-
-def _last_error(
-    events: list[Event], state: State, reason: str, last_output: Callable[[], list[str]]
-) -> dict[str, object]:
-    """Return the newest failure with its log: the present state's, else that of the newest attempt that failed."""
-    ended = [event for event in events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
-    is_recorded = bool(ended) and events[-1] is ended[-1] and reason == ended[-1].reason
+    Of a job that has begun no attempt, the log is what it printed.
+    """
+    ended = [event for event in known.events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
+    is_recorded = bool(ended) and known.events[-1] is ended[-1] and reason == ended[-1].reason
     if state in ERROR_STATES and not is_recorded:
-        return {"last_error": reason, "log_tail": last_output()}
-    if not ended:
-        return {}
-    return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]}
-
-
-def _last_output(folder: Path, starting: SubmittedJob | None, log: LogTail | None) -> list[str]:
-    """Return the last lines of what the newest job printed before it could begin, else of the log."""
-    if starting is None:
-        return log.lines[-KEPT_LOG_LINES:] if log else []
-    return last_lines(output_path(folder, starting.job), KEPT_LOG_LINES)
+        job, lines = known.newer_job, log.lines if log else []
+        tail = last_lines(folder.output_path(job.job), KEPT_LOG_LINES) if job else lines[-KEPT_LOG_LINES:]
+        return {"last_error": reason, "log_tail": tail}
+    return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]} if ended else {}
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run that is not done: its own files, its locks, and Slurm's queue.
+    """What is known of a run that is not done: its own files, its locks, and the queue that has its newest job.
 
-    `queued` are the jobs of its name, oldest first, None if the queue did not answer or was not read.
-    `has_rank` and `has_driver`: a process holds rank 0's lock, the driver's. `has_local_job`: a job that was started
-    on this machine is running, perhaps before it takes the lock. `last_activity` is when rank 0 last touched its lock
-    or wrote to its log (UTC, by the file system's clock). `has_locks` is False on a file system without locks, where
-    no lock seems to be held. `rank_error` is the error of a rank of the newest job.
+    `asked` is the command that lists that queue, '' where no queue has the job; `queued` are the jobs of the run's
+    name, oldest first, None if the queue did not answer. `has_rank` and `has_driver`: a process holds rank 0's lock,
+    the driver's. `has_local_job`: a job that was started on this machine is running, perhaps before it takes the
+    lock. `last_activity` is when rank 0 last touched its lock or wrote to its log (UTC, by the file system's clock).
+    `has_locks` is False on a file system without locks, where no lock seems to be held. `rank_error` is the error of
+    a rank of the newest job.
     """
 
     events: list[Event]
@@ -277,97 +255,86 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     now: str
     last_activity: str | None
+    asked: str = ""
     has_locks: bool = True
     rank_error: str = ""
 
+    @property
+    def newer_job(self) -> SubmittedJob | None:
+        """The newest job, if it was submitted after the newest attempt."""
+        return job_without_attempt(self.events, self.jobs)
 
-def is_slurm_run(jobs: list[SubmittedJob]) -> bool:
-    """Return whether Slurm has the newest job."""
-    return bool(jobs) and jobs[-1].launcher == "slurm"
+    @property
+    def has_ended(self) -> bool:
+        """Whether the newest event is an attempt's end; its processes may run a moment longer."""
+        return bool(self.events) and isinstance(self.events[-1], Ended) and self.newer_job is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the newest event is a failure, after which no job starts by itself."""
+        return self.has_ended and isinstance(self.events[-1], Ended) and self.events[-1].outcome == "failed"
 
 
 def judge_state(known: Evidence) -> tuple[State, str]:
     """Return the state of a run that is not done, and why it is so."""
     judged: tuple[State, str] | None
-    if is_slurm_run(known.jobs):
+    if known.asked:
         judged = _judge_queue(known)
     elif known.has_rank:
         judged = ("running", "")
-    elif (known.has_driver or known.has_local_job) and not _has_ended(known):
+    elif (known.has_driver or known.has_local_job) and not known.has_ended:
         judged = ("queued", "starting")
     else:
         judged = _judge_other_host(known)
     return judged or _judge_events(known)
 
 
-def has_newer_job(known: Evidence) -> bool:
-    """Return whether a job was submitted after the newest attempt."""
-    return job_without_attempt(known.events, known.jobs) is not None
-
-
-def _has_ended(known: Evidence) -> bool:
-    """Return whether the newest event is an attempt's end; its processes may run a moment longer."""
-    return bool(known.events) and not isinstance(known.events[-1], Started) and not has_newer_job(known)
-
-
 def _judge_queue(known: Evidence) -> tuple[State, str] | None:
-    """Return the state by Slurm's queue, None if that no longer has a job of the run."""
+    """Return the state by the queue, None if that no longer has a job of the run; it shows ended jobs for a while.
+
+    A queue that does not answer does not mean that a job has ended.
+    """
     job = known.jobs[-1].job
-    if known.queued is None:
-        return _judge_unavailable_queue(known, job)
-    alive = [one for one in known.queued if one.is_alive]
+    alive = [queued for queued in known.queued or [] if queued.is_alive]
     if alive:
-        shown = next((one for one in alive if one.state not in _WAITING), alive[0])
-        if shown.state not in _WAITING:
-            return "running", "" if shown.state == "RUNNING" else shown.state
-        reason = shown.reason if shown.state == "PENDING" else shown.state
-        reason += ", waits for a person" if shown.is_stuck else ""
-        if known.has_rank:  # of a job that the controller lost and started again, or of an earlier job
-            return "running", f"though squeue shows job {shown.job} as waiting: {reason}"
+        shown = next((queued for queued in alive if queued.state == "running"), alive[0])
+        if shown.state == "running":
+            return "running", shown.reason
+        reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
+        if known.has_rank:  # of a job that the queue lost and started again, or of an earlier job
+            return "running", f"though {known.asked} shows job {shown.job} as waiting: {reason}"
         return "queued", reason
-    return _judge_absence(known, job)
+    is_silent = known.queued is None
+    if known.has_rank:
+        return "running", f"{known.asked} does not {'answer' if is_silent else 'know of its job'}"
+    if is_silent and not known.has_failed:
+        return "unknown", f"{known.asked} does not answer; job {job} may wait, run or be gone"
+    return None if known.has_failed else _judge_absence(known, job)
 
 
 def _judge_absence(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return the state when no job of the run is alive in the queue, which shows ended jobs for a while."""
-    if known.has_rank:
-        return "running", "squeue does not know of its job"
-    if _has_failed(known):
-        return None
-    ends = [one.state for one in known.queued or [] if one.job == job]
-    if any(state.startswith("CANCELLED") for state in ends):
+    """Return the state when no job of the run is alive in the queue, None if the run's own events decide."""
+    endings = [queued.ending for queued in known.queued or [] if queued.job == job]
+    if "cancelled" in endings:
         return "cancelled", f"job {job} was cancelled"
-    if not ends and (unknown := _judge_forgotten(known, job)):
+    if not endings and (unknown := _judge_forgotten(known, job)):
         return unknown
     return ("queued", "its driver is about to submit a job") if known.has_driver else None
 
 
 def _judge_forgotten(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return `unknown` for a recent job that squeue does not know, neither alive nor ended.
+    """Return `unknown` for a recent job that the queue does not know, neither alive nor ended.
 
     A controller that is killed forgets the jobs of its last seconds, which continue.
     """
-    forgotten = f"squeue does not know of job {job}"
-    if has_newer_job(known):
-        age_seconds = seconds_between(known.jobs[-1].time, known.now)
-        if age_seconds > _FRESH_SECONDS:
-            return None
-        return "unknown", f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
-    unknown = _judge_other_host(known)
-    return ("unknown", f"{forgotten}; {unknown[1]}") if unknown else None
-
-
-def _judge_unavailable_queue(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return the state while the queue does not answer, which does not mean that a job has ended."""
-    if known.has_rank:
-        return "running", "squeue does not answer"
-    return None if _has_failed(known) else ("unknown", f"squeue does not answer; job {job} may wait, run or be gone")
-
-
-def _has_failed(known: Evidence) -> bool:
-    """Return whether the newest event is a failure, after which no job starts by itself."""
-    last = known.events[-1] if known.events else None
-    return not isinstance(last, Started | None) and last.outcome == "failed" and _has_ended(known)
+    forgotten = f"{known.asked} does not know of job {job}"
+    if known.newer_job is None:
+        unknown = _judge_other_host(known)
+        return ("unknown", f"{forgotten}; {unknown[1]}") if unknown else None
+    age_seconds = seconds_between(known.jobs[-1].time, known.now)
+    if age_seconds > _FRESH_SECONDS:
+        return None
+    return "unknown", f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
 
 
 def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
@@ -386,16 +353,14 @@ def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
 
 def _judge_events(known: Evidence) -> tuple[State, str]:
     """Return how the newest attempt ended, when no process of the run is running."""
-    if has_newer_job(known):
-        job = known.jobs[-1].job
+    if job := known.newer_job:
         if known.rank_error:
-            return "failed", f"job {job}, before it began an attempt: {known.rank_error}"
-        return "lost", f"job {job} ended before it began an attempt"
+            return "failed", f"job {job.job}, before it began an attempt: {known.rank_error}"
+        return "lost", f"job {job.job} ended before it began an attempt"
     if not known.events:
         return "lost", "its driver ended before it submitted a job"
     last = known.events[-1]
-    if isinstance(last, Started):
-        if known.rank_error:  # rank 0 was killed before it recorded its end
-            return "failed", known.rank_error
-        return "lost", LOST_REASON
-    return last.outcome, last.reason
+    if isinstance(last, Ended):
+        return last.outcome, last.reason
+    # With a rank's error, rank 0 was killed before it recorded its end.
+    return ("failed", known.rank_error) if known.rank_error else ("lost", LOST_REASON)

@@ -44,7 +44,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
 def render_status(status: RunStatus) -> str:
     """Return all that is known of one run."""
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
-    num_attempts = f"{status.num_attempts} attempt{'' if status.num_attempts == 1 else 's'}"
+    num_attempts = f"{len(status.attempts)} attempt{'' if len(status.attempts) == 1 else 's'}"
     driver = "running, waits for its end" if status.is_attended else "none; the next driver attaches to it"
     pairs = [
         ("update", f"{_count(status.update)} of {_count(status.updates)}, saved {_count(status.saved_update)}"),
@@ -120,7 +120,7 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
         UNKNOWN if status.target_tokens_per_second is None else f"{status.target_tokens_per_second:.0f}",
         format_duration(status.eta_seconds),
         f"{status.gpu_hours:.1f}" if status.gpu_hours else UNKNOWN,
-        str(status.num_attempts),
+        str(len(status.attempts)),
         status.job or UNKNOWN,
         status.host or UNKNOWN,
     )

@@ -38,7 +38,7 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     A training runs `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by gloo on CPUs, else
     each rank has a GPU of its own. `signal_seconds` before the time limit Slurm signals the job to save; the next job
     continues, `max_num_jobs` in all. `prologue` are lines of bash before Python (modules, a container's variables); a
-    line that fails ends the job (`aiayn.launch.prologue`); `sbatch_lines` are further options of sbatch by their
+    line that fails ends the job (`aiayn.launch.slurm.prologue`); `sbatch_lines` are further options of sbatch by their
     long names, without dashes in front, '' for one without a value, and `srun_options` likewise of the srun that starts
     the ranks, such as pyxis's `container-image`. `python` is the command that starts Python in each rank, such as
     `apptainer exec --nv IMAGE python3`; null is the driver's own interpreter. `poll_seconds` is how often a waiting

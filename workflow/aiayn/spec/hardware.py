@@ -75,7 +75,7 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         return None if name is None else self.gpu_by_name[name]
 
     def find_name(self, product_name: str) -> str | None:
-        """Return the name that is a word of `product_name`, in any case: Slurm may say `nvidia_h100_80gb_hbm3`."""
+        """Return the name that is a word of `product_name`, in any case: a queue may say `nvidia_h100_80gb_hbm3`."""
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
 

@@ -47,7 +47,7 @@ def require_promised_gpus(request: TrainingRequest) -> None:
     if num_gpus < request.gpus_per_node:
         raise LaunchError(
             f"{_expected(num_gpus, request)}: if some are broken, exclude the node (`sbatch_lines: "
-            "{exclude: NODE}`); if Slurm binds each task to one GPU, let all tasks see all (`srun_options: "
+            "{exclude: NODE}`); if the cluster binds each task to one GPU, let all tasks see all (`srun_options: "
             "{gpu-bind: none}`); if the prologue sets CUDA_VISIBLE_DEVICES, remove that"
         )
 

@@ -67,7 +67,7 @@ def read_millijoules(uuids: Sequence[str]) -> int | str:
 def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
     """Return the GPUs of this node that the training's ranks use, as NVML names them; none on a CPU.
 
-    Each rank has the GPU of its index on the node, and a run without Slurm has one node.
+    Each rank has the GPU of its index on the node, and a run on this machine alone has one node.
     """
     if device == "cpu":
         return []

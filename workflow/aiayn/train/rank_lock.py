@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aiayn.errors import LaunchError
-from aiayn.runs import attempts
-from aiayn.runs.heartbeat import HEARTBEAT_TIMEOUT_SECONDS, is_heartbeat_advancing, take_lock
-from aiayn.runs.jobs import record_rank_error
+from aiayn.runs.attempts import Started
+from aiayn.runs.locks import take_lock
+from aiayn.runs.run_folder import HEARTBEAT_SECONDS, HEARTBEAT_TIMEOUT_SECONDS, RunFolder
 from aiayn.train.ranks import Rank
 from aiayn.train.rendezvous import is_peer_loss
 
@@ -23,18 +23,18 @@ class BusyRunError(LaunchError):
 
 
 @contextlib.contextmanager
-def rank_error_recorded(run_folder: Path, rank: Rank) -> Iterator[None]:
+def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
     """Record an error that ends the block, unless another rank or another job is its cause."""
     try:
         yield
     except Exception as error:
         if not is_peer_loss(error) and not isinstance(error, BusyRunError):
-            record_rank_error(run_folder, rank.rank, error)
+            folder.record_rank_error(rank.rank, error)
         raise
 
 
 @contextlib.contextmanager
-def rank_lock(run_folder: Path) -> Iterator[None]:
+def rank_lock(folder: RunFolder) -> Iterator[None]:
     """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see the lock itself.
 
     Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until that host is back, and
@@ -43,10 +43,10 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
     Raises:
         BusyRunError: if another process trains this run.
     """
-    path = run_folder / attempts.RANK_LOCK_NAME
+    path = folder.lock_path
     with path.open("a") as lock:
         is_taken = take_lock(lock, "two jobs of one run")
-        _require_no_other_rank_zero(run_folder, is_refused=not is_taken)
+        _require_no_other_rank_zero(folder, is_refused=not is_taken)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -60,31 +60,30 @@ def rank_lock(run_folder: Path) -> Iterator[None]:
             beat.join()
 
 
-def _require_no_other_rank_zero(run_folder: Path, *, is_refused: bool) -> None:
+def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
     """Require that no other rank 0 trains this run, whether or not the lock was refused.
 
     On this host the lock decides. An attempt on another host, or a lock without a recorded host, is running if its
     heartbeat advances.
     """
-    events = attempts.read_events(run_folder)
-    begun = attempts.open_attempt(events)
-    newest = next((event for event in reversed(events) if isinstance(event, attempts.Started)), None)
+    begun = folder.open_attempt()
+    newest = next((event for event in reversed(folder.events()) if isinstance(event, Started)), None)
     is_here = newest is not None and newest.host == platform.node()
     if not is_refused and (begun is None or is_here):
         return
     where = f"{begun.host}, job {begun.job}" if begun else "an unknown host"
-    if is_here or is_heartbeat_advancing(run_folder, HEARTBEAT_TIMEOUT_SECONDS):
+    if is_here or folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS):
         raise BusyRunError(
-            f"{run_folder}: another process is training this run ({where}); wait for it, or end it: "
-            f"`aiayn cancel {run_folder.name}`"
+            f"{folder}: another process is training this run ({where}); wait for it, or end it: "
+            f"`aiayn cancel {folder.run}`"
         )
     logger.warning(
-        f"{run_folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated as "
+        f"{folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated as "
         f"ended{', though its lock is still held' if is_refused else ''}"
     )
 
 
 def _beat(path: Path, is_over: threading.Event) -> None:
-    while not is_over.wait(attempts.HEARTBEAT_SECONDS):
+    while not is_over.wait(HEARTBEAT_SECONDS):
         with contextlib.suppress(OSError):
             os.utime(path)

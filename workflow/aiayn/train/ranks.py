@@ -31,13 +31,17 @@ SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a job, which is the `job_number`-th that trains the run, as far as its driver knows."""
+    """A process of a job, which is the `job_number`-th that trains the run, as far as its driver knows.
+
+    The cluster has started this job again `num_restarts` times.
+    """
 
     rank: int
     world_size: int
     job: str
     local_rank: int
     job_number: int = 1
+    num_restarts: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +140,7 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     os.environ.update(RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(rank.local_rank))
     if device == "cuda":
         torch.cuda.set_device(rank.local_rank)
-    store, hosts = join(rank.rank, rank.world_size, rank.job)
+    store, hosts = join(rank.rank, rank.world_size, rank.job, rank.num_restarts)
     torch.distributed.init_process_group(
         _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.rank, world_size=rank.world_size
     )

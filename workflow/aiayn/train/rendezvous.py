@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from aiayn.errors import LaunchError
-from aiayn.train.request import num_restarts
 
 NUM_PORTS_TRIED = 8
 # Minutes, because all ranks of a node import from a cold parallel file system at once, and nodes may boot late. After
-# a rank has failed, srun ends the others earlier (--kill-on-bad-exit).
+# a rank has failed, a cluster's launcher ends the others earlier.
 JOIN_SECONDS = 300.0
 _LOWEST_PORT, _NUM_PORTS = 20000, 12000  # below those that Linux gives to outgoing connections
 # Primes, so that the next job is neither a restart of this one nor in its list.
@@ -51,18 +50,18 @@ def is_peer_loss(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _PEER_LOSS_WORDS)
 
 
-def ports_of(job: str) -> list[int]:
+def ports_of(job: str, num_restarts: int = 0) -> list[int]:
     """Return the ports that a job tries, in order; only MASTER_PORT, where it is set.
 
     A restarted job, which has the same number, begins with another port: the earlier ranks may still be running.
     """
     if "MASTER_PORT" in os.environ:
         return [int(os.environ["MASTER_PORT"])]
-    offset = int(job.partition("_")[0]) + _STEP_OF_RESTART * num_restarts()
+    offset = int(job.partition("_")[0]) + _STEP_OF_RESTART * num_restarts
     return [_LOWEST_PORT + (offset + _STEP_OF_LIST * turn) % _NUM_PORTS for turn in range(NUM_PORTS_TRIED)]
 
 
-def join(rank: int, world_size: int, job: str) -> tuple[TCPStore, list[str]]:
+def join(rank: int, world_size: int, job: str, num_restarts: int = 0) -> tuple[TCPStore, list[str]]:
     """Return the job's store and each rank's host, once all ranks have registered; sets MASTER_ADDR and MASTER_PORT.
 
     Raises:
@@ -70,7 +69,7 @@ def join(rank: int, world_size: int, job: str) -> tuple[TCPStore, list[str]]:
     """
     address = os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     deadline = time.monotonic() + JOIN_SECONDS
-    ports, identity = ports_of(job), f"{job} {num_restarts()} {os.environ.get('SUBMITIT_FOLDER', '')}"
+    ports, identity = ports_of(job, num_restarts), f"{job} {num_restarts} {os.environ.get('SUBMITIT_FOLDER', '')}"
     store = _open_store(ports, identity, job) if rank == 0 else _find_store(address, ports, identity, deadline)
     os.environ["MASTER_PORT"] = str(store.port)
     store.set(f"{_HOST_KEY}/{rank}", platform.node())

@@ -4,7 +4,6 @@ The request is pickled with the job, and unpickled by the copy of the code that 
 """
 
 import contextlib
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Self
 import msgspec
 
 from aiayn.records import Prediction
-from aiayn.runs.attempts import CHECKPOINTS_NAME
+from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import TrainingSpec
 from aiayn.train.fairseq_args import TrainingData
 
@@ -22,7 +21,7 @@ from aiayn.train.fairseq_args import TrainingData
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    `training`, `seed` and the data-bin decide its tensors. On Slurm `num_earlier_jobs` of this training ran before
+    `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this training ran before
     this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
     `code_folder`, unless that is None. `prediction` goes into its record.
     """
@@ -47,14 +46,9 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     prediction: Prediction | None = None
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> RunFolder:
         """The run's own folder."""
-        return Path(self.run_folder)
-
-    @property
-    def checkpoint_folder(self) -> Path:
-        """The folder of its checkpoints."""
-        return self.folder / CHECKPOINTS_NAME
+        return RunFolder(Path(self.run_folder))
 
 
 class NotedSignal:
@@ -82,8 +76,8 @@ class NotedSignal:
 class StopFlag(NotedSignal):
     """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it after each update.
 
-    Slurm sends USR2 when the time is nearly up, and another job resumes; the other signals end the run, also if a USR2
-    follows. `agreed` is the signal by which all ranks stop.
+    A cluster sends USR2 when the time is nearly up, and another job resumes; the other signals end the run, also if a
+    USR2 follows. `agreed` is the signal by which all ranks stop.
     """
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
@@ -92,8 +86,3 @@ class StopFlag(NotedSignal):
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is None or number != signal.SIGUSR2:
             self.signal_number = signal.Signals(number)
-
-
-def num_restarts() -> int:
-    """Return how often Slurm has started this job again; 0 outside Slurm."""
-    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))

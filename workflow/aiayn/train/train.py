@@ -7,14 +7,13 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-import msgspec
 import torch
 
 from aiayn.errors import LaunchError
 from aiayn.provenance import utc_now
 from aiayn.records import write_record
-from aiayn.runs import attempts
-from aiayn.runs.jobs import describe_error, describe_rank_error, read_rank_errors, remove_rank_errors
+from aiayn.runs.attempts import Outcome, Started
+from aiayn.runs.run_folder import describe_error, describe_rank_error
 from aiayn.train import compat, plugin
 from aiayn.train.checkpoints import (
     CheckpointKeeper,
@@ -42,25 +41,6 @@ class StopTraining(BaseException):
     """A signal ends the training after it has saved; no `Exception`, so that fairseq does not catch it."""
 
 
-class RunContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What each part of a rank's training needs, derived once; `device` is `cpu` or `cuda`, as found here."""
-
-    request: TrainingRequest
-    rank: Rank
-    group: RankGroup
-    stop: StopFlag
-    device: str
-
-
-class _AttemptStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The start of an attempt as rank 0 recorded it, and what it found in the run's folder."""
-
-    started: attempts.Started
-    full_path: Path | None
-    torn_paths: list[Path]
-    input_sha256_by_path: dict[PurePath, str]
-
-
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts and its record.
 
@@ -69,144 +49,192 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         Exception: the error that ended fairseq, after attempts.jsonl has recorded it.
     """
     torch.set_num_threads(request.threads_per_rank)
-    run_folder, device = request.folder, available_device(request.training.device)
+    device = available_device(request.training.device)
     with contextlib.ExitStack() as stack:
-        with rank_error_recorded(run_folder, rank):
+        with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)
             group = stack.enter_context(joined_ranks(rank, device))
-        run = RunContext(request=request, rank=rank, group=group, stop=stop, device=device)
         if rank.rank == 0:
-            _run_rank_zero(run)
+            RankZero(request, rank, group, stop, device).run()
         else:
-            with rank_error_recorded(run_folder, rank):
-                _run_worker(run)
+            with rank_error_recorded(request.folder, rank):
+                RankTraining(request, rank, group, stop, device).run()
 
 
-def _run_worker(run: RunContext) -> None:
-    """Run a worker rank: check its node, and train from the checkpoint that rank 0 broadcasts."""
-    if not run.group.broadcast_start().is_needed:
-        return
-    check_node(run.group, run.device, run.request.checkpoint_folder)
-    start = run.group.broadcast_start()
-    if start.is_needed:
-        with contextlib.suppress(StopTraining), metered(EnergyTally(), run.request, run.rank, run.group, run.device):
-            _train_with_fairseq(run, start)
+class RankTraining:
+    """The training of one rank, a worker unless it is `RankZero`; `device` is `cpu` or `cuda`, as found here."""
 
+    def __init__(self, request: TrainingRequest, rank: Rank, group: RankGroup, stop: StopFlag, device: str) -> None:
+        self.request, self.rank, self.group, self.stop, self.device = request, rank, group, stop, device
+        self.folder = request.folder
+        self.tally = EnergyTally()
 
-def _run_rank_zero(run: RunContext) -> None:
-    """Run rank 0: train under the run's lock, if the run is not done.
+    def run(self) -> None:
+        """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
+        if not self.group.broadcast_start().is_needed:
+            return
+        self.check_node()
+        start = self.group.broadcast_start()
+        if start.is_needed:
+            with contextlib.suppress(StopTraining):
+                self.train_with_fairseq(start)
 
-    Work that may take minutes precedes the first broadcast, because the check's time-outs begin there.
-    """
-    with contextlib.ExitStack() as stack:
-        with rank_error_recorded(run.request.folder, run.rank):
-            stack.enter_context(rank_lock(run.request.folder))
-            begin = None if attempts.is_done(run.request.folder) else _prepare_attempt(run)
-            run.group.broadcast_start(Start(is_needed=begin is not None))
-        if begin is not None:
-            _attempt(run, begin)
+    def check_node(self) -> None:
+        """Check this rank's device and all ranks' sum; a collective."""
+        check_node(self.group, self.device, self.folder.checkpoints_path)
 
+    def train_with_fairseq(self, start: Start) -> None:
+        """Train from a start, with the energy metered."""
+        import fairseq_cli.train
+        from fairseq.distributed import utils as distributed_utils
 
-def _prepare_attempt(run: RunContext) -> _AttemptStart:
-    """Clean up after earlier attempts, find the checkpoint to resume from, and record the start."""
-    run.request.checkpoint_folder.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(run.request.folder)
-    remove_partial_files(run.request.checkpoint_folder)
-    remove_rank_errors(run.request.folder)
-    input_sha256_by_path = hash_inputs(run.request)
-    full_path, torn_paths = newest_whole_full(run.request.checkpoint_folder)
-    update = update_of(full_path) if full_path else 0
-    attempts.close_lost_attempt(run.request.folder, update=update)
-    started = _record_start(run, update)
-    return _AttemptStart(
-        started=started, full_path=full_path, torn_paths=torn_paths, input_sha256_by_path=input_sha256_by_path
-    )
-
-
-def _attempt(run: RunContext, begin: _AttemptStart) -> None:
-    """Run one attempt on rank 0 and record its end."""
-    request, run_folder = run.request, run.request.folder
-    tally = EnergyTally()
-    try:
-        with _log_added(run_folder / attempts.LOG_NAME):
-            for torn_path in begin.torn_paths:
-                logger.warning(f"{torn_path}: torn; resuming from update {begin.started.update} instead")
-            _require_another_job(run)
-            check_node(run.group, run.device, run.request.checkpoint_folder)
-            _require_same_machine(run, begin.started)
-            _train_from(run, begin.full_path, tally)
-        ended, hashes = utc_now(), begin.input_sha256_by_path
-        record = make_record(
-            request, begin.started, num_ranks=run.rank.world_size, until=ended, sha256_by_path=hashes,
-            energy=tally.energy,
+        request, training = self.request, self.request.training
+        save_folder = self.folder.checkpoints_path
+        keeper = CheckpointKeeper(
+            save_folder, num_models=request.num_models, updates=training.updates,
+            save_interval_updates=training.save_interval_updates,
         )  # fmt: skip
-    except StopTraining:
-        reason = f"asked by {run.stop.agreed.name if run.stop.agreed else 'an unknown signal'}"
-        update = attempts.newest_update(run_folder)
-        attempts.end_attempt(run_folder, update=update, outcome="stopped", reason=reason, energy=tally.energy)
-        return
-    except BaseException as error:
-        outcome, reason = _classify_failure(run_folder, error)
-        update, reason = attempts.newest_update(run_folder), reason[:2000]
-        attempts.end_attempt(run_folder, update=update, outcome=outcome, reason=reason, energy=tally.energy)
-        raise
-    attempts.end_attempt(run_folder, update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
-    write_record(record, run_folder / attempts.DONE_NAME)
+        vote = StopVote(self.stop, self.rank)
+
+        def is_due(num_updates: int) -> bool:
+            keeper.require_no_failure()
+            return keeper.is_due(num_updates)
+
+        with metered(self.tally, request, self.rank, self.group, self.device):
+            compat.install_saving(
+                keeper.save, is_due=is_due, stop_is_requested=vote.any_rank_stopped, stop=StopTraining
+            )
+            forget_validations()
+            flags = train_flags(
+                training, request.data, seed=request.seed, save_folder=str(save_folder), device=self.device,
+                num_ranks=self.rank.world_size,
+            )  # fmt: skip
+            flags += rank_flags(self.rank, self.device)
+            flags += ["--restore-file", start.full_path] if start.full_path else []
+            with keeper.closed_at_end():
+                distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)
 
 
-def _classify_failure(run_folder: Path, error: BaseException) -> tuple[attempts.Outcome, str]:
-    """Return outcome and reason of an attempt that an error ended on rank 0.
+class RankZero(RankTraining):
+    """The training of rank 0, which holds the run's lock, finds the checkpoint to resume from, records the attempt."""
 
-    The loss of another rank's process is only a symptom: the attempt failed if that rank has recorded an error of its
-    own, else it was killed, and the next attempt may succeed.
-    """
-    if not is_peer_loss(error):
-        return "failed", describe_rank_error(0, error)
-    others = read_rank_errors(run_folder)
-    lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
-    return ("failed", others[0]) if others else ("lost", lost)
+    started: Started
+    full_path: Path | None
+    torn_paths: list[Path]
 
+    def run(self) -> None:
+        """Train under the run's lock, if the run is not done.
 
-def _record_start(run: RunContext, update: int) -> attempts.Started:
-    started = attempts.Started(
-        attempt=1 + sum(isinstance(event, attempts.Started) for event in attempts.read_events(run.request.folder)),
-        time=utc_now(),
-        job=run.rank.job,
-        host=platform.node(),
-        device=run.device,
-        num_gpus=run.rank.world_size if run.device == "cuda" else 0,
-        threads_per_rank=run.request.threads_per_rank,
-        commit=run.request.commit,
-        update=update,
-    )
-    attempts.append_event(run.request.folder, started)
-    return started
+        Work that may take minutes precedes the first broadcast, because the check's time-outs begin there.
+        """
+        with contextlib.ExitStack() as stack:
+            with rank_error_recorded(self.folder, self.rank):
+                stack.enter_context(rank_lock(self.folder))
+                is_needed = not self.folder.is_done()
+                input_sha256_by_path = self._prepare_attempt() if is_needed else {}
+                self.group.broadcast_start(Start(is_needed=is_needed))
+            if is_needed:
+                self._attempt(input_sha256_by_path)
 
-
-def _require_another_job(run: RunContext) -> None:
-    """Require that Slurm has not started this training more often than `max_num_jobs` allows."""
-    request, rank = run.request, run.rank
-    if request.max_num_jobs is not None and rank.job_number > request.max_num_jobs:
-        raise LaunchError(
-            f"{request.run}: Slurm started it {rank.job_number} times, expected at most {request.max_num_jobs}; repeat "
-            "the command to resume it, or raise `max_num_jobs` in the cluster's file"
+    def _prepare_attempt(self) -> dict[PurePath, str]:
+        """Clean up after earlier attempts, find the checkpoint, record the start, and return the inputs' digests."""
+        folder = self.folder
+        folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
+        remove_partial_files(folder.path)
+        remove_partial_files(folder.checkpoints_path)
+        folder.remove_rank_errors()
+        input_sha256_by_path = hash_inputs(self.request)
+        self.full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
+        update = update_of(self.full_path) if self.full_path else 0
+        folder.close_lost_attempt(update=update)
+        self.started = Started(
+            attempt=1 + sum(isinstance(event, Started) for event in folder.events()),
+            time=utc_now(),
+            job=self.rank.job,
+            host=platform.node(),
+            device=self.device,
+            num_gpus=self.rank.world_size if self.device == "cuda" else 0,
+            threads_per_rank=self.request.threads_per_rank,
+            commit=self.request.commit,
+            update=update,
         )
+        folder.append_event(self.started)
+        return input_sha256_by_path
 
+    def _attempt(self, input_sha256_by_path: dict[PurePath, str]) -> None:
+        """Run one attempt and record its end."""
+        folder, tally = self.folder, self.tally
+        try:
+            with _log_added(folder.log_path):
+                for torn_path in self.torn_paths:
+                    logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
+                self._require_another_job()
+                self.check_node()
+                self._require_same_machine()
+                self._train()
+            ended = utc_now()
+            record = make_record(
+                self.request, self.started, num_ranks=self.rank.world_size, until=ended,
+                sha256_by_path=input_sha256_by_path, energy=tally.energy,
+            )  # fmt: skip
+        except StopTraining:
+            reason = f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
+            folder.end_attempt(outcome="stopped", reason=reason, energy=tally.energy)
+            return
+        except BaseException as error:
+            outcome, reason = self._classify_failure(error)
+            folder.end_attempt(outcome=outcome, reason=reason[:2000], energy=tally.energy)
+            raise
+        folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
+        write_record(record, folder.done_path)
 
-def _require_same_machine(run: RunContext, started: attempts.Started) -> None:
-    """Require the kind of device that the run began on."""
-    resolve_device(run.request.training.device)
-    *earlier, _ = [event for event in attempts.read_events(run.request.folder) if isinstance(event, attempts.Started)]
-    if not started.update or not earlier:
-        return
-    if earlier[0].device != started.device:
-        raise LaunchError(
-            f"{run.request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it began, "
-            "or start again with `aiayn train --fresh`"
-        )
-    if earlier[-1].threads_per_rank != started.threads_per_rank:
-        logger.warning("resumed with another number of threads: from here on sums are rounded in another order")
+    def _train(self) -> None:
+        """Broadcast the start and train from the checkpoint, or from nothing, unless the checkpoint is the last."""
+        self.stop.agreed = self.stop.signal_number
+        is_stopping = self.stop.agreed is not None
+        is_needed = not is_stopping and not _is_finished(self.full_path, self.request)
+        full_path = str(self.full_path) if self.full_path else None
+        start = self.group.broadcast_start(Start(is_needed=is_needed, full_path=full_path))
+        if is_stopping:
+            raise StopTraining
+        if start.is_needed:
+            self.train_with_fairseq(start)
+
+    def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:
+        """Return outcome and reason of an attempt that an error ended.
+
+        The loss of another rank's process is only a symptom: the attempt failed if that rank has recorded an error of
+        its own, else it was killed, and the next attempt may succeed.
+        """
+        if not is_peer_loss(error):
+            return "failed", describe_rank_error(0, error)
+        others = self.folder.rank_errors()
+        lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
+        return ("failed", others[0]) if others else ("lost", lost)
+
+    def _require_another_job(self) -> None:
+        """Require that the cluster has not started this training more often than `max_num_jobs` allows."""
+        request, number = self.request, self.rank.job_number
+        if request.max_num_jobs is not None and number > request.max_num_jobs:
+            raise LaunchError(
+                f"{request.run}: the cluster started it {number} times, expected at most {request.max_num_jobs}; "
+                "repeat the command to resume it, or raise `max_num_jobs` in the cluster's file"
+            )
+
+    def _require_same_machine(self) -> None:
+        """Require the kind of device that the run began on."""
+        resolve_device(self.request.training.device)
+        *earlier, started = [event for event in self.folder.events() if isinstance(event, Started)]
+        if not started.update or not earlier:
+            return
+        if earlier[0].device != started.device:
+            raise LaunchError(
+                f"{self.request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it "
+                "began, or start again with `aiayn train --fresh`"
+            )
+        if earlier[-1].threads_per_rank != started.threads_per_rank:
+            logger.warning("resumed with another number of threads: from here on sums are rounded in another order")
 
 
 @contextlib.contextmanager
@@ -230,19 +258,6 @@ def _log_added(path: Path) -> Iterator[None]:
         handler.close()
 
 
-def _train_from(run: RunContext, full_path: Path | None, tally: EnergyTally) -> None:
-    """Broadcast the start and train from a full checkpoint, or from nothing, unless the checkpoint is the last."""
-    run.stop.agreed = run.stop.signal_number
-    is_stopping = run.stop.agreed is not None
-    is_needed = not is_stopping and not _is_finished(full_path, run.request)
-    start = run.group.broadcast_start(Start(is_needed=is_needed, full_path=str(full_path) if full_path else None))
-    if is_stopping:
-        raise StopTraining
-    if start.is_needed:
-        with metered(tally, run.request, run.rank, run.group, run.device):
-            _train_with_fairseq(run, start)
-
-
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
     """Return whether the checkpoint is the last one: fairseq would train one update more."""
     if full_path is None:
@@ -253,35 +268,3 @@ def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
         return False
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     return bool(state["num_validations_without_improvement"] >= request.training.patience_epochs)
-
-
-def _train_with_fairseq(run: RunContext, start: Start) -> None:
-    import fairseq_cli.train
-    from fairseq.distributed import utils as distributed_utils
-
-    request, training = run.request, run.request.training
-    keeper = CheckpointKeeper(
-        run.request.checkpoint_folder,
-        num_models=request.num_models,
-        updates=training.updates,
-        save_interval_updates=training.save_interval_updates,
-    )
-    vote = StopVote(run.stop, run.rank)
-
-    def is_due(num_updates: int) -> bool:
-        keeper.require_no_failure()
-        return keeper.is_due(num_updates)
-
-    compat.install_saving(keeper.save, is_due=is_due, stop_is_requested=vote.any_rank_stopped, stop=StopTraining)
-    forget_validations()
-    flags = train_flags(
-        training,
-        request.data,
-        seed=request.seed,
-        save_folder=str(run.request.checkpoint_folder),
-        device=run.device,
-        num_ranks=run.rank.world_size,
-    )
-    flags += rank_flags(run.rank, run.device) + (["--restore-file", start.full_path] if start.full_path else [])
-    with keeper.closed_at_end():
-        distributed_utils.call_main(compat.training_config(flags), fairseq_cli.train.main)

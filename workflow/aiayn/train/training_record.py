@@ -10,7 +10,7 @@ from aiayn.errors import CheckpointError, LaunchError
 from aiayn.machine import cpu_name
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
-from aiayn.runs import attempts
+from aiayn.runs.attempts import Started, summarise_attempts
 from aiayn.train.checkpoints import (
     count_parameters,
     list_checkpoints,
@@ -42,7 +42,7 @@ def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
 
 def make_record(
     request: TrainingRequest,
-    started: attempts.Started,
+    started: Started,
     *,
     num_ranks: int,
     until: str,
@@ -54,14 +54,14 @@ def make_record(
     Raises:
         CheckpointError: if its last checkpoints do not exist.
     """
-    folder = request.checkpoint_folder
+    folder = request.folder.checkpoints_path
     full_path, _ = newest_whole_full(folder)
     models = list_checkpoints(folder, "model")
     if full_path is None or not models:
         raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; start again with `--fresh`")
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
-    summary = attempts.summarise_attempts(attempts.read_events(request.folder), until=until)
+    summary = summarise_attempts(request.folder.events(), until=until)
     provenance = gather_provenance(command=request.command)
     return TrainRecord(
         provenance=msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path),
@@ -83,8 +83,8 @@ def make_record(
         tokens=int(state["num_target_tokens"]),
         num_attempts=summary.num_attempts,
         num_parameters=count_parameters(tensors),
-        run_folder=request.folder,
-        log_path=request.folder / attempts.LOG_NAME,
+        run_folder=request.folder.path,
+        log_path=request.folder.log_path,
         models=[SavedModel(update=update_of(path), path=path) for path in models],
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),

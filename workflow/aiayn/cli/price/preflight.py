@@ -18,7 +18,7 @@ from aiayn.cli.price.plan import read_config
 from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
-from aiayn.launch.submit import sbatch_text
+from aiayn.launch.slurm.launcher import sbatch_text
 from aiayn.plan.machine import Machine, choose_machine, default_gpu
 from aiayn.price.plan import Plan, make_plan, precisions_of
 from aiayn.price.preflight import checks as preflight

@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
-from aiayn.launch.slurm_queue import SlurmError, run_slurm
-from aiayn.launch.submit import without_foreign_variables
+from aiayn.launch.slurm.launcher import without_foreign_variables
+from aiayn.launch.slurm.queue import SlurmError, run_slurm
 from aiayn.price.preflight.checks import Check, doubtful, failed, passed
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document

@@ -46,15 +46,14 @@ unset aiayn_cluster aiayn_line aiayn_note aiayn_trap
 # end of the prologue"""
 
 
-def prologue_lines(cluster: ClusterSpec, run_folder: Path) -> list[str]:
-    """Return the bash lines that run a cluster's prologue in a job of a run; none for an empty one."""
+def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
+    """Return the bash lines that run a cluster's prologue in a job; none for an empty one."""
     if not cluster.prologue:
         return []
-    folder = shlex.quote(str(_note_path(run_folder, "").parent))
     lines = [
         "# the cluster's prologue: a line that fails ends the job",
         f"aiayn_cluster={shlex.quote(cluster.name)}",
-        f'aiayn_note={folder}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}',
+        f'aiayn_note={shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}',
         "aiayn_line=",
         'rm -f "$aiayn_note"  # of this job before it was requeued',
         _BEGIN,
@@ -64,11 +63,7 @@ def prologue_lines(cluster: ClusterSpec, run_folder: Path) -> list[str]:
     return [*lines, _END]
 
 
-def prologue_failure(run_folder: Path, job: str) -> str:
+def prologue_failure(notes_folder: Path, job: str) -> str:
     """Return the note on the prologue's line that ended a job, '' if none did."""
-    path = _note_path(run_folder, job)
+    path = notes_folder / f"{job}{_NOTE_SUFFIX}"
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.exists() else ""
-
-
-def _note_path(run_folder: Path, job: str) -> Path:
-    return run_folder / "submitit" / f"{job}{_NOTE_SUFFIX}"

@@ -1,0 +1,108 @@
+"""Defines what a driver needs of the place where jobs run, and names the launchers; each is imported when it is used.
+
+Another executor is a package beside `launch/slurm` with three files (its launcher, its queue, what its jobs need
+inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`.
+"""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from aiayn.errors import LaunchError
+from aiayn.runs.queue import Ending, JobQueue, QueuedJob, Queues
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
+
+LauncherName = Literal["local", "debug", "slurm"]
+LAUNCHERS = {
+    "local": "aiayn.launch.local:LocalLauncher",
+    "debug": "aiayn.launch.local:DebugLauncher",
+    "slurm": "aiayn.launch.slurm.launcher:SlurmLauncher",
+}
+_QUEUES = {"slurm": "aiayn.launch.slurm.queue:SlurmQueue"}
+CLUSTER_LAUNCHERS = tuple(_QUEUES)  # these submit to the queue of a cluster, which a file describes
+
+
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended: `ending` is `unknown` if its launcher does not know it (any more).
+
+    `words` say it in the launcher's own words. `failure` is a reason by which the next job would fail likewise, and
+    `advice` what to change if this job lacked something.
+    """
+
+    job: str
+    ending: Ending | Literal["unknown"] = "unknown"
+    words: str = ""
+    failure: str = ""
+    advice: str = ""
+
+
+class SubmissionError(LaunchError):
+    """No job was submitted; `is_passing` if the same job may be accepted later."""
+
+    def __init__(self, message: str, *, is_passing: bool) -> None:
+        super().__init__(message)
+        self.is_passing = is_passing
+
+
+class Launcher(JobQueue, Protocol):
+    """Where the jobs of one training run, by the launcher's `name`; what has a body is enough for processes.
+
+    Jobs of a launcher that `is_remote` run on other machines: they continue without their driver, the queue may lose
+    them while they run, and their files appear late. `has_code_copies` says whether a job runs a copy of the code. A
+    driver asks for its job's state every `poll_seconds`.
+    """
+
+    name: str
+    is_remote: bool
+    has_code_copies: bool
+    poll_seconds: float
+
+    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+        """Submit a job that runs the code in a folder and return its number.
+
+        Raises:
+            SubmissionError: if it may have been submitted all the same; look with `find` before submitting again.
+            LaunchError: if it cannot be submitted.
+        """
+        ...
+
+    def preview(self, request: TrainingRequest, code_folder: Path) -> str:
+        """Return what `submit` would submit, as text; writes nothing, and needs no queue."""
+        return ""
+
+    def tend(self, queued: QueuedJob) -> str:
+        """Do what a waiting job needs to start, if there is such a thing, and return what was done, for the log."""
+        return ""
+
+    def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
+        """Return how a job ended that `find` shows as ended, or no longer shows."""
+        return JobEnd(job=job)
+
+    def limit_reached(self, num_jobs: int) -> str:
+        """Return which maximum so many jobs of a training have reached, '' if another may follow."""
+        return ""
+
+
+def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | None) -> Launcher:
+    """Return the launcher of a name, for the jobs of one training.
+
+    Raises:
+        LaunchError: if there is none.
+    """
+    if name not in LAUNCHERS:
+        raise LaunchError(f"launcher {name!r}: expected one of {', '.join(LAUNCHERS)}")
+    launcher: Launcher = _load(LAUNCHERS[name])(request, cluster)
+    return launcher
+
+
+def _load(name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return loaded
+
+
+QUEUES: Queues = {name: _load(queue)() for name, queue in _QUEUES.items()}  # by the launcher whose jobs they hold

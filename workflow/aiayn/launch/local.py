@@ -1,0 +1,139 @@
+"""Starts jobs on this machine, by submitit.
+
+`local` starts processes, which continue if their driver is killed; `debug` runs in the driver's own process.
+"""
+
+import contextlib
+import os
+import platform
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiayn.errors import LaunchError
+from aiayn.launch import submit
+from aiayn.launch.launcher import Launcher
+from aiayn.machine import gpu_names
+from aiayn.runs.clock import STEP_SECONDS
+from aiayn.runs.queue import QueuedJob
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
+
+_NO_LIMIT_MINUTES = 60 * 24 * 365
+
+
+class LocalLauncher(Launcher):
+    """Processes of this machine, found by submitit's job or by rank 0's lock."""
+
+    name = title = "local"
+    asked = "this machine"
+    is_remote = False
+    has_code_copies = True
+    poll_seconds = STEP_SECONDS
+
+    def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
+        self._folder = request.folder
+        self._job: Any = None  # submitit's
+
+    def is_here(self) -> bool:
+        """Return True: processes can be started anywhere."""
+        return True
+
+    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+        """Start a job and return submitit's number; it imports our code from its folder.
+
+        Only the driver gets the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
+
+        Raises:
+            LaunchError: if a process could not be started.
+        """
+        num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
+        variables = submit.job_variables(request, is_on_cpu=num_gpus == 0)
+        if code_folder is not None:
+            paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+            variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+        try:
+            import submitit
+
+            executor = submitit.AutoExecutor(folder=request.folder.job_files_path, cluster=self.name)
+            executor.update_parameters(
+                name=request.run, timeout_min=_NO_LIMIT_MINUTES, tasks_per_node=request.num_ranks,
+                gpus_per_node=num_gpus, stderr_to_stdout=True,
+            )  # fmt: skip
+            with _inherited(variables):
+                self._job = executor.submit(submit.TrainingJob(request))
+        except (OSError, RuntimeError) as error:
+            raise LaunchError(f"{request.run}: the {self.name} launcher could not start a job: {error}") from error
+        return str(self._job.job_id)
+
+    def find(self, name: str | None = None) -> list[QueuedJob]:
+        """Return the job of this driver, running or ended; or that of an earlier driver, if it trains the run."""
+        run = self._folder.run
+        if self._job is not None:
+            job, state = str(self._job.job_id), "ended" if self._job.done() else "running"
+            if state == "ended":
+                self._job = None
+            return [QueuedJob(job=job, state=state, name=run)]  # type: ignore[arg-type]
+        if not self._folder.is_being_trained():
+            return []
+        jobs = self._folder.jobs()
+        return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
+
+    def cancel(self, name: str) -> None:
+        """Send TERM to the job's controller, which passes it to every rank; or to rank 0 of an earlier driver's job.
+
+        Raises:
+            LaunchError: if that rank 0 runs on another machine, where its number may be another process's.
+        """
+        if self._job is not None:
+            process = getattr(self._job, "_process", None)
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            return
+        jobs = self._folder.jobs()
+        if not jobs or jobs[-1].launcher != self.name or jobs[-1].host != platform.node():
+            host = jobs[-1].host if jobs else "another machine"
+            raise LaunchError(f"its job continues; it was started on {host}: end it there")
+        rank_zero = self._folder.rank_zero_process()
+        if rank_zero is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank_zero, signal.SIGTERM)
+
+    def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
+        """Return the command by which a user ends a run's jobs."""
+        return f"aiayn cancel {name or self._folder.run}"
+
+
+class DebugLauncher(LocalLauncher):
+    """A job in the driver's own process, without a copy of the code."""
+
+    name = title = "debug"
+    has_code_copies = False
+    poll_seconds = 0.0
+
+    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+        """Prepare the job; asking for its state runs it.
+
+        Raises:
+            LaunchError: if it would need several processes.
+        """
+        if request.num_ranks > 1:
+            raise LaunchError(f"{request.run}: {request.num_ranks} ranks, but `debug` has one process; use `local`")
+        return super().submit(request, code_folder)
+
+
+@contextlib.contextmanager
+def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
+    """Give processes that are started in the block these environment variables, and let them ignore INT."""
+    own_value_by_name = {name: os.environ.pop(name, None) for name in variables}
+    os.environ.update(variables)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        for name, value in own_value_by_name.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value

@@ -1,0 +1,213 @@
+"""Submits a training's jobs to Slurm by submitit, as the cluster's file asks, and says how they ended.
+
+Accounting (sacct) is never read: it lags, and may be unavailable for hours.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aiayn.errors import LaunchError
+from aiayn.launch import submit
+from aiayn.launch.launcher import JobEnd, SubmissionError
+from aiayn.launch.slurm.prologue import prologue_failure, prologue_lines
+from aiayn.launch.slurm.queue import SlurmQueue, is_held_by_slurm, run_slurm
+from aiayn.runs.queue import QueuedJob
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.train.request import TrainingRequest
+
+MAX_RELEASES = 3  # of a job that Slurm itself holds
+# Signals wait while sbatch runs, so it must not hang for ever; sbatch itself retries a busy controller for two minutes.
+_SBATCH_TIMEOUT_SECONDS = 300.0
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by `timeout`, which then ends likewise
+# What sbatch prints when it may accept the same job later: the controller does not answer, or the user has the maximum
+# number of jobs. For a limit that the job itself exceeds it prints other words.
+_PASSING_WORDS = re.compile(
+    "unable to contact slurm controller|socket timed out|connection (refused|reset|timed out)|zero bytes were trans"
+    r"|temporarily un|in standby mode|\b(assoc|qos)\w*submitjob",
+    re.IGNORECASE,
+)
+_MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
+# A driver may itself run in a job, or in a shell with variables that sbatch reads before the file. The cluster's file
+# must hold. Where it says nothing, the user's own default holds.
+_FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
+_FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+# Which Slurm, and which user: squeue, scontrol and scancel see these, so sbatch must, too.
+_SLURMS_OWN_NAMES = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"})
+
+
+class SlurmLauncher(SlurmQueue):
+    """The Slurm jobs of one training, on the nodes that a cluster's file describes."""
+
+    name = "slurm"
+    is_remote = True
+    has_code_copies = True
+
+    def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
+        if cluster is None:
+            raise LaunchError(f"{request.run}: the launcher slurm needs a cluster's file; add `--cluster NAME`")
+        self._request, self._cluster = request, cluster
+        self._num_releases = 0
+        self.poll_seconds = cluster.poll_seconds
+
+    def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
+        """Submit a job and return its number; a signal waits until the number is known.
+
+        Raises:
+            SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting again.
+        """
+        cluster, folder = self._cluster, code_folder or Path()
+        request = msgspec.structs.replace(
+            request, max_num_jobs=cluster.max_num_jobs, gpus_per_node=cluster.gpus_per_node, code_folder=str(folder)
+        )
+        blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:
+            with (
+                without_foreign_variables(cluster),
+                contextlib.redirect_stderr(io.StringIO()),
+            ):  # the error has its words
+                executor = _make_executor(request, cluster, folder)
+                return str(executor.submit(submit.TrainingJob(request)).job_id)
+        except (OSError, RuntimeError) as error:
+            reason = str(error) or f"it printed nothing, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
+            has_hung = getattr(error.__cause__, "returncode", 0) in _KILLED
+            is_passing = has_hung or _PASSING_WORDS.search(reason) is not None
+            raise SubmissionError(f"{request.run}: sbatch failed: {reason}", is_passing=is_passing) from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
+
+    def preview(self, request: TrainingRequest, code_folder: Path) -> str:
+        """Return the file that sbatch would get."""
+        return sbatch_text(request, self._cluster, code_folder)
+
+    def tend(self, queued: QueuedJob) -> str:
+        """Release a job that Slurm itself holds, a few times."""
+        if not is_held_by_slurm(queued) or self._num_releases >= MAX_RELEASES:
+            return ""
+        self._num_releases += 1
+        with contextlib.suppress(LaunchError):  # the next look tries again, or logs the state
+            run_slurm(["scontrol", "release", queued.job])
+        releases = f"{self._num_releases} of {MAX_RELEASES}"
+        return f"Slurm could not launch job {queued.job} and holds it: released, {releases}"
+
+    def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
+        """Return how a job ended; a failed prologue has left a note."""
+        failure = prologue_failure(self._request.folder.job_files_path, job)
+        if queued is None:
+            return JobEnd(job=job, words="is no longer known to squeue" if job else "", failure=failure)
+        memory_gb = self._cluster.memory_gb_per_node
+        advice = f"raise memory_gb_per_node in the cluster's file, now {'null' if memory_gb is None else memory_gb}"
+        has_little = queued.ending == "out of memory"
+        return JobEnd(
+            job=job, ending=queued.ending, words=f"ended as {queued.words}", failure=failure,
+            advice=advice if has_little else "",
+        )  # fmt: skip
+
+    def limit_reached(self, num_jobs: int) -> str:
+        """Return the cluster's maximum if it is reached."""
+        if num_jobs < self._cluster.max_num_jobs:
+            return ""
+        minutes, name = self._cluster.time_limit_minutes, self._cluster.name
+        return f"{num_jobs} jobs of {minutes} minutes, the maximum of cluster {name} (max_num_jobs)"
+
+
+def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> str:
+    """Return the file that is submitted, to the byte; writes nothing and needs no Slurm."""
+    executor = _make_executor(request, cluster, code_folder)
+    return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
+
+
+def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> Any:
+    from submitit import SlurmExecutor
+
+    class BoundedExecutor(SlurmExecutor):  # type: ignore[misc]
+        """An executor whose sbatch has a time limit, by coreutils' timeout: submitit's own has none."""
+
+        @classmethod
+        def affinity(cls) -> int:
+            """Do not look for srun: to print the file needs no Slurm, and sbatch fails by itself without."""
+            return 1
+
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            command: list[str] = super()._make_submission_command(submission_file_path)
+            bound = ["timeout", "--signal=KILL", f"{_SBATCH_TIMEOUT_SECONDS:g}"]  # sbatch has TERM blocked, as we have
+            return [*bound, *command] if shutil.which("timeout") else command
+
+    executor = BoundedExecutor(
+        folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
+    )
+    executor.update_parameters(
+        job_name=request.run,
+        partition=cluster.partition,
+        account=cluster.account,
+        qos=cluster.qos,
+        constraint=cluster.constraint,
+        mem=f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None,
+        nodes=cluster.num_nodes,
+        ntasks_per_node=cluster.ranks_per_node,
+        cpus_per_task=cluster.cpus_per_rank,
+        time=cluster.time_limit_minutes,
+        signal_delay_s=cluster.signal_seconds,
+        dependency="singleton",  # Slurm's own guard against two jobs of one run, from whichever machine
+        stderr_to_stdout=True,
+        setup=_setup_lines(request, cluster, code_folder),
+        srun_args=[
+            "--kill-on-bad-exit=1",  # a rank that fails ends the others
+            f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not inherit it from sbatch since Slurm 22.05
+            "--open-mode=append",
+            *(
+                f"--{name.replace('_', '-')}{'=' if value else ''}{value}"
+                for name, value in cluster.srun_options.items()
+            ),
+        ],
+        additional_parameters=_further_options(cluster),
+    )
+    return executor
+
+
+def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
+    """Return the options that submitit does not name, and last the cluster's own lines."""
+    options: dict[str, Any] = {
+        "requeue": True,
+        "open-mode": "append",
+        "signal": f"USR2@{cluster.signal_seconds}",  # not what SUBMITIT_PREEMPT_SIGNAL says
+    }
+    if cluster.gpus_per_node:
+        kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
+        options["gpus-per-node"] = f"{kind}{cluster.gpus_per_node}"
+    return options | {name: True if value == "" else value for name, value in cluster.sbatch_lines.items()}
+
+
+def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
+    """Return the shell lines before Python: the cluster's own, then the variables that they must not change."""
+    variables = submit.job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
+    return [*prologue_lines(cluster, request.folder.job_files_path), *exports, path_line]
+
+
+@contextlib.contextmanager
+def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
+    """Hide from sbatch the variables that would overrule a cluster's file, or are of this process's own job."""
+    kept = _SLURMS_OWN_NAMES | {
+        f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
+    }
+    names = [
+        name
+        for name in os.environ
+        if (name.startswith(_FOREIGN_PREFIXES) or name in _FOREIGN_NAMES) and name not in kept
+    ]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

@@ -1,0 +1,269 @@
+"""The folder of one run: its attempts, jobs, errors of ranks, log, heartbeat and record, each in a file of its own.
+
+`attempts.jsonl` is written by rank 0 (and by a driver that closes what rank 0 left open), `jobs.jsonl` by the driver
+that holds the driver's lock; both are append-only. They are no declared outputs, because Snakemake deletes the outputs
+of a failed rule. `rank0.lock` is held by rank 0 while it is running, contains its process number and is touched every
+HEARTBEAT_SECONDS. `done.json` is the record that ends the training. Of a job that failed in an import, its output is
+the only trace. When a rank's process ends, the others only see a closed connection; so a rank records its error before
+it ends, in `rank5.error`; a rank without such a file was killed.
+"""
+
+import datetime
+import os
+import platform
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import AiaynError, RecordError
+from aiayn.provenance import utc_now
+from aiayn.records import Energy
+from aiayn.runs.attempts import (
+    ATTEMPTS_NAME,
+    CHECKPOINTS_NAME,
+    DONE_NAME,
+    DRIVER_LOCK_NAME,
+    LOG_NAME,
+    LOST_REASON,
+    RANK_LOCK_NAME,
+    Ended,
+    Event,
+    Outcome,
+    Started,
+    open_attempt,
+    read_events,
+)
+from aiayn.runs.clock import MACHINE_CLOCK, Clock
+from aiayn.runs.json_lines import append_json_line, read_json_lines
+from aiayn.runs.locks import is_held
+from aiayn.runs.log import last_lines
+
+JOBS_NAME = "jobs.jsonl"
+JOB_FILES_NAME = "submitit"  # what submitit writes for each job: script, pickle, output
+LOG_TAIL_LINES = 40
+HEARTBEAT_SECONDS = 4.0
+HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # enough to see a running rank 0
+# Without a heartbeat for so long rank 0 has ended, even if its lock is held or cannot be seen: fifteen heartbeats, so
+# that neither a slow file system nor cached file attributes look like an end.
+HEARTBEAT_TIMEOUT_SECONDS = 60.0
+HEARTBEAT_POLL_SECONDS = 0.1
+_ERROR_PATTERN = "rank*.error"
+
+
+class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job as it was submitted at `time` (UTC) by a driver on `host`, to resume from `update`.
+
+    `code_folder` holds the copy of the code that the job runs, '' for the launcher debug. It and `commit` are '' if the
+    driver was killed before it recorded the job, which the next found in the queue.
+    """
+
+    time: str
+    launcher: str
+    job: str
+    host: str
+    num_ranks: int
+    update: int
+    commit: str
+    code_folder: str
+
+
+class RunFolder:
+    """The folder of the run that is named like it; nothing is cached, as other processes write there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run = path.name
+        self.log_path = path / LOG_NAME
+        self.done_path = path / DONE_NAME
+        self.lock_path = path / RANK_LOCK_NAME
+        self.driver_lock_path = path / DRIVER_LOCK_NAME
+        self.checkpoints_path = path / CHECKPOINTS_NAME
+        self.job_files_path = path / JOB_FILES_NAME
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def is_done(self) -> bool:
+        """Return whether the run's record exists, which ends the training.
+
+        The folder is listed: a network file system may cache for a minute that a path is absent, but it asks its
+        server when a folder is opened.
+        """
+        try:
+            return DONE_NAME in os.listdir(self.path)
+        except FileNotFoundError:
+            return False
+
+    def newest_update(self) -> int:
+        """Return the update of the newest full checkpoint, which the next attempt resumes from; 0 without one."""
+        names = [path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")]
+        return max((int(name) for name in names if name.isdecimal()), default=0)
+
+    # Attempts.
+
+    def events(self) -> list[Event]:
+        """Return all events in order, as `read_events` does."""
+        return read_events(self.path)
+
+    def append_event(self, event: Event) -> None:
+        """Append one event and bring it to the disk; a torn line before it is dropped."""
+        append_json_line(self.path / ATTEMPTS_NAME, event)
+
+    def open_attempt(self) -> Started | None:
+        """Return the newest start if it has no end."""
+        return open_attempt(self.events())
+
+    def has_attempt(self, job: str) -> bool:
+        """Return whether rank 0 of a job has begun an attempt."""
+        return any(isinstance(event, Started) and event.job == job for event in self.events())
+
+    def end_attempt(
+        self,
+        *,
+        update: int | None = None,
+        outcome: Outcome,
+        reason: str,
+        time: str | None = None,
+        energy: Energy | None = None,
+    ) -> None:
+        """End the open attempt at `time` (UTC), by default now; `update` is by default the newest checkpoint's.
+
+        `energy` is what its GPUs drew.
+
+        Raises:
+            RecordError: if no attempt is open.
+        """
+        started = self.open_attempt()
+        if started is None:
+            raise RecordError(f"{self.path / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
+        tail = [line[:500] for line in last_lines(self.log_path, LOG_TAIL_LINES)]
+        self.append_event(
+            Ended(
+                attempt=started.attempt, time=time or utc_now(), outcome=outcome, reason=reason, log_tail=tail,
+                update=self.newest_update() if update is None else update, energy=energy,
+            )
+        )  # fmt: skip
+
+    def close_lost_attempt(self, *, update: int) -> None:
+        """End a start that has no end: outcome `lost`, at the time of the last log line."""
+        started = self.open_attempt()
+        if started is None:
+            return
+        time = started.time
+        if self.log_path.exists():
+            last_written = datetime.datetime.fromtimestamp(self.log_path.stat().st_mtime, datetime.UTC)
+            time = max(time, last_written.isoformat(timespec="seconds"))
+        self.end_attempt(update=update, outcome="lost", reason=LOST_REASON, time=time)
+
+    # Jobs.
+
+    def jobs(self) -> list[SubmittedJob]:
+        """Return all jobs in order; none if nothing was submitted. A torn last line is omitted.
+
+        Raises:
+            RecordError: naming the line, if any other line is not a job.
+        """
+        return read_json_lines(self.path / JOBS_NAME, SubmittedJob, "a job")
+
+    def append_job(self, job: SubmittedJob) -> None:
+        """Append one job and bring it to the disk; a torn line before it is dropped."""
+        append_json_line(self.path / JOBS_NAME, job)
+
+    def output_path(self, job: str) -> Path:
+        """Return the file into which rank 0 of a job prints, and a batch script before it; it may not exist.
+
+        It is computed without listing the folder, which is slow on a shared file system.
+        """
+        return self.job_files_path / f"{job}_0_log.out"
+
+    def newest_output(self) -> Path | None:
+        """Return the file into which any rank of any job printed last."""
+        return max(self.job_files_path.glob("*_log.out"), key=lambda path: path.stat().st_mtime, default=None)
+
+    def job_output(self, job: str, num_lines: int) -> list[str]:
+        """Return the last lines that a job, '' for the newest, printed: all there is if it ended before it had a log.
+
+        They are rank 0's, and a batch script's before it; without them another rank's.
+        """
+        jobs = self.jobs()
+        own_path = self.output_path(job or (jobs[-1].job if jobs else ""))
+        path = own_path if own_path.exists() and own_path.stat().st_size else self.newest_output()
+        return [] if path is None else last_lines(path, num_lines)
+
+    # Errors of ranks.
+
+    def record_rank_error(self, index: int, error: BaseException) -> None:
+        """Record a rank's error, with its traceback."""
+        text, trace = describe_rank_error(index, error), "".join(traceback.format_exception(error))
+        (self.path / f"rank{index}.error").write_text(f"{text}\n\n{trace}", encoding="utf-8", newline="\n")
+
+    def rank_errors(self) -> list[str]:
+        """Return the recorded errors of the ranks, the earliest first, without tracebacks."""
+        paths = sorted(self.path.glob(_ERROR_PATTERN), key=lambda path: path.stat().st_mtime_ns)
+        return [path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0] for path in paths]
+
+    def remove_rank_errors(self) -> None:
+        """Remove the recorded errors of an earlier job's ranks."""
+        for path in self.path.glob(_ERROR_PATTERN):
+            path.unlink(missing_ok=True)
+
+    # Rank 0's heartbeat.
+
+    def heartbeat_ns(self) -> int | None:
+        """Return when rank 0 last touched its lock, in ns of its machine's clock; None without one."""
+        try:
+            with self.lock_path.open("rb") as lock:  # to open it refreshes a network file system's cache
+                return os.fstat(lock.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            return None
+
+    def is_heartbeat_advancing(
+        self, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Return whether rank 0 touches its lock within so many seconds, by this machine's clock alone.
+
+        `check` is called while waiting, and may raise to end the wait.
+        """
+        before, deadline = self.heartbeat_ns(), clock.now() + seconds
+        while clock.now() < deadline:
+            clock.pause(HEARTBEAT_POLL_SECONDS, check)
+            if self.heartbeat_ns() != before:
+                return True
+        return False
+
+    def is_being_trained(self) -> bool:
+        """Return whether rank 0 is running: it holds its lock, or, on a file system without locks, touches it.
+
+        There a negative answer takes HEARTBEAT_WAIT_SECONDS.
+        """
+        is_locked = is_held(self.lock_path)
+        return self.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS) if is_locked is None else is_locked
+
+    def rank_zero_process(self) -> int | None:
+        """Return the process number that rank 0 wrote into its lock; valid on its machine, while it is running."""
+        try:
+            text = self.lock_path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdecimal() else None
+
+
+def job_without_attempt(events: Sequence[Event], jobs: Sequence[SubmittedJob]) -> SubmittedJob | None:
+    """Return the newest job if it was submitted after the newest attempt."""
+    if not jobs:
+        return None
+    newest = next((event for event in reversed(events) if isinstance(event, Started)), None)
+    is_newer = newest is None or (jobs[-1].job != newest.job and jobs[-1].time >= newest.time)
+    return jobs[-1] if is_newer else None
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error in one line: the message of our own errors, type and message of others."""
+    return str(error) if isinstance(error, AiaynError) else f"{type(error).__name__}: {error}"
+
+
+def describe_rank_error(index: int, error: BaseException) -> str:
+    """Return a rank's error with its host: a disk may be full on one host only."""
+    return f"rank {index} on {platform.node()}: {describe_error(error)}"
