@@ -11,12 +11,11 @@ import pytest
 
 from aiayn.runs.attempts import Ended, Started
 from analysis.logs import rules
-from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
 from analysis.logs.rules import average_trainings, show, symbol_findings
 from analysis.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
-from paper_tables.render.from_logs import read_rows
-from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, write
+from paper_tables.logs.from_logs import read_rows
+from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, read_folder, write
 
 ROWS = read_rows(["paper", "demo"])
 AVERAGED = [f"checkpoints/base/checkpoint_4_{update}.pt" for update in range(94_000, 100_001, 1500)]
@@ -56,7 +55,7 @@ def broken(scene: Scene, folder: Path, edit: Callable[[str], str] = str) -> dict
             "ours/attempts.jsonl": attempts(scene.commits),
         },
     )
-    judged = judge_folder(folder, read_folder(folder, None), ROWS)
+    judged = judge_folder(folder, read_folder(folder), ROWS)
     _, findings_by_path = average_trainings(judged.trainings)
     found = [(one.path, finding) for one in (*judged.trainings, *judged.generations) for finding in one.findings]
     found += [(path, finding) for path, findings in findings_by_path.items() for finding in findings]

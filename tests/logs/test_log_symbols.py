@@ -20,8 +20,8 @@ from analysis.logs.symbols import (
     symbols_of_arguments,
     symbols_of_spec,
 )
+from paper_tables.logs.from_logs import read_rows
 from paper_tables.logs.tables import describe_differences
-from paper_tables.render.from_logs import read_rows
 from tests.logs.factory import BASE, namespace
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
