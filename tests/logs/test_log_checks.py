@@ -173,6 +173,36 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
         CLEAN._replace(first=replace(CLEAN.first, num_valid_pairs=39_414)), str,
         "first.log: `valid` holds 39,414 pairs, newstest2013 3,000: another dev set than Table 3's [dev-pairs]",
     ),
+    "own-beginning": (
+        CLEAN._replace(
+            first=replace(CLEAN.first, loaded="Loaded checkpoint pretrained/big.pt (epoch 16 @ 0 updates)")
+        ),
+        str, "first.log:1: began from the weights of pretrained/big.pt, update 0 with a new optimiser [own-beginning]",
+    ),
+    "plain-training": (
+        CLEAN._replace(first=CLEAN.first.changed(sentence_avg=True)), str,
+        "first.log: --sentence-avg True: the paper's has False [plain-training]; leave it out",
+    ),
+    "filled-batches": (
+        CLEAN, with_change("24900.5", "3100.5"),
+        "first.log: 3,100 target tokens an update by its wpb, of 26,000 positions asked for: another batch",
+    ),
+    "vocabulary": (
+        CLEAN._replace(first=replace(CLEAN.first, vocabulary_size=8_000)), str,
+        "first.log: a dictionary of 8,000 types, the paper's about 37,000 (section 5.1): another segmentation",
+    ),
+    "plain-search": (
+        CLEAN._replace(generation=CLEAN.generation.changed(sampling=True)), str,
+        "generation.log: --sampling True: the paper's has False [plain-search]; leave it out",
+    ),
+    "length-limit": (
+        CLEAN._replace(generation=CLEAN.generation.changed(max_len_a=0, max_len_b=50)), str,
+        "generation.log: output is cut at 0 x input + 50 tokens, the paper's at input + 50 (section 6.1)",
+    ),
+    "words-or-pieces": (
+        CLEAN._replace(generation=CLEAN.generation.changed(remove_bpe=None)), str,
+        "generation.log:4: whether its BLEU is of words or of pieces is not known: it prints no hypotheses",
+    ),
     "bleu-line": (
         CLEAN._replace(generation=replace(CLEAN.generation, score="none")), str,
         "generation.log:4: no line `Generate ... with beam=...: BLEU4 = ...` [bleu-line]",

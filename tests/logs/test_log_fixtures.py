@@ -51,7 +51,7 @@ def test_json_without_times_whose_validations_name_no_update(judged: LoggedFolde
     assert (logged.row.system, logged.language_pair) == ("big_enfr", "en-fr")
     assert rules_of(judged, logged.path, "error") == []
     assert rules_of(judged, logged.path, "apart") == [
-        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update",
+        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update", "filled-batches",
     ]  # fmt: skip
 
 
