@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aiayn.errors import RecordError
 from aiayn.packed import unpacked_name

@@ -80,10 +80,10 @@ def test_each_wing_is_whole_folders_that_are_there_and_no_folder_of_a_wing_is_mi
 
 
 def test_what_the_wings_register_can_be_loaded() -> None:
-    assert find_hook("reader").__name__ == "make_page_of_logs"
+    assert find_hook("make_logs_page").__name__ == "make_page_of_logs"
     assert pytest.importorskip("altair")
-    assert find_hook("figures").__name__ == "write_figures_of_scale"
-    assert find_hook("figures_of_logs").__name__ == "write_figures_of_logs"
+    assert find_hook("write_scale_figures").__name__ == "write_figures_of_scale"
+    assert find_hook("write_logs_figures").__name__ == "write_figures_of_logs"
 
 
 def test_without_the_wing_a_folder_of_foreign_logs_is_answered_by_a_sentence(

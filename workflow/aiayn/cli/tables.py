@@ -68,11 +68,8 @@ def run(args: Flags) -> None:
         raise UsageError(
             f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole config; omit it"
         )
-    config: list[str] = CONFIG
-    results: Path = RESULTS
-    so_far: bool = flag("render what exists; name what is missing")
-    output: Path | None = flag("for --from-logs: where to write (default: results/from-logs)", "FOLDER")
-    log_cache: str | None = flag(argparse.SUPPRESS)  # removed
+    if args.output is not None:
+        raise UsageError("--output: belongs to --from-logs; a scale's tables are written below --results; omit it")
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
