@@ -30,9 +30,9 @@ Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 def write_figures_of_scale(
     scale: ScaleResults,
     judged: Sequence[JudgedCell],
-    folder: Path,
     log_path_by_run: Mapping[str, Path] | None,
     attention_folder: Path | None,
+    folder: Path,
 ) -> None:
     """Write every figure of a scale; the logs of its runs are where its config says, unless their paths are given."""
     if log_path_by_run is None:

@@ -6,7 +6,6 @@ They fill Tables 2 and 3 under the printed rows; every log is listed with what i
 import html
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
-from aiayn.wings import find_hook, log_readers
+from aiayn.wings import log_readers
 from analysis.findings import Finding
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import LeftOut, list_folder
@@ -81,10 +80,8 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
         write_table(table, output_folder / "tables")
     write_frame(_training_frame(lines), output_folder / "trainings.tsv")
     write_frame(_finding_frame(judged, findings_by_path, read.faults, left_out), output_folder / "findings.tsv")
-    figures_folder, write_figures = output_folder / FIGURES_FOLDER, find_hook("write_logs_figures")
     further = (figure for logs in of_wings for figure in logs.figures())
-    draw = write_figures and partial(write_figures, root, file_by_path, lines, further, figures_folder)
-    figures = draw_figures(draw, figures_folder)
+    figures = draw_figures("write_logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines, further)
     write_text(_render_page(read, judged, lines, tables, figures, not_read, of_wings), output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME, not_read
 

@@ -3,9 +3,10 @@
 import csv
 import importlib
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from aiayn.wings import find_target, load
 
 logger = logging.getLogger(__name__)
 FIGURES_FOLDER = "figures"
@@ -34,15 +35,20 @@ def has_figures() -> bool:
     return True
 
 
-def draw_figures(draw: Callable[[], None] | None, folder: Path) -> list[DrawnFigure] | None:
-    """Call what draws into a folder, and return its figures; none if no wing draws, None without the extra."""
-    if draw is None:
+def draw_figures(
+    kind: Literal["write_scale_figures", "write_logs_figures"], folder: Path, *arguments: Any
+) -> list[DrawnFigure] | None:
+    """Have the wing that draws figures of a kind write those of the arguments into a folder, and return them.
+
+    The list is empty if no wing draws; without the extra that draws it is None, and a line is logged.
+    """
+    if not (target := find_target(kind)):
         return []
     folder.mkdir(parents=True, exist_ok=True)
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
         return None
-    draw()
+    load(target)(*arguments, folder)
     return read_drawn(folder)
 
 

@@ -6,7 +6,6 @@ there fill the tables of their scale, by the layouts of the DAG. Any other log i
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from aiayn.paths import is_scale_folder
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
-from aiayn.wings import find_hook
+from aiayn.wings import find_target, load
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
 from paper_tables.render.report import Origin, render_report
@@ -58,9 +57,8 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
         for scale in SCALES if scale in results_folders_by_scale
     })  # fmt: skip
     pages, not_read = [], ()
-    make_logs_page, write_figures = find_hook("make_logs_page"), find_hook("write_scale_figures")
-    if make_logs_page is not None:
-        page, not_read = make_logs_page(read, output_folder, config_folder)
+    if target := find_target("make_logs_page"):
+        page, not_read = load(target)(read, output_folder, config_folder)
         pages.append(page)
     elif not read.recorded_by_scale:
         named = ", ".join(map(str, folders))
@@ -74,9 +72,8 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
         folder = output_folder / scale
         tables = make_recorded_tables(recorded, folder)
         judged = judge_cells(recorded.results)
-        figures_folder = folder / FIGURES_FOLDER  # records hold no attention
-        draw = write_figures and partial(write_figures, recorded.results, judged, figures_folder, log_path_by_run, None)
-        figures = draw_figures(draw, figures_folder)
+        of_records = (recorded.results, judged, log_path_by_run, None)  # records hold no attention
+        figures = draw_figures("write_scale_figures", folder / FIGURES_FOLDER, *of_records)
         write_text(render_report(recorded.results, judged, tables, origin, figures), folder / REPORT_NAME)
         pages.append(folder / REPORT_NAME)
     return Made(tuple(pages), tuple(read.faults), not_read)

@@ -1,13 +1,12 @@
 """Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn tables`)."""
 
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.wings import find_hook, tables_after
+from aiayn.wings import tables_after
 from analysis.scoring.scores import summarise_frame
 from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
 from paper_tables.layout import Table, compact
@@ -54,9 +53,7 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    write_figures = find_hook("write_scale_figures")
-    draw = write_figures and partial(write_figures, results, judged, figures_folder, None, attention_folder)
-    figures = draw_figures(draw, figures_folder)
+    figures = draw_figures("write_scale_figures", figures_folder, results, judged, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     write_text(render_report(results, judged, tables, origin, figures), folder / REPORT_NAME)
     return folder / REPORT_NAME

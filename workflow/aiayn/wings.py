@@ -29,8 +29,8 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
 
     A verb's module is `aiayn.cli.NAME.VERB`. The others are `module:function`. Of these there is one in all wings:
     `make_logs_page` of (what was read, output folder, config folder), which makes the page of logs that are not ours
-    and returns its path and a sentence for each file not read; `write_scale_figures` of (results, judged cells, folder,
-    log path by run or None for where the runs lie, attention folder or None); and `write_logs_figures` of (root of the
+    and returns its path and a sentence for each file not read; `write_scale_figures` of (results, judged cells, log
+    path by run or None for where the runs lie, attention folder or None, folder); `write_logs_figures` of (root of the
     logs, log file by path, averaged lines, further figures, folder). Each wing may have: `figures` of results, which
     yields figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that
     are the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`).
@@ -148,10 +148,10 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def find_hook(kind: Literal["make_logs_page", "write_scale_figures", "write_logs_figures"]) -> Any | None:
-    """Return what a wing that is there registers as this, loaded; None if there is none."""
-    targets = (getattr(wing, kind) for wing in present_wings())
-    return next((load(target) for target in targets if target), None)
+def find_target(kind: Literal["make_logs_page", "write_scale_figures", "write_logs_figures"]) -> str:
+    """Return what a wing that is there registers as this, for `load`; '' if there is none."""
+    targets = (str(getattr(wing, kind)) for wing in present_wings())
+    return next(filter(None, targets), "")
 
 
 def tables_after(name: str) -> Iterator[Any]:
