@@ -186,7 +186,7 @@ class _Reader:
             if generation is None or generation.is_ended:
                 generation = self._begin_generation(number, None)
             generation.read_sentence(number, line)
-        elif line[:2] != b"  ":  # else a line of the printed model
+        elif line[:2] != b"  " or b"INFO" in line:  # else a line of the printed model
             self._read_event(number, line)
 
     def _part(self, number: int, line: bytes) -> Part:

@@ -118,8 +118,8 @@ def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
         text = f"{num_damaged} line(s) of statistics are torn, as when several processes write at once; not read"
         yield broken("note", "whole-lines", text, "let only rank 0 write the log", line=log.damaged_lines[0])
     if not log.last_update:
-        fix = "look at the end of the log for what stopped it"
-        yield broken("error", "updates-begun", "no update was made", fix, line=log.last_line)
+        fix = "look at the end of the log for what stopped it; fairseq before 0.6 counts none in its lines"
+        yield broken("error", "updates-begun", "no line counts an update", fix, line=log.last_line)
     else:
         yield from _of_its_end(log)
     if missing := _missing_epochs(log):

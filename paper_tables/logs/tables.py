@@ -276,8 +276,9 @@ def describe_entry(entry: LogEntry) -> str:
     if isinstance(entry, AveragingLog):
         return f"average of {len(entry.input_paths)} checkpoints: {entry.output_path}"
     if isinstance(entry, GenerationLog):
-        number = entry.num_sentences if entry.num_sentences is not None else entry.num_hypotheses
-        return f"generation, {number:,} sentences, {entry.model_path or 'model not named'}"
+        number = entry.num_sentences or entry.num_hypotheses
+        size = f"{number:,} sentences" if number else "sentences not counted"
+        return f"generation, {size}, {entry.model_path or 'model not named'}"
     words = ["training", f"update {entry.last_update:,}"]
     words += [f"seed {entry.arguments['seed']}"] if "seed" in entry.arguments else []
     if entry.num_gpus is not None:

@@ -104,7 +104,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
         with_change("epoch 002 | loss", "epoch 2024-03-01 12:00:00 | INFO | train | epoch 002 | loss"),
         "first.log:23: 1 line(s) of statistics are torn, as when several processes write at once",
     ),
-    "updates-begun": (CLEAN, without("num_updates"), "first.log:16: no update was made [updates-begun]"),
+    "updates-begun": (CLEAN, without("num_updates"), "first.log:16: no line counts an update [updates-begun]"),
     "last-update": (
         CLEAN._replace(first=CLEAN.first.changed(max_update=100_004)),
         with_change("num_updates 100004", "num_updates 100003"),

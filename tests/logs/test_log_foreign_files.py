@@ -383,3 +383,27 @@ def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
         assert name in note.title
     (note,) = [one for one in found.generations[0].findings if one.check == "untold"]
     assert "length_penalty_alpha" in note.title
+
+
+def test_a_generation_whose_lines_are_indented_or_cut_is_not_said_to_have_no_sentences(tmp_path: Path) -> None:
+    score = "Generate test with beam=5: BLEU4 = 23.77, 81.5/31.7/16.7/7.4 (BP=1.000, ratio=1.030, syslen=9, reflen=9)"
+    translated = "  INFO | fairseq_cli.generate | Translated 996 sentences (11,752 tokens) in 1.5s (683.80 sentences/s)"
+    rows = rows_of_logs(write(tmp_path / "logs", {"cut.log": f"{score}\n", "indented.log": f"{translated}\n{score}\n"}))
+    assert rows["cut.log"]["what"] == "generation, sentences not counted, model not named"
+    assert rows["indented.log"]["what"] == "generation, 996 sentences, model not named"
+
+
+def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_path: Path) -> None:
+    loaded = "Loaded checkpoint /old/disk/base/checkpoint_last.pt (epoch 3 @ 50000 updates)"
+    moved = ONE.changed(save_dir="/new/disk/base", restore_file="/old/disk/base/checkpoint_last.pt")
+    alone = replace(moved, first_epoch=3, num_epochs=2, loaded=loaded)
+    renamed = replace(alone, loaded=loaded.replace("/base/", "/first-try/"))
+    before = replace(ONE.changed(save_dir="/old/disk/first-try"), num_epochs=4, is_done=False)
+    cut = "".join(
+        line for line in before.text().splitlines(keepends=True) if "epoch 003" not in line and "epoch 004" not in line
+    )
+    write(tmp_path, {"alone.log": alone.text(), "renamed.log": renamed.text(), "whole.log": cut + renamed.text()})
+    found = {one.path: rules_of(one.findings) for one in judged(tmp_path).trainings}
+    assert "own-beginning" not in found["alone.log"]
+    assert "own-beginning" in found["renamed.log"]  # what came before is not there, and lay under another name
+    assert "own-beginning" not in found["whole.log"]  # it stands above, up to the update that was loaded
