@@ -129,6 +129,14 @@ class Row:
     group: str = ""
 
 
+class OurLine(NamedTuple):
+    """A line of ours under the printed row `row`: its cells by the names of their columns."""
+
+    row: str
+    cells: Mapping[str, Cell]
+    aside: Aside | None = None
+
+
 @dataclass(frozen=True)
 class Note:
     """A line below the table; `mark` is what it explains, or ''."""
@@ -199,6 +207,27 @@ def row_by_column(columns: Iterable[Column], cell_by_column: Mapping[str, Cell])
         cells.append(cell_by_column.get(names[0], blank_cell()))
         names = names[cells[-1].num_columns :]
     return tuple(cells)
+
+
+def rows_of_printed(
+    printed: Sequence[PublishedCell],
+    columns: Sequence[Column],
+    group_of: Callable[[str], str],
+    lines: Iterable[OurLine],
+    mark_by_edition: Mapping[str, str] | None = None,
+    beside: Mapping[str, Mapping[str, Cell]] | None = None,
+) -> tuple[Row, ...]:
+    """Return every printed row of a table, with ours in the cells `beside` it, and the lines of ours under it."""
+    lines, rows = list(lines), []
+    for name in dict.fromkeys(cell.row for cell in printed):
+        cells = printed_by_column(printed, name, mark_by_edition) | dict((beside or {}).get(name, {}))
+        rows.append(Row(row_by_column(columns, cells), group=group_of(name)))
+        rows += [
+            Row(row_by_column(columns, line.cells), "ours", line.aside, group=group_of(name))
+            for line in lines
+            if line.row == name
+        ]
+    return tuple(rows)
 
 
 def printed_by_column(

@@ -135,7 +135,7 @@ def collect_folder(
 
 
 def _trained(folder: Path) -> Trained | None:
-    entries_by_path = {path: read_log(folder / path)[0].entries for path in list_logs(folder)}
+    entries_by_path = {path: read_log(folder / path).entries for path in list_logs(folder)}
     paths = [path for path, entries in entries_by_path.items() if any(isinstance(one, TrainingLog) for one in entries)]
     _refuse_several(folder, "logs of trainings", paths)
     return read_trained(folder / paths[0]) if paths else None
@@ -208,7 +208,7 @@ def _generations(
 ) -> Iterator[Translation]:
     """Yield what logs of fairseq-generate below a folder hold, or the one that is named."""
     names = list_logs(folder) if only is None else [only]
-    entries = [(path, entry) for path in names for entry in read_log(folder / path)[0].entries]
+    entries = [(path, entry) for path in names for entry in read_log(folder / path).entries]
     averagings = [entry for _, entry in entries if isinstance(entry, AveragingLog)]
     for path, entry in entries:
         if isinstance(entry, GenerationLog) and (entry.num_hypotheses or entry.bleu):
@@ -291,7 +291,7 @@ def read_trained(path: Path) -> Trained:
     Raises:
         RecordError: if the file holds no training, or several.
     """
-    log_file, _ = read_log(path)
+    log_file = read_log(path)
     found = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
     if len(found) != 1:
         refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""

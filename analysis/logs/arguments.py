@@ -28,7 +28,9 @@ KEPT_KEYS = frozenset(
         "arch", "task", "activation_fn", "encoder_layers", "decoder_layers", "encoder_embed_dim", "decoder_embed_dim",
         "encoder_ffn_embed_dim", "decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads",
         "encoder_normalize_before", "decoder_normalize_before", "encoder_learned_pos", "decoder_learned_pos",
-        "no_token_positional_embeddings", "share_all_embeddings", "share_decoder_input_output_embed",
+        "no_token_positional_embeddings", "no_decoder_final_norm", "encoder_embed_path", "decoder_embed_path",
+        "encoder_layers_to_keep", "decoder_layers_to_keep", "quant_noise_pq",
+        "share_all_embeddings", "share_decoder_input_output_embed",
         "layernorm_embedding", "no_scale_embedding", "adaptive_softmax_cutoff", "encoder_layerdrop",
         "decoder_layerdrop", "no_cross_attention", "cross_self_attention",
         # ours (train/fairseq_model.py, train/optimiser.py): the paper's symbols themselves
@@ -39,16 +41,21 @@ KEPT_KEYS = frozenset(
         "dropout", "attention_dropout", "activation_dropout", "relu_dropout", "label_smoothing", "criterion",
         "optimizer", "adam_betas", "adam_eps", "weight_decay", "clip_norm", "lr", "lr_scheduler", "warmup_updates",
         "warmup_init_lr", "schedule_d_model", "fp16", "bf16", "memory_efficient_fp16", "seed",
+        "sentence_avg", "restore_file", "reset_optimizer", "finetune_from_model",
         # length and batches
         "max_tokens", "max_sentences", "batch_size", "update_freq", "distributed_world_size", "max_update", "max_epoch",
         "patience", "validate_interval", "validate_interval_updates", "save_interval", "save_interval_updates",
         "disable_validation", "cpu", "valid_subset",
         # data and places
-        "data", "source_lang", "target_lang", "save_dir", "path", "user_dir", "upsample_primary",
+        "data", "source_lang", "target_lang", "save_dir", "path", "user_dir", "upsample_primary", "train_subset",
+        "max_source_positions", "max_target_positions",
         # validation's and generate's search
         "eval_bleu", "eval_bleu_args", "eval_bleu_detok", "eval_bleu_remove_bpe", "eval_tokenized_bleu", "gen_subset",
         "beam", "lenpen", "max_len_a", "max_len_b", "remove_bpe", "post_process", "sacrebleu", "scoring", "bpe",
         "tokenizer", "model_overrides", "sacrebleu_tokenizer", "sacrebleu_lowercase", "nbest", "sampling",
+        "unnormalized", "prefix_size", "min_len", "unkpen", "temperature", "match_source_len", "no_repeat_ngram_size",
+        "diverse_beam_groups", "replace_unk", "lm_path", "constraints", "retain_dropout", "num_shards",
+        "score_reference",
     }
 )  # fmt: skip
 _MAX_ARGUMENT_CHARACTERS = 200  # of one value; `data` may be a long list of shards

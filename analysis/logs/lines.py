@@ -7,7 +7,6 @@ line.
 """
 
 import codecs
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ RANK_LABEL = re.compile(rb"^\s*\[?(?:rank ?)?(\d+)\]?: (?=\d{4}-|\||\{|Namespace
 
 
 class LogText:
-    """The lines of one file, read once; after the last block `digest` is that of its bytes, unpacked.
+    """The lines of one file, read once.
 
     A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` is where
     reading ended and why: bytes that are no text, UTF-16, a line longer than MAX_LINE_BYTES, a packed file that is cut
@@ -38,12 +37,10 @@ class LogText:
         self.cut_piece = b""
         self.fault: Refusal | None = None
         self.not_utf8_line = 0
-        self.digest = ""
         self._has_labels: bool | None = None
 
     def blocks(self) -> Iterator[Iterable[tuple[int, bytes]]]:
         """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines need no look."""
-        hashed = hashlib.blake2b(digest_size=16)
         rest = b""
         try:
             stream = open_unpacked(self.path)
@@ -53,7 +50,6 @@ class LogText:
         is_first = True
         with stream as blocks:
             while block := self._read(blocks):
-                hashed.update(block)
                 if is_first:
                     block, is_first = block.removeprefix(codecs.BOM_UTF8), False
                     self.fault = _utf_16(block)
@@ -78,7 +74,6 @@ class LogText:
                         return
         if self.fault is not None:
             return
-        self.digest = hashed.hexdigest()
         if rest:
             self._note_encoding([rest])
             for _, piece in self._pieces([rest]):

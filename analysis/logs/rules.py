@@ -9,7 +9,9 @@ part of the configuration, so no mean is over different ones. Each training of a
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import posixpath
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -24,14 +26,31 @@ from analysis.logs.logged import (
     final_validation,
     whole_number,
 )
-from analysis.logs.symbols import OURS_ONLY, SYMBOL_RULES, Symbol, Symbols, are_equal, is_ours
-from analysis.logs.types import TrainingLog
+from analysis.logs.symbols import (
+    MAX_FIRST_RATE,
+    MIN_POSITIONS,
+    OURS_ONLY,
+    PLAIN_SEARCH,
+    PLAIN_TRAINING,
+    SYMBOL_RULES,
+    Symbol,
+    Symbols,
+    are_equal,
+    is_ours,
+    symbols_of_arguments,
+)
+from analysis.logs.types import Argument, GenerationLog, TrainingLog
 
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences".
 TRAINING_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 4_500_000, "en-fr": 36_000_000}
 PAIRS_TOLERANCE = 0.15  # "about"
 DEV_PAIRS = 3000  # newstest2013, Table 3's; the paper names no dev set of En-Fr
 TEST_PAIRS = 3003  # newstest2014, full
+VOCABULARY_BY_LANGUAGE_PAIR = {"en-de": 37_000, "en-fr": 32_000}  # section 5.1, "about"
+VOCABULARY_TOLERANCE = 0.4  # of what others call the paper's: fairseq's 32,768 and 44,512 are within
+LEAST_FILLED, MOST_FILLED = 0.5, 1.05  # target tokens of a batch by its positions: sentences of WMT14 fill 0.8 to 0.96
+MIN_LENGTH_LIMIT = 100  # output tokens; below it full sentences are cut. fairseq's limit is 200, the paper's input + 50
+DEFAULT_RESTORED = "checkpoint_last.pt"  # of --restore-file: this training's own
 NEVER = 10**6  # an interval at or above it is none: `aiayn train` gives 10^9
 MAX_OTHERS = 3  # logs that are named in a message about several
 _Rule = Callable[[list[LoggedTraining]], Iterable[tuple[LoggedTraining, Finding]]]
@@ -66,7 +85,11 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
     pairs = _expected_pairs(training) if row is None or row.scale == "paper" else {}
     found = [
         *_of_completeness(training.log),
-        *symbol_findings(training.symbols, expected),
+        *symbol_findings(training.symbols | _updates_done(training.log), expected),
+        *_of_beginning(training.log),
+        *_of_plainness(training.log.arguments, PLAIN_TRAINING, "plain-training"),
+        *_of_batches(training.log, expected.get("tokens_per_update")),
+        *(_of_vocabulary(training) if row is None or row.scale == "paper" else ()),
         *_of_languages(training),
         *(finding for split, number in pairs.items() for finding in _of_pairs(training.log, split, number)),
         *_of_making(training),
@@ -95,8 +118,8 @@ def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
         text = f"{num_damaged} line(s) of statistics are torn, as when several processes write at once; not read"
         yield broken("note", "whole-lines", text, "let only rank 0 write the log", line=log.damaged_lines[0])
     if not log.last_update:
-        fix = "look at the end of the log for what stopped it"
-        yield broken("error", "updates-begun", "no update was made", fix, line=log.last_line)
+        fix = "look at the end of the log for what stopped it; fairseq before 0.6 counts none in its lines"
+        yield broken("error", "updates-begun", "no line counts an update", fix, line=log.last_line)
     else:
         yield from _of_its_end(log)
     if missing := _missing_epochs(log):
@@ -143,6 +166,81 @@ def _of_its_last_validation(log: TrainingLog) -> Iterator[Finding]:
     elif final is not None and final.nll_bits is not None and not math.isfinite(final.nll_bits):
         text = "the last validation's nll_loss is no finite number: the training diverged"
         yield broken("error", "finite-loss", text, "find in the log where the loss stops being a number")
+
+
+def _updates_done(log: TrainingLog) -> Symbols:
+    """Return the updates of a training that ended before the number that its arguments name, or that have none.
+
+    `--max-epoch`, `--patience` and others end a training, too.
+    """
+    is_short = log.last_update < (whole_number(log.arguments.get("max_update")) or NEVER)
+    return {"updates": log.last_update} if log.is_done and log.last_update and is_short else {}
+
+
+def _of_beginning(log: TrainingLog) -> Iterator[Finding]:
+    """Yield the start whose weights are of another training; a resumed start of this one is none, wherever it lay.
+
+    A checkpoint is of this training if it lies where this one saves, or in a folder of that name (a folder that was
+    moved), or if the start before it in this log had reached its update; and if its optimiser was kept.
+    """
+    is_reset = log.arguments.get("reset_optimizer") is True
+    home = posixpath.basename(posixpath.normpath(str(log.arguments.get("save_dir") or "checkpoints")))
+    reached = 0
+    for start in log.starts:
+        path = start.loaded_path
+        if start.resumed_update is None and is_reset:  # its lines are not there: what was asked for is taken
+            path = str(log.arguments.get("restore_file") or DEFAULT_RESTORED).replace(DEFAULT_RESTORED, "")
+        folder = posixpath.basename(posixpath.dirname(path))
+        is_of_this = folder == home or 0 < (start.resumed_update or 0) <= reached
+        if path and (is_reset or not start.resumed_update or not is_of_this):
+            text = f"began from the weights of {path}, update {show(start.resumed_update)}"
+            why = " with a new optimiser" if is_reset or not start.resumed_update else ", which is not of this training"
+            fix = "train from nothing; or put the log of what came before above it, in one file"
+            yield broken("apart", "own-beginning", f"{text}{why}", fix, line=start.line, what="began from",
+                         found=posixpath.basename(path))  # fmt: skip
+            return
+        reached = max(reached, start.last_update)
+
+
+def _of_plainness(
+    arguments: Mapping[str, Argument], plain: Mapping[str, tuple[Argument, ...]], check: str
+) -> Iterator[Finding]:
+    """Yield the arguments that make a result another than the paper's, and have no symbol."""
+    for key, values in plain.items():
+        if key in arguments and arguments[key] not in values:
+            text = f"--{key.replace('_', '-')} {arguments[key]}: the paper's has {values[0]}"
+            yield broken("apart", check, text, "leave it out", what=key, found=arguments[key], expected=values[0])
+    for key, limit in (("max_source_positions", MIN_POSITIONS), ("max_target_positions", MIN_POSITIONS)):
+        number = whole_number(arguments.get(key))
+        if number is not None and number < limit:
+            text = f"--{key.replace('_', '-')} {number}: longer sentences are left out or cut"
+            yield broken("apart", check, text, "leave it out", what=key, found=number, expected=1024)
+    first_rate = arguments.get("warmup_init_lr")
+    if isinstance(first_rate, int | float) and first_rate > MAX_FIRST_RATE:
+        text = f"the warm-up begins at a rate of {show(first_rate)}, the paper's at 0 (equation 3)"
+        yield broken("apart", check, text, "leave --warmup-init-lr out", what="warmup_init_lr", found=first_rate)
+
+
+def _of_batches(log: TrainingLog, expected: Symbol | None) -> Iterator[Finding]:
+    """Yield a difference of the target tokens an update (fairseq's wpb) from the positions that were asked for."""
+    filled = [epoch.target_tokens_per_update for epoch in log.epochs if epoch.target_tokens_per_update]
+    asked = symbols_of_arguments(log.arguments, log.num_gpus).get("tokens_per_update", expected)
+    if not filled or not isinstance(asked, int | float):
+        return
+    tokens = statistics.median(filled)
+    if not LEAST_FILLED <= tokens / asked <= MOST_FILLED:
+        text = f"{tokens:,.0f} target tokens an update by its wpb, of {asked:,} positions asked for: another batch"
+        fix = "find out what the batch was: --update-freq, GPUs, or --batch-size may be other than the arguments say"
+        yield broken("apart", "filled-batches", text, fix, what="tokens an update", found=round(tokens), expected=asked)
+
+
+def _of_vocabulary(training: LoggedTraining) -> Iterator[Finding]:
+    expected = VOCABULARY_BY_LANGUAGE_PAIR.get(training.language_pair)
+    for size in dict.fromkeys(training.log.vocabulary_sizes):
+        if expected is not None and not are_equal(size, expected, VOCABULARY_TOLERANCE):
+            text = f"a dictionary of {size:,} types, the paper's about {expected:,} (section 5.1): another segmentation"
+            yield broken("apart", "vocabulary", text, "segment as the paper does", found=size, expected=expected)
+            return
 
 
 def symbol_findings(found: Symbols, expected: Symbols) -> Iterator[Finding]:
@@ -288,6 +386,12 @@ def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
         text = "decoded with --model-overrides: another model than was trained"
         fix = "decode without --model-overrides"
         yield broken("apart", "plain-model", text, fix, found=False, expected=True)
+    yield from _of_plainness(log.arguments, PLAIN_SEARCH, "plain-search")
+    yield from _of_length_limit(log)
+    if log.bleu is not None and not log.has_piece_marks and not _counts_words(log):
+        text = "whether its BLEU is of words or of pieces is not known: it prints no hypotheses, and joined no pieces"
+        fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece), without --quiet"
+        yield broken("apart", "words-or-pieces", text, fix, line=log.bleu.line, what="of words or pieces:")
     if log.has_piece_marks:
         text = "the hypotheses still hold marks of subwords: the BLEU is one of pieces"
         fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
@@ -295,6 +399,30 @@ def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
     if log.num_hypotheses and log.num_sentences is not None and log.num_hypotheses != log.num_sentences:
         text = f"{log.num_hypotheses:,} hypotheses are in the log, {log.num_sentences:,} sentences were translated"
         yield broken("error", "every-sentence", text, "put the missing part of the log back", line=log.last_line)
+
+
+def _counts_words(log: GenerationLog) -> bool:
+    """Return whether the arguments or the hypotheses printed show that BLEU was counted on words.
+
+    Pieces are joined by `--remove-bpe` or `--post-process`; sacreBLEU's strings also by `--bpe`. Else hypotheses
+    that hold no mark of a piece are of words.
+    """
+    arguments = log.arguments
+    is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in ("remove_bpe", "post_process"))
+    is_decoded = arguments.get("bpe") is not None and log.bleu is not None and log.bleu.name != "BLEU4"
+    return is_joined or is_decoded or log.num_hypotheses > 0
+
+
+def _of_length_limit(log: GenerationLog) -> Iterator[Finding]:
+    by_input, fixed = (log.arguments.get(key) for key in ("max_len_a", "max_len_b"))
+    if (
+        isinstance(fixed, int | float)
+        and not (isinstance(by_input, int | float) and by_input >= 1)
+        and (fixed < MIN_LENGTH_LIMIT)
+    ):
+        text = f"output is cut at {by_input or 0:g} x input + {fixed:g} tokens, the paper's at input + 50 (section 6.1)"
+        fix = "decode with --max-len-a 1 --max-len-b 50"
+        yield broken("apart", "length-limit", text, fix, what="max_len_b", found=fixed, expected=50)
 
 
 def _of_sentences(generation: LoggedGeneration, number: int | None, expected: int | None) -> Iterator[Finding]:

@@ -61,7 +61,30 @@ _PLAIN = {
     "decoder_layerdrop": 0,
     "no_cross_attention": False,
     "cross_self_attention": False,
+    "no_decoder_final_norm": False,
+    "encoder_layers_to_keep": None,
+    "decoder_layers_to_keep": None,
+    "quant_noise_pq": 0,
 }
+# Further arguments of training and of generation that change a result, with the values at which they do not. Without
+# the argument a log is taken to have such a value: older versions lack some, and print the others.
+PLAIN_TRAINING: dict[str, tuple[Argument, ...]] = {
+    "task": ("translation", OUR_TASK),
+    "train_subset": ("train",),
+    "upsample_primary": (-1, 1, None),
+    "sentence_avg": (False,),
+    "encoder_embed_path": (None, ""),
+    "decoder_embed_path": (None, ""),
+    "finetune_from_model": (None, ""),
+}
+PLAIN_SEARCH: dict[str, tuple[Argument, ...]] = {
+    "sampling": (False,), "unnormalized": (False,), "prefix_size": (0,), "min_len": (1,), "unkpen": (0,),
+    "temperature": (1,), "match_source_len": (False,), "no_repeat_ngram_size": (0,), "diverse_beam_groups": (-1,),
+    "replace_unk": (None,), "lm_path": (None,), "constraints": (None, False), "retain_dropout": (False,),
+    "num_shards": (1,), "score_reference": (False,), "sacrebleu_lowercase": (False,),
+}  # fmt: skip
+MIN_POSITIONS = 256  # below fairseq's 1,024; a shorter limit leaves out sentences of WMT14
+MAX_FIRST_RATE = 1e-5  # of a warm-up, fairseq's is 1e-7: a hundredth of the paper's peak
 # What fairseq's transformer has in one form only (`aiayn.spec.training`).
 _FAIRSEQ_ONLY: Symbols = {"norm": "layer", "attention": "scaled", "attention_biases": True, "embeddings": "d_model"}
 _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
@@ -256,8 +279,10 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
         symbols |= _FAIRSEQ_ONLY
     symbols |= _given(arguments, _DROPOUTS)
     if "share_all_embeddings" in arguments or "share_decoder_input_output_embed" in arguments:
-        shared = (arguments.get("share_all_embeddings"), arguments.get("share_decoder_input_output_embed"))
-        symbols["tied_embeddings"] = True in shared
+        is_half_tied = arguments.get("share_decoder_input_output_embed") is True
+        symbols["tied_embeddings"] = arguments.get("share_all_embeddings") is True or (
+            "of the decoder" if is_half_tied else False
+        )
     return symbols
 
 
@@ -320,15 +345,15 @@ def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symb
         return {}
     if name == "fixed":
         symbols: Symbols = {"schedule": "constant", "warmup_steps": warmup or 0}
-        return symbols | ({"peak_learning_rate": rate} if isinstance(rate, float) else {})
+        return symbols | ({} if rate is None else {"peak_learning_rate": rate})
     if name not in ("inverse_sqrt", "equation_3"):
         return {"schedule": name}
     symbols = {"schedule": "inverse_sqrt"}
-    if isinstance(warmup, int):
+    if warmup is not None:
         symbols["warmup_steps"] = warmup
     width = arguments.get("schedule_d_model", d_model)
-    if name == "inverse_sqrt" and isinstance(rate, int | float):
-        symbols["peak_learning_rate"] = float(rate)
+    if name == "inverse_sqrt" and rate is not None:
+        symbols["peak_learning_rate"] = float(rate) if isinstance(rate, int | float) else rate  # or a rate an epoch
     elif name == "equation_3" and isinstance(width, int) and isinstance(warmup, int):
         symbols["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
     return symbols
@@ -346,6 +371,8 @@ def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols
     ranks = arguments.get("distributed_world_size") or num_gpus
     if isinstance(max_tokens, int) and isinstance(frequency, int) and isinstance(ranks, int):
         symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
+    elif isinstance(frequency, str):  # of several batches, by epoch
+        symbols["tokens_per_update"] = f"{max_tokens} x {frequency} x {ranks}"
     if is_half := [key for key in ("fp16", "bf16", "memory_efficient_fp16") if arguments.get(key) is True]:
         symbols["precision"] = "bf16" if is_half == ["bf16"] else "fp16"
     elif "fp16" in arguments:

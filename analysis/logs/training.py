@@ -178,6 +178,8 @@ class Part:
         return Start(
             line=self.line,
             resumed_update=self.resumed_update,
+            loaded_path=self.loaded_path,
+            last_update=self.last_update,
             seconds=_seconds_between(time_of(self._first_text), time_of(self._last_text)),
             done_seconds=self.done_seconds,
         )

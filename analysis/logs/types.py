@@ -48,10 +48,13 @@ class Start(LogStruct, frozen=True, kw_only=True):
     """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log does not state it.
 
     `seconds` lie between the first and the last time printed between this start and the next; None without times.
+    `loaded_path` is the checkpoint that it began from, '' without; `last_update` the newest of its statistics.
     """
 
     line: int
     resumed_update: int | None
+    loaded_path: str
+    last_update: int
     seconds: float | None
     done_seconds: float | None
 

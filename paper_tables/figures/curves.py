@@ -163,7 +163,7 @@ def _series_of_path(path: str) -> tuple[str, int | None]:
 
 def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[CurvePoint]]]:
     try:
-        return read_curves(path, log_file or read_log(path)[0])
+        return read_curves(path, log_file or read_log(path))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror}); make it readable") from error
 

@@ -1,18 +1,22 @@
 """Lists all figures of a results page in order, makes each one's frame, and writes them into a folder."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from aiayn.provenance import replace_on_success
+from aiayn.wings import figures_of_wings
+from analysis.logs.rules import AveragedLine
+from analysis.logs.types import LogFile
 from analysis.scoring.scores import BITS_METRIC
 from paper_tables.cell_verdicts import JudgedCell
-from paper_tables.figures import INDEX_NAME, attention, curves, results
+from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.latex import escape_latex
+from paper_tables.render.drawn import INDEX_NAME
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table3 import BLEU_METRIC
 
@@ -21,6 +25,36 @@ FORMATS: tuple[Format, ...] = ("svg", "pdf")
 NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes the weights from a trained model."
 # A figure, and what makes its frame; where nothing can be drawn that raises FigureError with the reason.
 Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
+
+
+def write_figures_of_scale(
+    scale: ScaleResults,
+    judged: Sequence[JudgedCell],
+    log_path_by_run: Mapping[str, Path] | None,
+    attention_folder: Path | None,
+    folder: Path,
+) -> None:
+    """Write every figure of a scale; the logs of its runs are where its config says, unless their paths are given."""
+    if log_path_by_run is None:
+        of_wings = (figure for figures in figures_of_wings() for figure in figures(scale))
+        own = figures_of_scale(scale, judged, curves.curves_of_scale(scale), attention_folder)
+        write_figures((*own, *of_wings), folder)
+    else:
+        runs = curves.curves_of_runs(scale, log_path_by_run)
+        write_figures(figures_of_scale(scale, judged, runs, attention_folder), folder)
+
+
+def write_figures_of_logs(
+    root: Path,
+    file_by_path: Mapping[str, LogFile],
+    lines: Sequence[AveragedLine],
+    further: Iterable[Drawable],
+    folder: Path,
+) -> None:
+    """Write the curves of logs, and the `further` figures."""
+    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
+    own = [(figure, lambda: frame) for figure in (curves.CURVES_BY_UPDATE, curves.CURVES_BY_HOURS)]
+    write_figures((*own, *further), folder)
 
 
 def figures_of_scale(
@@ -47,12 +81,6 @@ def figures_of_scale(
 
 def _no_attention() -> pd.DataFrame:
     raise FigureError(NO_ATTENTION)
-
-
-def figures_of_logs(runs: Sequence[curves.Curve]) -> list[Drawable]:
-    """Return the curves of logs."""
-    frame = curves.curve_frame(runs)
-    return [(figure, lambda: frame) for figure in (curves.CURVES_BY_UPDATE, curves.CURVES_BY_HOURS)]
 
 
 def write_figures(figures: Iterable[Drawable], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Lays out Tables 2 and 3 from anybody's logs, and the list of these logs.
+"""Lays out what anybody's logs add to Tables 2 and 3, the list of these logs, and their page.
 
 Wing `logs`.
 """

@@ -1,14 +1,14 @@
-"""Lays out Tables 2 and 3 from logs, the printed rows and under each the lines of logs; and the table of the logs.
+"""Lays out the table of the logs, and what they add to Tables 2 and 3: lines under the printed rows.
 
 Under each printed row is a line for each configuration that was trained, named by its differences from the row;
 its numbers are means over seeds. No difference to a printed BLEU is taken: fairseq's own BLEU is of another definition.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from aiayn.cost import training_flops
-from aiayn.printed import COLUMNS_BY_TABLE, PAPER_SCALE, PERPLEXITY_METRIC, read_cells, read_table
+from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells, read_table
 from aiayn.spec.hardware import HardwareSpec
 from analysis.findings import Finding
 from analysis.logs.folder import entries_by_name
@@ -20,12 +20,12 @@ from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, 
 from paper_tables.layout import (
     DASH,
     MARK_BY_SCALE,
-    NAME_BY_PAIR,
     Aside,
     Cell,
     CellProvenance,
     Column,
     Note,
+    OurLine,
     Part,
     Row,
     Source,
@@ -34,15 +34,14 @@ from paper_tables.layout import (
     blank_cell,
     format_seeds,
     format_value,
-    printed_by_column,
-    row_by_column,
+    rows_of_printed,
     text_cell,
 )
 from paper_tables.tables.table2 import group_of as table2_group
-from paper_tables.tables.table3 import SYMBOL_BY_COLUMN
+from paper_tables.tables.table2 import table2_columns
+from paper_tables.tables.table3 import SYMBOL_BY_COLUMN, table3_columns
 from paper_tables.tables.table3 import group_of as table3_group
 
-DEFINITION = "definition"
 MAX_DIFFERENCES = 6  # from a row, that are named
 NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 DEFINITION_NOTES = (
@@ -55,66 +54,33 @@ DEFINITION_NOTES = (
 
 def lay_out_logged_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Table:
     """Return Table 2: printed rows, and under base and big the lines of logs with the BLEU on test and the cost."""
-    columns, joins = _columns_of_table2(), read_cells()
-
-    def logged(name: str) -> list[Row]:
-        systems = {join.system for join in joins if (join.table, join.row) == (2, name)}
-        return [_table2_row(line, columns, hardware) for line in lines if line.row.system in systems]
-
+    columns = table2_columns("from logs")
+    places = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
+    ours = [_table2_line(row, line, hardware) for row, system in places for line in lines if line.row.system == system]
     return Table(
         name="table2",
         title="Table 2, from logs",
         caption="BLEU on the test sets and training cost: printed, and from logs alone. A number of a log has "
         "the name of its definition and is never subtracted from a printed one, which is of another.",
         columns=columns,
-        rows=_rows(2, columns, table2_group, logged),
+        rows=rows_of_printed(read_table(2), columns, table2_group, ours),
         notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES), *_cost_notes(lines, hardware)),
     )
 
 
-def _rows(
-    table: int, columns: Sequence[Column], group_of: Callable[[str], str], logged: Callable[[str], list[Row]]
-) -> tuple[Row, ...]:
-    """Return every printed row, and under it the lines of logs that are of it."""
-    printed = read_table(table)
-    rows = []
-    for name in dict.fromkeys(cell.row for cell in printed):
-        as_printed = Row(row_by_column(columns, printed_by_column(printed, name)))
-        rows += [replace(row, group=group_of(name)) for row in (as_printed, *logged(name))]
-    return tuple(rows)
-
-
-def _columns_of_table2() -> tuple[Column, ...]:
-    columns = [Column("model", "Model", side="label")]
-    for pair, name in NAME_BY_PAIR.items():
-        bleu, group = f"bleu_{pair.replace('-', '_')}", f"BLEU {name}"
-        columns += [
-            Column(bleu, "printed", group),
-            Column(f"{bleu}_logs", "from logs", group, "ours"),
-            Column(f"{bleu}_{DEFINITION}", DEFINITION, group, "ours"),
-        ]
-    group = "Training Cost (FLOPs)"
-    columns += [Column(f"flops_{p.replace('-', '_')}", f"printed {name}", group) for p, name in NAME_BY_PAIR.items()]
-    columns += [
-        Column(f"flops_{p.replace('-', '_')}_logs", f"from logs {name}", group, "ours")
-        for p, name in NAME_BY_PAIR.items()
-    ]
-    return tuple(columns)
-
-
-def _table2_row(line: AveragedLine, columns: Sequence[Column], hardware: HardwareSpec) -> Row:
+def _table2_line(row: str, line: AveragedLine, hardware: HardwareSpec) -> OurLine:
     pair = line.language_pair.replace("-", "_")
     bleu, definition = _bleu_cells(line, "test")
     cost_by_path = {one.path: cost for one in line.trainings if (cost := _cost(one, hardware)) is not None}
     ours = {
-        f"bleu_{pair}_logs": bleu,
-        f"bleu_{pair}_{DEFINITION}": definition,
-        f"flops_{pair}_logs": _number_cell(line, "training cost", "training_flops", cost_by_path),
+        f"bleu_{pair}_ours": bleu,
+        f"bleu_{pair}_definition": definition,
+        f"flops_{pair}_ours": _number_cell(line, "training cost", "training_flops", cost_by_path),
     }
     is_empty = all(cell.kind != "ours" for cell in ours.values())
     name = _label_cell(line)
     aside = Aside(f"{name.parts[0].text}, {line.language_pair}", NOTHING_OF_TABLE_2) if is_empty else None
-    return Row(row_by_column(columns, {"model": name, **ours}), "ours", aside)
+    return OurLine(row, {"model": name, **ours}, aside)
 
 
 def _marks(line: AveragedLine) -> tuple[str, ...]:
@@ -189,33 +155,24 @@ def _scale_notes(lines: Sequence[AveragedLine]) -> list[Note]:
 
 def lay_out_logged_table3(lines: Sequence[AveragedLine]) -> Table:
     """Return Table 3: printed rows, and under each the lines of logs with every value really used."""
-    columns: list[Column] = []
-    for column in COLUMNS_BY_TABLE[3]:
-        columns.append(Column(column.name, column.heading, side="label" if column.kind == "label" else "printed"))
-        if column.name == "bleu_dev":
-            columns.append(Column(DEFINITION, DEFINITION, side="ours"))
-
-    def logged(name: str) -> list[Row]:
-        return [
-            _table3_row(line, columns) for line in lines if (line.row.system, line.language_pair) == (name, "en-de")
-        ]
-
+    columns = table3_columns()
+    ours = [OurLine(line.row.system, _table3_cells(line)) for line in lines if line.language_pair == "en-de"]
     return Table(
         name="table3",
         title="Table 3, from logs",
         caption="Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed, and from "
         "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's "
         "own vocabulary: it compares with other lines of the same data, not with the printed one.",
-        columns=tuple(columns),
-        rows=_rows(3, columns, table3_group, logged),
+        columns=columns,
+        rows=rows_of_printed(read_table(3), columns, table3_group, ours),
         notes=(*_scale_notes(lines), *(Note("", text) for text in DEFINITION_NOTES)),
     )
 
 
-def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
+def _table3_cells(line: AveragedLine) -> dict[str, Cell]:
     symbols, marks = line.trainings[0].symbols, _marks(line)
     bleu, definition = _bleu_cells(line, "dev")
-    cells = {
+    return {
         "label": _label_cell(line),
         **{
             column: text_cell(str(symbols.get(name, DASH)), "ours", *marks) for column, name in SYMBOL_BY_COLUMN.items()
@@ -223,10 +180,9 @@ def _table3_row(line: AveragedLine, columns: Sequence[Column]) -> Row:
         "train_steps": _metric_cell(line, "steps"),
         "ppl_dev": _metric_cell(line, PERPLEXITY_METRIC),
         "bleu_dev": bleu,
-        DEFINITION: definition,
+        "definition": definition,
         "params": _metric_cell(line, "num_parameters"),
     }
-    return Row(row_by_column(columns, cells), "ours")
 
 
 def _metric_cell(line: AveragedLine, metric: str) -> Cell:
@@ -320,8 +276,9 @@ def describe_entry(entry: LogEntry) -> str:
     if isinstance(entry, AveragingLog):
         return f"average of {len(entry.input_paths)} checkpoints: {entry.output_path}"
     if isinstance(entry, GenerationLog):
-        number = entry.num_sentences if entry.num_sentences is not None else entry.num_hypotheses
-        return f"generation, {number:,} sentences, {entry.model_path or 'model not named'}"
+        number = entry.num_sentences or entry.num_hypotheses
+        size = f"{number:,} sentences" if number else "sentences not counted"
+        return f"generation, {size}, {entry.model_path or 'model not named'}"
     words = ["training", f"update {entry.last_update:,}"]
     words += [f"seed {entry.arguments['seed']}"] if "seed" in entry.arguments else []
     if entry.num_gpus is not None:

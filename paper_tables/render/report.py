@@ -1,14 +1,9 @@
-"""Makes the page of a scale: request, results, verdicts and what is missing; figures and tables.
+"""Makes the page of a scale: request, results, verdicts and what is missing; figures and tables."""
 
-A figure is read from its folder, so the page needs no plotting library.
-"""
-
-import csv
 import html
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -16,8 +11,8 @@ import msgspec
 from aiayn.printed import PAPER_SCALE
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
 from paper_tables.cell_verdicts import JudgedCell
-from paper_tables.figures import INDEX_NAME, INSTALL_COMMAND
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.scale_results import ScaleResults
@@ -36,17 +31,6 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     made: str
     commit: str
     so_far: bool
-
-
-class DrawnFigure(NamedTuple):
-    """A figure from its folder: its SVG, or in a sentence why there is none."""
-
-    name: str
-    title: str
-    caption: str
-    reason: str
-    svg: str
-    folder_name: str
 
 
 class Chapter(NamedTuple):
@@ -70,22 +54,6 @@ CHAPTERS = (
     Chapter("printed", "Printed alone", (), ("table4",)),
 )  # fmt: skip
 FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names
-
-
-def read_drawn(folder: Path) -> list[DrawnFigure] | None:
-    """Return the figures in a folder, in their order; None if none were drawn there."""
-    index_path = folder / INDEX_NAME
-    if not index_path.exists():
-        return None
-    drawn = []
-    with index_path.open(encoding="utf-8", newline="") as lines:
-        for line in csv.DictReader(lines, delimiter="\t"):
-            path = folder / f"{line['name']}.svg"
-            svg = path.read_text(encoding="utf-8") if not line["reason"] else ""
-            drawn.append(
-                DrawnFigure(line["name"], line["title"], line["caption"], line["reason"], svg, folder_name=folder.name)
-            )
-    return drawn
 
 
 def render_report(

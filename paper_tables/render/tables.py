@@ -1,22 +1,20 @@
 """Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn tables`)."""
 
-import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.wings import figures_of_wings, tables_after
+from aiayn.wings import tables_after
 from analysis.scoring.scores import summarise_frame
 from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
-from paper_tables.figures import INSTALL_COMMAND, has_figures
 from paper_tables.layout import Table, compact
+from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
 from paper_tables.render.measured_readme import README_NAME, render_readme
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
-from paper_tables.render.report import DrawnFigure, Origin, read_drawn, render_report
+from paper_tables.render.report import Origin, render_report
 from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
 from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
 from paper_tables.tables.conclusions import lay_out_conclusions
@@ -33,11 +31,9 @@ from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
 REPORT_NAME = "report.html"
-FIGURES_FOLDER = "figures"
 ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
 ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 ALWAYS_OF_RECORDS = ("table2", "table3", "conclusions")  # also where no number of ours is in them yet
-logger = logging.getLogger(__name__)
 
 
 def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
@@ -57,7 +53,7 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    figures = draw_figures(lambda: _write_figures(results, judged, attention_folder, figures_folder), figures_folder)
+    figures = draw_figures("write_scale_figures", figures_folder, results, judged, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     write_text(render_report(results, judged, tables, origin, figures), folder / REPORT_NAME)
     return folder / REPORT_NAME
@@ -87,25 +83,6 @@ def write_frames(results: ScaleResults, judged: list[JudgedCell], folder: Path) 
     write_frame(results.scores, folder / "scores.tsv")
     write_frame(summarise_frame(results.scores), folder / "summary.tsv")
     write_frame(verdict_frame(judged), folder / "verdicts.tsv")
-
-
-def draw_figures(draw: Callable[[], None], folder: Path) -> list[DrawnFigure] | None:
-    """Draw figures if the extra is installed, and return them; else log in one line how to install it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not has_figures():
-        logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
-        return None
-    draw()
-    return read_drawn(folder)
-
-
-def _write_figures(results: ScaleResults, judged: list[JudgedCell], attention_folder: Path, folder: Path) -> None:
-    from paper_tables.figures.curves import curves_of_scale
-    from paper_tables.figures.registry import figures_of_scale, write_figures
-
-    of_wings = (figure for figures in figures_of_wings() for figure in figures(results))
-    core = figures_of_scale(results, judged, curves_of_scale(results), attention_folder)
-    write_figures((*core, *of_wings), folder)
 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:

@@ -14,12 +14,10 @@ from paper_tables.layout import (
     Column,
     Note,
     Part,
-    Row,
     Table,
     format_difference,
     format_value,
-    printed_by_column,
-    row_by_column,
+    rows_of_printed,
     text_cell,
 )
 from paper_tables.scale_results import ScaleResults
@@ -35,36 +33,36 @@ MODEL_FLOPS_NOTE = (
 OUR_ROWS = ("base", "big")
 
 
-def _columns() -> tuple[Column, ...]:
+def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
+    """Return the columns; `heading` is that of our numbers. Definitions are named where they are not the printed."""
     columns = [Column("model", "Model", side="label")]
     name_by_pair = {pair.replace("-", "_"): name for pair, name in NAME_BY_PAIR.items()}
     for pair, name in name_by_pair.items():
         bleu, group = f"bleu_{pair}", f"BLEU {name}"
         columns += [
             Column(bleu, "printed", group, better="higher"),
-            Column(f"{bleu}_ours", "ours", group, "ours", "higher"),
+            Column(f"{bleu}_ours", heading, group, "ours", "higher"),
+            Column(f"{bleu}_definition", "definition", group, "ours"),
             Column(f"{bleu}_difference", "difference", group, "ours"),
             Column(f"{bleu}_ours_sacre", "sacreBLEU 13a", group, "ours", "higher"),
         ]
     group = "Training Cost (FLOPs)"
     pairs = name_by_pair.items()
     columns += [Column(f"flops_{pair}", f"printed {name}", group, better="lower") for pair, name in pairs]
-    columns += [Column(f"flops_{pair}_ours", f"ours {name}", group, "ours", "lower") for pair, name in pairs]
+    columns += [Column(f"flops_{pair}_ours", f"{heading} {name}", group, "ours", "lower") for pair, name in pairs]
     columns += [Column(f"model_flops_{pair}_ours", f"model FLOPs, ours {name}", group, "ours") for pair, name in pairs]
     return tuple(columns)
 
 
 def lay_out_table2(results: ScaleResults, judged: list[JudgedCell]) -> Table:
     """Return Table 2; a system of the paper's that is not run at this scale is marked so."""
-    printed, columns = read_table(2), _columns()
-    joins = [join for join in read_cells() if join.table == 2]
-    rows = []
-    for row in dict.fromkeys(cell.row for cell in printed):
-        cells = printed_by_column(printed, row, MARK_BY_EDITION)
-        for join in joins:
-            if join.row == row:
-                cells |= _bleu_cells(results, join, judged) if is_bleu(join.metric) else _cost_cells(results, join)
-        rows.append(Row(row_by_column(columns, cells), group=group_of(row)))
+    columns = table2_columns()
+    beside: dict[str, dict[str, Cell]] = {}
+    for join in read_cells():
+        if join.table == 2:
+            cells = _bleu_cells(results, join, judged) if is_bleu(join.metric) else _cost_cells(results, join)
+            beside.setdefault(join.row, {}).update(cells)
+    rows = rows_of_printed(read_table(2), columns, group_of, (), MARK_BY_EDITION, beside)
     used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     return complete(
         results,
@@ -76,7 +74,7 @@ def lay_out_table2(results: ScaleResults, judged: list[JudgedCell]) -> Table:
             f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity "
             "and never subtracted.",
             columns=columns,
-            rows=tuple(rows),
+            rows=rows,
             notes=tuple(_notes(results, used_marks)),
         ),
     )

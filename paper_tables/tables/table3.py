@@ -12,11 +12,10 @@ from paper_tables.layout import (
     Cell,
     Column,
     Note,
-    Row,
+    OurLine,
     Table,
     label,
-    printed_by_column,
-    row_by_column,
+    rows_of_printed,
     text_cell,
 )
 from paper_tables.scale_results import ScaleResults
@@ -32,18 +31,16 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 def lay_out_table3(results: ScaleResults, judged: list[JudgedCell]) -> Table:
     """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
-    printed, columns = read_table(3), _columns()
-    rows: list[Row] = []
-    evaluations = []
-    for name in dict.fromkeys(cell.row for cell in printed):
-        group = group_of(name)
-        rows.append(Row(row_by_column(columns, printed_by_column(printed, name)), group=group))
-        evaluation = dev_evaluation(results, name)
-        if evaluation is not None:
-            evaluations.append(evaluation)
-            judged_here = [cell for cell in judged if (cell.table, cell.row) == ("3", name)]
-            cells = row_by_column(columns, _our_cells(results, evaluation, judged_here))
-            rows.append(Row(cells, "ours", group=group))
+    printed, columns = read_table(3), table3_columns()
+    evaluation_by_row = {name: dev_evaluation(results, name) for name in dict.fromkeys(cell.row for cell in printed)}
+    lines = [
+        OurLine(
+            name, _our_cells(results, evaluation, [cell for cell in judged if (cell.table, cell.row) == ("3", name)])
+        )
+        for name, evaluation in evaluation_by_row.items()
+        if evaluation is not None
+    ]
+    evaluations = [evaluation for evaluation in evaluation_by_row.values() if evaluation is not None]
     return complete(
         results,
         Table(
@@ -56,7 +53,7 @@ def lay_out_table3(results: ScaleResults, judged: list[JudgedCell]) -> Table:
             "logarithm to base 2: they compare with other lines of ours, not with the printed one. Bits a word are per "
             "word of the detokenised reference, cut at blanks, ends of sentences included: so vocabularies compare.",
             columns=columns,
-            rows=tuple(rows),
+            rows=rows_of_printed(printed, columns, group_of, lines),
             notes=tuple(_notes(results, evaluations)),
         ),
     )
@@ -67,7 +64,8 @@ def group_of(row: str) -> str:
     return f"({row.split('_')[1].upper()})" if row.startswith("table3_") else row
 
 
-def _columns() -> tuple[Column, ...]:
+def table3_columns() -> tuple[Column, ...]:
+    """Return the columns; a definition is named where it is not the printed one's."""
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = []
     for column in COLUMNS_BY_TABLE[3]:
@@ -80,6 +78,7 @@ def _columns() -> tuple[Column, ...]:
             ]
         if column.name == "bleu_dev":
             columns += [
+                Column("definition", "definition", side="ours"),
                 Column("difference", "difference", side="ours"),
                 Column("bleu_dev_sacre", "sacreBLEU 13a (dev)", side="ours", better="higher"),
             ]

@@ -44,9 +44,9 @@ from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_ev
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from analysis.scoring.scores import TrainingKey, read_trainings, training_key
-from paper_tables.figures import has_figures
+from paper_tables.render.drawn import FIGURES_FOLDER, has_figures
 from paper_tables.render.from_logs import make_tables_from_logs
-from paper_tables.render.tables import FIGURES_FOLDER, make_recorded_tables
+from paper_tables.render.tables import make_recorded_tables
 from paper_tables.scale_results import (
     REQUEST_NAME,
     RUNS_NAME,
@@ -142,7 +142,7 @@ def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> 
 
 def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
     """Add the figures, as SVG and numbers, that the packed files give by themselves."""
-    make_tables_from_logs([folder], again_folder, None, config_folder)
+    make_tables_from_logs([folder], again_folder, config_folder)
     (folder / FIGURES_FOLDER).mkdir()
     for name in FIGURES:
         for path in sorted((again_folder / folder.name / FIGURES_FOLDER).glob(f"{name}.*")):

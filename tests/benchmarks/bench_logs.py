@@ -1,4 +1,4 @@
-"""Time and memory of `aiayn tables --from-logs` on 1,000 logs of 200 kB: the first time, and the second from the cache.
+"""Time and memory of `aiayn tables --from-logs` on 1,000 logs of 200 kB.
 
     python -m tests.benchmarks.bench_logs [NUMBER OF LOGS] [KB EACH]
 
@@ -19,9 +19,9 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT / "workflow"), str(CHECKOUT)]
 
-from analysis.logs.cache import read_folder  # noqa: E402 (after the path is set)
-from tests.benchmarks.table import tell  # noqa: E402
-from tests.logs.factory import TrainingText, write  # noqa: E402
+
+from tests.benchmarks.table import tell  # noqa: E402 (after the path is set)
+from tests.logs.factory import TrainingText, read_folder, write  # noqa: E402
 
 NUM_LOGS, KILOBYTES = 1000, 200
 KINDS = [(form, log_format) for form in ("print", "namespace", "config") for log_format in ("simple", "json")]
@@ -82,14 +82,10 @@ def main() -> None:
         megabytes = make_logs(folder, num_logs, kilobytes * 1000)
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         print(f"{num_logs:,} logs, {megabytes:.0f} MB, {cpus} CPUs, load {os.getloadavg()[0]:.1f}")
-        for name in ("first", "second"):
-            seconds = timed(lambda: read_folder(folder, root / "cache"))
-            tell(f"reading {num_logs:,} logs, {megabytes:.0f} MB, {name} time", seconds, "goal: 1 s the second time")
+        tell(f"reading {num_logs:,} logs, {megabytes:.0f} MB", timed(lambda: read_folder(folder)), "")
         command = ["-m", "aiayn", "tables", "--from-logs", str(folder), "--output", str(root / "out")]
-        command += ["--log-cache", str(root / "cache-of-command")]
-        for name in ("first", "second"):
-            seconds = timed(lambda: run_python(*command))
-            tell(f"`aiayn tables --from-logs` of them, tables and curves, {name} time", seconds, "")
+        seconds = timed(lambda: run_python(*command))
+        tell("`aiayn tables --from-logs` of them, tables and curves", seconds, "")
         importing = timed(lambda: run_python("-c", "import paper_tables.render.from_logs"))
         print(f"of which starting and importing: {importing}")
         peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

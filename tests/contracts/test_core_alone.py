@@ -85,7 +85,6 @@ def write_logs(folder: Path) -> None:
 def tables_code(folder: Path) -> str:
     """Return code that renders the tables of a folder of logs."""
     arguments = ["tables", "--from-logs", str(folder), "--output", str(folder / "out")]
-    arguments += ["--log-cache", str(folder / "cache")]
     return verb_code(arguments)
 
 
@@ -128,7 +127,6 @@ def test_tables_of_a_pack_need_the_core_dependencies_alone(tmp_path: Path) -> No
         site.scale, site.results_folder, tmp_path / "packed", max_bytes=10**6, config_folder=site.config_folder
     ).folder
     arguments = ["tables", "--from-logs", str(packed), "--output", str(tmp_path / "out")]
-    arguments += ["--log-cache", str(tmp_path / "cache")]
     hook = f"allowed = {sorted(core_modules() | set(OURS))!r}\n{HOOK}"
     outcome = run_python(hook + verb_code(arguments))
     assert outcome.returncode == 0, outcome.stderr

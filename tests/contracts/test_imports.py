@@ -17,6 +17,9 @@ VERDICT = re.compile(r"^(.+) (KEPT|BROKEN)(?: \(.*\))?$", re.MULTILINE)
 # One import against each contract: (name of the contract, module, a line that breaks it).
 VIOLATIONS = [
     ("nothing imports what is above it", "analysis/scoring/seeds.py", "import paper_tables.scale_results"),
+    ("the core imports no wing", "paper_tables/layout.py", "import analysis.logs.types"),
+    ("a wing uses another only if that one stands before it in aiayn.wings", "analysis/logs/types.py",
+     "import paper_tables.questions.tables"),
     ("answers are made of rendered tables, these of tables and figures", "paper_tables/scale_results.py",
      "import paper_tables.render.page"),
     ("the doctor reads logs and scores, logs are judged by scores", "analysis/scoring/seeds.py",

@@ -46,7 +46,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return what is made of the folder alone."""
     output = tmp_path_factory.mktemp("again")
-    assert make_tables_from_logs([measured], output, None).faults == ()
+    assert make_tables_from_logs([measured], output).faults == ()
     return output / measured.name
 
 

@@ -44,7 +44,7 @@ def points_of(folder: Path, lines: list[str]) -> list[CurvePoint]:
     """Write a log of one training and return its points."""
     path = folder / "train.log"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    curves = read_curves(path, read_log(path)[0])
+    curves = read_curves(path, read_log(path))
     assert len(curves) == 1
     return curves[0][1]
 

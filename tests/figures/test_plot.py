@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import paper_tables.figures
 from aiayn.__main__ import main
+from paper_tables.render.drawn import has_figures
 from paper_tables.render.tables import make_tables
 from tests.figures.test_curves import inner, start, valid
 from tests.records_factory import make_site, run_of, write_everything
 from tests.unit.test_render import check_latex
 from tests.unit.test_report import PageReader, requests_of
 
+pytestmark = pytest.mark.figures
 LOGS = Path(__file__).resolve().parents[1] / "logs"
 
 
@@ -88,7 +89,6 @@ def test_an_unknown_run_is_refused_with_the_existing_ones(tmp_path: Path, capsys
     assert name in capsys.readouterr().err
 
 
-@pytest.mark.figures
 def test_without_the_extra_the_next_step_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -96,7 +96,7 @@ def test_without_the_extra_the_next_step_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    assert not paper_tables.figures.has_figures()
+    assert not has_figures()
     name = write_run(tmp_path, 1)
     assert main(["plot", name, "--runs-folder", str(tmp_path)]) == 1
     assert "pip install -e '.[figures]'" in capsys.readouterr().err
@@ -109,7 +109,6 @@ def test_without_the_extra_the_next_step_is_named(
 
 
 @pytest.mark.slow
-@pytest.mark.figures
 def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)

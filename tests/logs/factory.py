@@ -10,6 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.logs.listing import list_logs
+from analysis.logs.reader import read_logs
+from analysis.logs.types import LogFile
+
 Form = Literal["print", "namespace", "config"]
 LogFormat = Literal["simple", "tqdm", "json"]
 MODEL = "TransformerModel(\n  (encoder): TransformerEncoder(\n    (dropout_module): FairseqDropout()\n  )\n)"
@@ -245,3 +249,8 @@ def write(folder: Path, text_by_name: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode("utf-8"))
     return folder
+
+
+def read_folder(folder: Path) -> dict[str, LogFile]:
+    """Return what each log below a folder holds, by its path there."""
+    return read_logs(folder, list_logs(folder))

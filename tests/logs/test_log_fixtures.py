@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder, metric_of_generation
 from analysis.logs.listing import list_logs
 from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog, TrainingLog
-from paper_tables.render.from_logs import read_rows
+from paper_tables.logs.from_logs import read_rows
+from tests.logs.factory import read_folder
 
 FOLDER = Path(__file__).parents[1] / "logs"
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".log", ".txt"))
@@ -18,19 +18,19 @@ ROWS = read_rows(["paper"])
 
 
 def read_training(name: str) -> TrainingLog:
-    (entry,) = read_log(FOLDER / name)[0].entries
+    (entry,) = read_log(FOLDER / name).entries
     assert isinstance(entry, TrainingLog)
     return entry
 
 
 @pytest.fixture(scope="module")
 def judged() -> LoggedFolder:
-    return judge_folder(FOLDER, read_folder(FOLDER, None), ROWS)
+    return judge_folder(FOLDER, read_folder(FOLDER), ROWS)
 
 
 def test_every_fixture_is_read() -> None:
     assert (list_logs(FOLDER), len(NAMES)) == (NAMES, 8)
-    assert all(read_log(FOLDER / name)[0].entries for name in NAMES)
+    assert all(read_log(FOLDER / name).entries for name in NAMES)
 
 
 def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: LoggedFolder) -> None:
@@ -51,12 +51,12 @@ def test_json_without_times_whose_validations_name_no_update(judged: LoggedFolde
     assert (logged.row.system, logged.language_pair) == ("big_enfr", "en-fr")
     assert rules_of(judged, logged.path, "error") == []
     assert rules_of(judged, logged.path, "apart") == [
-        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update",
+        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update", "filled-batches",
     ]  # fmt: skip
 
 
 def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(judged: LoggedFolder) -> None:
-    entries = read_log(FOLDER / "fairseq09_wrapped.log")[0].entries
+    entries = read_log(FOLDER / "fairseq09_wrapped.log").entries
     assert [entry.first_line for entry in entries] == [2, 10]
     assert [entry.arguments["seed"] for entry in entries if isinstance(entry, TrainingLog)] == [1, 2]
     for line in (2, 10):
@@ -99,7 +99,7 @@ def test_results_files_are_generations_of_pieces(judged: LoggedFolder) -> None:
         "generate-test.txt": ["known-training", "words-not-pieces"],
         "generate-cut.txt": ["bleu-line", "known-training", "words-not-pieces"],
     }.items():
-        (entry,) = read_log(FOLDER / name)[0].entries
+        (entry,) = read_log(FOLDER / name).entries
         assert isinstance(entry, GenerationLog)
         assert (entry.num_hypotheses, entry.has_piece_marks) == (8, True)
         assert metric_of_generation(entry) == "bleu_as_given"

@@ -14,14 +14,14 @@ import pytest
 
 from aiayn.__main__ import main
 from analysis.findings import Finding
-from analysis.logs.cache import read_folder
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import list_folder
 from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
-from paper_tables.render.from_logs import make_tables_from_logs, read_rows
-from tests.logs.factory import Form, GenerationText, TrainingText, averaging_text, write
+from paper_tables.logs.from_logs import read_rows
+from paper_tables.render.from_logs import make_tables_from_logs
+from tests.logs.factory import Form, GenerationText, TrainingText, averaging_text, read_folder, write
 
 ROWS = read_rows(["paper"])
 ONE = TrainingText()
@@ -32,13 +32,13 @@ FRENCH = replace(ONE, num_train_pairs=36_000_000).changed(target_lang="fr")
 
 
 def judged(folder: Path) -> LoggedFolder:
-    return judge_folder(folder, read_folder(folder, None), ROWS)
+    return judge_folder(folder, read_folder(folder), ROWS)
 
 
 def tables_of(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Return the lines of every table, by column."""
     output = folder.parent / f"{folder.name}-tables"
-    make_tables_from_logs([folder], output, None)
+    make_tables_from_logs([folder], output)
     found = {}
     for name in ("table2", "table3", "logs"):
         with (output / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
@@ -67,7 +67,7 @@ def rules_of(findings: tuple[Finding, ...]) -> list[str]:
 def test_a_slurm_output_with_all_three_steps_keeps_each(tmp_path: Path) -> None:
     text = "srun: job 4711 started\n" + ONE.text() + AVERAGING + GENERATION.text()
     folder = write(tmp_path / "logs", {"slurm-4711.out": text})
-    kinds = [type(entry) for entry in read_log(folder / "slurm-4711.out")[0].entries]
+    kinds = [type(entry) for entry in read_log(folder / "slurm-4711.out").entries]
     assert kinds == [TrainingLog, AveragingLog, GenerationLog]
     found = judged(folder)
     assert [one.path for one in found.trainings] == ["slurm-4711.out@2"]
@@ -77,7 +77,7 @@ def test_a_slurm_output_with_all_three_steps_keeps_each(tmp_path: Path) -> None:
     assert [one.settings for one in found.trainings[0].evaluations] == [""]
     assert len([name for name in rows_of_logs(folder) if name.startswith("slurm-4711.out@")]) == 3
     row = line_of(folder, "table2")
-    assert (row["bleu_en_de_logs"], row["bleu_en_de_definition"]) == ("27.31 (n=1)", "bleu_as_given")
+    assert (row["bleu_en_de_ours"], row["bleu_en_de_definition"]) == ("27.31 (n=1)", "bleu_as_given")
 
 
 def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mixed(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_of_two_trainings_in_a_file_the_generation_is_of_the_one_before_it(tmp_p
 def test_a_generation_without_its_arguments_after_a_training_names_its_model(tmp_path: Path) -> None:
     lines = [line for line in GENERATION.lines() if "Namespace(" not in line]
     folder = write(tmp_path, {"a.out": ONE.text() + "\n".join(lines) + "\n"})
-    training, generation = read_log(folder / "a.out")[0].entries
+    training, generation = read_log(folder / "a.out").entries
     assert isinstance(training, TrainingLog)
     assert isinstance(generation, GenerationLog)
     assert generation.model_path == "checkpoints/base/model.pt"
@@ -107,7 +107,7 @@ def test_a_generation_without_its_arguments_after_a_training_names_its_model(tmp
 
 def test_a_save_folder_named_for_an_average_is_no_averaging(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a.log": ONE.changed(save_dir="runs/averaged").text()})
-    (training,) = read_log(folder / "a.log")[0].entries
+    (training,) = read_log(folder / "a.log").entries
     assert isinstance(training, TrainingLog)
     assert training.starts[0].resumed_update == 0
 
@@ -125,7 +125,7 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 def test_a_copy_of_a_generation_counts_once_and_is_named(tmp_path: Path) -> None:
     files = {"a.log": ONE.text(), "average.log": AVERAGING, "g.log": GENERATION.text(), "h.log": GENERATION.text()}
     folder = write(tmp_path / "logs", files)
-    assert line_of(folder, "table2")["bleu_en_de_logs"] == "27.31 (n=1)"
+    assert line_of(folder, "table2")["bleu_en_de_ours"] == "27.31 (n=1)"
     assert "the same as g.log" in rows_of_logs(folder)["h.log"]["why_not"]
 
 
@@ -182,7 +182,7 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(
 ) -> None:
     folder = write(tmp_path / "logs", {"a.log": ONE.text(), "closed.log": "x\n"})
     opened = open_refusing(monkeypatch, "closed.log")
-    arguments = ["--output", str(tmp_path / "out"), "--log-cache", str(tmp_path / "cache")]
+    arguments = ["--output", str(tmp_path / "out")]
     for _ in range(2):  # from the files, and with a cache
         assert main(["tables", "--from-logs", str(folder), *arguments]) == 0
         printed = capsys.readouterr().err
@@ -285,7 +285,7 @@ def test_other_letters_and_a_mark_at_the_beginning_change_no_number(tmp_path: Pa
     text = replace(GENERATION, num_sentences=3, num_printed=3, hypothesis="Grüße").text()
     (tmp_path / "latin.log").write_bytes(text.encode("latin-1"))
     (tmp_path / "mark.log").write_bytes(replace(GENERATION, has_start=False, num_printed=3).text().encode("utf-8-sig"))
-    latin, marked = read_log(tmp_path / "latin.log")[0], read_log(tmp_path / "mark.log")[0]
+    latin, marked = read_log(tmp_path / "latin.log"), read_log(tmp_path / "mark.log")
     for log_file in (latin, marked):
         (entry,) = log_file.entries
         assert isinstance(entry, GenerationLog)
@@ -383,3 +383,27 @@ def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
         assert name in note.title
     (note,) = [one for one in found.generations[0].findings if one.check == "untold"]
     assert "length_penalty_alpha" in note.title
+
+
+def test_a_generation_whose_lines_are_indented_or_cut_is_not_said_to_have_no_sentences(tmp_path: Path) -> None:
+    score = "Generate test with beam=5: BLEU4 = 23.77, 81.5/31.7/16.7/7.4 (BP=1.000, ratio=1.030, syslen=9, reflen=9)"
+    translated = "  INFO | fairseq_cli.generate | Translated 996 sentences (11,752 tokens) in 1.5s (683.80 sentences/s)"
+    rows = rows_of_logs(write(tmp_path / "logs", {"cut.log": f"{score}\n", "indented.log": f"{translated}\n{score}\n"}))
+    assert rows["cut.log"]["what"] == "generation, sentences not counted, model not named"
+    assert rows["indented.log"]["what"] == "generation, 996 sentences, model not named"
+
+
+def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_path: Path) -> None:
+    loaded = "Loaded checkpoint /old/disk/base/checkpoint_last.pt (epoch 3 @ 50000 updates)"
+    moved = ONE.changed(save_dir="/new/disk/base", restore_file="/old/disk/base/checkpoint_last.pt")
+    alone = replace(moved, first_epoch=3, num_epochs=2, loaded=loaded)
+    renamed = replace(alone, loaded=loaded.replace("/base/", "/first-try/"))
+    before = replace(ONE.changed(save_dir="/old/disk/first-try"), num_epochs=4, is_done=False)
+    cut = "".join(
+        line for line in before.text().splitlines(keepends=True) if "epoch 003" not in line and "epoch 004" not in line
+    )
+    write(tmp_path, {"alone.log": alone.text(), "renamed.log": renamed.text(), "whole.log": cut + renamed.text()})
+    found = {one.path: rules_of(one.findings) for one in judged(tmp_path).trainings}
+    assert "own-beginning" not in found["alone.log"]
+    assert "own-beginning" in found["renamed.log"]  # what came before is not there, and lay under another name
+    assert "own-beginning" not in found["whole.log"]  # it stands above, up to the update that was loaded

@@ -19,7 +19,7 @@ FORMATS = ("simple", "tqdm", "json")
 def read(tmp_path: Path, text: str | bytes) -> LogFile:
     path = tmp_path / "train.log"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    return read_log(path)[0]
+    return read_log(path)
 
 
 def read_training(tmp_path: Path, text: str | bytes) -> TrainingLog:

@@ -20,8 +20,8 @@ from analysis.logs.symbols import (
     symbols_of_arguments,
     symbols_of_spec,
 )
+from paper_tables.logs.from_logs import read_rows
 from paper_tables.logs.tables import describe_differences
-from paper_tables.render.from_logs import read_rows
 from tests.logs.factory import BASE, namespace
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
@@ -91,7 +91,11 @@ def test_base_trained_with_plain_fairseq_is_the_papers() -> None:
         ({"no_scale_embedding": True}, "architecture", "transformer with no_scale_embedding True"),
         ({"arch": "lightconv_wmt_en_de"}, "architecture", "lightconv_wmt_en_de"),
         ({"criterion": "cross_entropy"}, "eps_ls", 0.0),
-        ({"share_all_embeddings": False, "share_decoder_input_output_embed": True}, "tied_embeddings", True),
+        (
+            {"share_all_embeddings": False, "share_decoder_input_output_embed": True},
+            "tied_embeddings",
+            "of the decoder",
+        ),
         ({"lr_scheduler": "fixed"}, "schedule", "constant"),
         ({"lr_scheduler": "polynomial_decay"}, "schedule", "polynomial_decay"),
         ({"lr_scheduler": "equation_3", "schedule_d_model": 512}, "peak_learning_rate", 0.0006987712429686843),

@@ -110,9 +110,7 @@ def test_tables_from_logs_read_the_files_and_table_2_never_has_them(
     shutil.copytree(FIXTURES / "training_results_v0.6" / "Google", folder / "Google")
     shutil.copy(GNMT, folder / "gnmt.txt")
     output = tmp_path / "out"
-    assert (
-        main(["tables", "--from-logs", str(folder), "--output", str(output), "--log-cache", str(tmp_path / "c")]) == 0
-    )
+    assert main(["tables", "--from-logs", str(folder), "--output", str(output)]) == 0
     assert f"aiayn tables: {folder}/gnmt.txt:1: benchmark 'gnmt'; expected 'transformer'" in capsys.readouterr().err
     read = [one for one in table_of(output, "public_runs") if one["round"].endswith(", read")]
     assert [(one["submitter"], one["num_runs"]) for one in read] == [("NVIDIA", "2"), ("Google", "1")]
@@ -125,14 +123,14 @@ def test_tables_from_logs_read_the_files_and_table_2_never_has_them(
 def test_without_the_reader_a_file_of_nvidias_would_be_taken_for_fairseqs() -> None:
     from analysis.logs.reader import read_log
 
-    assert read_log(V05)[0].entries != ()
+    assert read_log(V05).entries != ()
 
 
 def test_several_folders_are_read_together(tmp_path: Path) -> None:
     first, second = V05.parent, V06_GOOGLE.parent
     output = tmp_path / "out"
     command = ["tables", "--from-logs", str(first), str(second), "--output", str(output)]
-    assert main([*command, "--log-cache", str(tmp_path / "cache")]) == 0
+    assert main(command) == 0
     read = [one["num_runs"] for one in table_of(output, "public_runs") if one["round"].endswith(", read")]
     assert read == ["2", "1"]
 
@@ -146,5 +144,5 @@ def test_a_folder_of_nothing_but_files_that_are_refused_is_an_error(
     path = folder / "result_0.txt"
     path.write_bytes(GNMT.read_bytes() if source == "gnmt" else V07.read_bytes()[:-40])
     command = ["tables", "--from-logs", str(folder), "--output", str(tmp_path / "out")]
-    assert main([*command, "--log-cache", str(tmp_path / "cache")]) == 1
+    assert main(command) == 1
     assert capsys.readouterr().err.startswith(f"aiayn tables: {path}:")

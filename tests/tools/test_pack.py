@@ -37,7 +37,7 @@ def render(site: Site, *folders: Path) -> Path:
     """Render from folders alone; return the folder of the scale."""
     output = site.results_folder.parent / "again"
     shutil.rmtree(output, ignore_errors=True)
-    make_tables_from_logs(list(folders), output, None, site.config_folder)
+    make_tables_from_logs(list(folders), output, site.config_folder)
     return output / site.scale.scale
 
 

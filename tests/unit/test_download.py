@@ -10,7 +10,7 @@ import pytest
 import urllib3
 
 from aiayn.data.sources.download import PublishedFile, download_file, missing_bytes, named_mirror, verify_file
-from aiayn.errors import FetchError
+from aiayn.errors import ConfigError, FetchError
 from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
@@ -319,3 +319,12 @@ def test_a_mirror_is_the_one_asked_for_else_the_environments(monkeypatch: pytest
     monkeypatch.setenv("AIAYN_MIRROR", "file:///data")
     assert named_mirror(None) == named_mirror("") == "file:///data"
     assert named_mirror("http://a") == "http://a"
+
+
+def test_a_plain_folder_is_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a mirror").mkdir()
+    assert named_mirror(str(tmp_path / "a mirror")) == (tmp_path / "a mirror").as_uri()
+    monkeypatch.chdir(tmp_path)
+    assert named_mirror("a mirror") == (tmp_path / "a mirror").as_uri()
+    with pytest.raises(ConfigError, match="mirror 'b mirror': no such folder; expected a folder, file://"):
+        named_mirror("b mirror")

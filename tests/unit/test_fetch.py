@@ -141,8 +141,8 @@ def test_unequal_line_counts_name_both_files_and_counts(mirror_folder: Path, rec
 
 
 @pytest.mark.parametrize("mirror", ["/data/mirror", "ftp://example.org"])
-def test_a_mirror_that_is_no_url_is_refused(mirror: str, record_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"expected file://, http:// or https://"):
+def test_a_mirror_that_is_neither_url_nor_folder_is_refused(mirror: str, record_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no such folder; expected a folder, file://, http:// or https://"):
         fetch_corpus(parallel_spec(), mirror=mirror, record_path=record_path)
     assert list(record_path.parent.iterdir()) == []
 

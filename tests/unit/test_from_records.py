@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Site:
 def make(site: Site, *folders: Path) -> tuple[Made, Path]:
     output = site.results_folder.parent / "out"
     shutil.rmtree(output, ignore_errors=True)
-    return make_tables_from_logs(list(folders), output, None, site.config_folder), output
+    return make_tables_from_logs(list(folders), output, site.config_folder), output
 
 
 def table(output: Path, name: str, scale: str = "demo") -> list[dict[str, str]]:
@@ -183,7 +183,7 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(site: Site, tmp
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "a.log.gz").write_bytes(gzip.compress(TrainingText().text().encode()))
     output = tmp_path / "out"
-    make_tables_from_logs([site.results_folder, tmp_path / "others"], output, None)  # by the paper's own systems
+    make_tables_from_logs([site.results_folder, tmp_path / "others"], output)  # by the paper's own systems
     assert "logs: base" in (output / "tables" / "table3.md").read_text(encoding="utf-8")
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(encoding="utf-8")
 
@@ -193,9 +193,8 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
 ) -> None:
     text_path(site, dev_evaluation(site, "base")).unlink()
     output = site.results_folder.parent / "out"
-    arguments = ["--output", str(output), "--log-cache", str(output / "cache")]
+    arguments = ["--output", str(output)]
     assert main(["tables", "--from-logs", str(site.results_folder), site.scale.runs_folder, *arguments]) == 0
     printed = capsys.readouterr()
     assert printed.out == f"{output / 'report.html'}\n{output / 'demo' / 'report.html'}\n"
     assert "cannot be checked" in printed.err
-    assert list((output / "cache").iterdir()) != []

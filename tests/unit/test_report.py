@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.figures import INSTALL_COMMAND
 from paper_tables.layout import Aside, Table
+from paper_tables.render.drawn import INSTALL_COMMAND, read_drawn
 from paper_tables.render.page import POLICY, wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.render.report import (
@@ -19,7 +19,6 @@ from paper_tables.render.report import (
     DrawnFigure,
     Origin,
     is_sortable,
-    read_drawn,
     render_report,
 )
 from paper_tables.render.tables import lay_out_tables

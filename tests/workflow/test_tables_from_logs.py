@@ -42,7 +42,7 @@ def assert_same_tables(made: Path, pipeline: Path) -> None:
 
 
 def test_tables_from_logs_are_the_pipelines_cell_by_cell(trained: Path, tmp_path: Path) -> None:
-    arguments = ["--output", str(tmp_path / "out"), "--log-cache", str(tmp_path / "cache")]
+    arguments = ["--output", str(tmp_path / "out")]
     assert main(["tables", "--from-logs", str(trained / "runs"), str(trained / "results"), *arguments]) == 0
     assert_same_tables(tmp_path / "out" / "demo", trained / "results" / "demo")
     with (tmp_path / "out" / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
@@ -57,7 +57,7 @@ def test_a_pack_of_the_pipelines_runs_has_its_tables(
     monkeypatch.chdir(trained)
     assert main(["pack", "--configfile", DEMO, "--config", *SMALL, "--output", str(tmp_path / "measured")]) == 0
     assert_same_tables(tmp_path / "measured" / "demo", trained / "results" / "demo")
-    arguments = ["--output", str(tmp_path / "out"), "--log-cache", str(tmp_path / "cache")]
+    arguments = ["--output", str(tmp_path / "out")]
     assert main(["tables", "--from-logs", str(tmp_path / "measured"), *arguments]) == 0
     assert_same_tables(tmp_path / "out" / "demo", trained / "results" / "demo")
     for path in (tmp_path / "measured").rglob("*.json"):

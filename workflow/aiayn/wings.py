@@ -9,7 +9,7 @@ there is skipped. A wing uses another only if that one stands before it in WINGS
 import functools
 import importlib.util
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,9 +27,13 @@ class WingTable(msgspec.Struct, frozen=True):
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
     """A wing: its packages, one line on what it is for, and what it registers.
 
-    A verb's module is `aiayn.cli.NAME.VERB`. `figures` is `module:function` of results, which yields figures and what
-    makes their frames. `log_reader` is `module:function` of the paths of logs by name, which returns the logs that are
-    the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`).
+    A verb's module is `aiayn.cli.NAME.VERB`. The others are `module:function`. Of these there is one in all wings:
+    `make_logs_page` of (what was read, output folder, config folder), which makes the page of logs that are not ours
+    and returns its path and a sentence for each file not read; `write_scale_figures` of (results, judged cells, log
+    path by run or None for where the runs lie, attention folder or None, folder); `write_logs_figures` of (root of the
+    logs, log file by path, averaged lines, further figures, folder). Each wing may have: `figures` of results, which
+    yields figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that
+    are the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`).
     """
 
     name: str
@@ -37,6 +41,9 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...]
     verbs: dict[str, str] = msgspec.field(default_factory=dict)
     tables: tuple[WingTable, ...] = ()
+    make_logs_page: str = ""
+    write_scale_figures: str = ""
+    write_logs_figures: str = ""
     figures: str = ""
     log_reader: str = ""
 
@@ -46,6 +53,7 @@ WINGS = (
         name="logs",
         summary="logs that are not ours: `aiayn tables --from-logs` of anybody's fairseq",
         packages=("analysis.logs", "paper_tables.logs"),
+        make_logs_page="paper_tables.logs.from_logs:make_page_of_logs",
     ),
     Wing(
         name="price",
@@ -65,6 +73,8 @@ WINGS = (
             "plot": "draw the curves of runs, live or done, or of any fairseq logs",
             "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
         },
+        write_scale_figures="paper_tables.figures.registry:write_figures_of_scale",
+        write_logs_figures="paper_tables.figures.registry:write_figures_of_logs",
     ),
     Wing(
         name="public_runs",
@@ -136,6 +146,12 @@ def load(target: str) -> Any:
     """Import what `module:name` names."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def find_target(kind: Literal["make_logs_page", "write_scale_figures", "write_logs_figures"]) -> str:
+    """Return what a wing that is there registers as this, for `load`; '' if there is none."""
+    targets = (str(getattr(wing, kind)) for wing in present_wings())
+    return next(filter(None, targets), "")
 
 
 def tables_after(name: str) -> Iterator[Any]:

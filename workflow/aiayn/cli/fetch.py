@@ -19,7 +19,8 @@ EXAMPLE = (
 class Flags:
     corpus: str = CORPUS
     mirror: str | None = flag(
-        "file:// or http(s):// address of a mirror (default: AIAYN_MIRROR, else the public source)", "BASE"
+        "a mirror's folder or address, file:// or http(s):// (default: AIAYN_MIRROR, else the public source)",
+        "BASE",
     )
     archives_folder: Path | None = ARCHIVES_FOLDER
     record: Path = TEXT_RECORD

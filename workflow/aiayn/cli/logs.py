@@ -21,6 +21,7 @@ class Flags:
     runs_folder: Path = RUNS_FOLDER
     follow: bool = flag("continue to print as the log grows")
     lines: int = flag("number of lines, from the end (default: 20)", "N", parse=whole_number, default=20)
+    tail: int | None = flag("the same as --lines", "N", parse=whole_number)
     raw: bool = flag("print the lines of the file unchanged")
 
 
@@ -35,6 +36,7 @@ def run(args: Flags) -> None:
         else:
             print(in_words(text), flush=args.follow)
 
-    lines = (follow if args.follow else show_end)(folder, num_lines=args.lines, note=note)
+    num_lines = args.lines if args.tail is None else args.tail
+    lines = (follow if args.follow else show_end)(folder, num_lines=num_lines, note=note)
     for line in lines:
         print(line if args.raw else in_words(line), flush=args.follow)

@@ -14,6 +14,7 @@ MLPerf's Transformer benchmark (v0.5 to v0.7) become rows of the table public_ru
   aiayn tables --from-logs runs results --output results/from-logs
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -22,7 +23,6 @@ from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import ScaleSpec, convert_scale
-from analysis.logs.cache import default_cache_folder
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import make_tables
 
@@ -42,19 +42,19 @@ class Flags:
     results: Path = RESULTS
     so_far: bool = flag("render what exists; name what is missing")
     output: Path | None = flag("for --from-logs: where to write (default: results/from-logs)", "FOLDER")
-    log_cache: Path | None = flag(
-        "for --from-logs: where to keep what was read of each log (default: $XDG_CACHE_HOME/aiayn/logs)", "FOLDER"
-    )
+    log_cache: str | None = flag(argparse.SUPPRESS)  # removed
 
 
 def run(args: Flags) -> None:
     """Render everything and print where the page is."""
+    if args.log_cache is not None:
+        raise UsageError("--log-cache: logs are read anew each time, and nothing of them is kept; omit it")
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError("--so-far: belongs to --configfile; --from-logs always takes what there is; omit it")
 
         output_folder = args.output or args.results / "from-logs"
-        made = make_tables_from_logs(args.from_logs, output_folder, args.log_cache or default_cache_folder())
+        made = make_tables_from_logs(args.from_logs, output_folder)
         for fault in made.faults:
             print(f"aiayn tables: {fault.text}", file=sys.stderr)
         for sentence in made.not_read[:MAX_NOT_READ]:
@@ -68,9 +68,8 @@ def run(args: Flags) -> None:
         raise UsageError(
             f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole config; omit it"
         )
-    for name, value in (("--output", args.output), ("--log-cache", args.log_cache)):
-        if value is not None:
-            raise UsageError(f"{name}: belongs to --from-logs; a scale's tables are written below --results; omit it")
+    if args.output is not None:
+        raise UsageError("--output: belongs to --from-logs; a scale's tables are written below --results; omit it")
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:

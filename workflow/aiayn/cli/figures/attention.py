@@ -42,7 +42,8 @@ def run(args: Flags) -> None:
     from aiayn.decode.decode import Translator
     from aiayn.figures.attention_weights import attention_weights, write_weights
     from aiayn.train.train import resolve_device
-    from paper_tables.figures import INSTALL_COMMAND, PAPER_SENTENCES, has_figures
+    from paper_tables.figures import PAPER_SENTENCES
+    from paper_tables.render.drawn import INSTALL_COMMAND, has_figures
 
     if args.target is not None and (args.sentence is None or args.kind == "encoder"):
         raise UsageError("--target needs --sentence and --kind decoder or cross; the encoder reads no target")

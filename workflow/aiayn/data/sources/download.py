@@ -72,18 +72,18 @@ class AddressError(FetchError):
 
 
 def named_mirror(mirror: str | None) -> str | None:
-    """Return the requested mirror, else the environment's, else None; '' is None.
+    """Return the requested mirror as a URL, else the environment's, else None; '' is None.
 
     Raises:
-        ConfigError: if it is not a `file://`, `http://` or `https://` URL.
+        ConfigError: if it is neither a `file://`, `http://` or `https://` URL nor a folder.
     """
     mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
-    if mirror is not None and urllib.parse.urlsplit(mirror).scheme not in ("file", "http", "https"):
-        raise ConfigError(
-            f"mirror {mirror!r}: expected file://, http:// or https://; for a local folder write "
-            f"{Path(mirror).absolute().as_uri()}"
-        )
-    return mirror
+    if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
+        return mirror
+    folder = Path(mirror).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"mirror {mirror!r}: no such folder; expected a folder, file://, http:// or https://")
+    return folder.absolute().as_uri()
 
 
 def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:

@@ -1,0 +1,238 @@
+"""Makes the page and the tables of logs that are not ours, or are of runs without records.
+
+They fill Tables 2 and 3 under the printed rows; every log is listed with what it fills, what not, and why.
+"""
+
+import html
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from aiayn.printed import PAPER_SCALE, read_cells
+from aiayn.provenance import commit_label, utc_now
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
+from aiayn.wings import log_readers
+from analysis.findings import Finding
+from analysis.logs.folder import judge_folder
+from analysis.logs.listing import LeftOut, list_folder
+from analysis.logs.logged import LoggedFolder, PaperRow
+from analysis.logs.reader import read_logs
+from analysis.logs.rules import AveragedLine, average_trainings, broken
+from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
+from analysis.logs.types import LogFile, TrainingLog
+from paper_tables.layout import Table, compact
+from paper_tables.logs.tables import file_problems, lay_out_logged_table2, lay_out_logged_table3, lay_out_logs
+from paper_tables.render.drawn import FIGURES_FOLDER, DrawnFigure, draw_figures
+from paper_tables.render.from_logs import Read
+from paper_tables.render.render import Popovers
+from paper_tables.render.report import Origin, card_words, render_cards, render_page
+from paper_tables.render.tables import REPORT_NAME, write_frame, write_table, write_text
+from paper_tables.scale_results import RecordedResults, RecordFault
+
+TRAINING_COLUMNS = (
+    "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",
+)  # fmt: skip
+MAX_LINES = 6  # that the first look names
+FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
+
+
+def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write tables/, figures/, trainings.tsv, findings.tsv and the page of the logs.
+
+    Tables 2 and 3 from logs are of trainings without records. They are absent if all trainings have records.
+
+    Returns:
+        The path of the page, and one sentence for each file that could not be read.
+
+    Raises:
+        RecordError: if a folder cannot be read.
+        ConfigError: if a system or the hardware file cannot be read.
+    """
+    root, file_by_path, left_out, of_wings = _read_files(read.folders)
+    refused = [file_problems(path, one)[0] for path, one in sorted(file_by_path.items()) if one.refusal is not None]
+    named = [one.why for one in left_out if not one.path.rpartition("/")[2].startswith("(")]
+    not_read = (*refused, *named)
+    judged = judge_folder(root, file_by_path, read_rows(_scales_of(file_by_path), config_folder))
+    scale_by_run = {
+        train.run: scale
+        for scale, recorded in read.recorded_by_scale.items()
+        for train in recorded.results.train_by_key.values()
+    }
+    scale_by_path = {
+        one.path: scale_by_run[run] for one in judged.trainings if (run := run_of_log(one.path)) in scale_by_run
+    }
+    alone = [training for training in judged.trainings if training.path not in scale_by_path]
+    lines, findings_by_path = average_trainings(alone)
+    lines.sort(key=lambda line: (line.row.scale != PAPER_SCALE, line.row.scale, len(line.configuration)))
+    for path, finding in _contradictions(judged, read.recorded_by_scale):
+        findings_by_path.setdefault(path, []).append(finding)
+    tables = [lay_out_logs(judged, findings_by_path, scale_by_path, left_out)]
+    if alone or not read.recorded_by_scale:
+        hardware = read_hardware(config_folder / "hardware.yaml")
+        tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
+    tables = [compact(table) for table in (*tables, *(table for logs in of_wings for table in logs.tables()))]
+    for table in tables:
+        write_table(table, output_folder / "tables")
+    write_frame(_training_frame(lines), output_folder / "trainings.tsv")
+    write_frame(_finding_frame(judged, findings_by_path, read.faults, left_out), output_folder / "findings.tsv")
+    further = (figure for logs in of_wings for figure in logs.figures())
+    figures = draw_figures("write_logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines, further)
+    write_text(_render_page(read, judged, lines, tables, figures, not_read, of_wings), output_folder / REPORT_NAME)
+    return output_folder / REPORT_NAME, not_read
+
+
+def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list[LeftOut], list[Any]]:
+    """Return the root of the logs ('.' for several folders), each log by its path below, and what is not read.
+
+    Last are the logs that are a wing's alone, a reader each (`aiayn.wings.Wing.log_reader`).
+    """
+    listings = {folder: list_folder(folder) for folder in folders}
+    prefixes = {folder: "" if len(folders) == 1 else f"{folder.as_posix()}/" for folder in folders}
+    paths = {f"{prefixes[folder]}{path}": folder / path for folder in folders for path in listings[folder].log_paths}
+    of_wings = [read(paths) for read in log_readers()]
+    taken = {name for logs in of_wings for name in logs.names}
+    left_out = [LeftOut(name, "log", why) for logs in of_wings for name, why in logs.refused]
+    file_by_path: dict[str, LogFile] = {}
+    for folder, prefix in prefixes.items():
+        own = [path for path in listings[folder].log_paths if f"{prefix}{path}" not in taken]
+        file_by_path |= {f"{prefix}{path}": one for path, one in read_logs(folder, own).items()}
+        left_out += [msgspec.structs.replace(one, path=f"{prefix}{one.path}") for one in listings[folder].left_out]
+    return folders[0] if len(folders) == 1 else Path(), file_by_path, left_out, of_wings
+
+
+def run_of_log(path: str) -> str:
+    """Return the folder of a log, which for a run of ours has the run's name."""
+    return posixpath.basename(posixpath.dirname(path))
+
+
+def _contradictions(
+    judged: LoggedFolder, recorded_by_scale: Mapping[str, RecordedResults]
+) -> list[tuple[str, Finding]]:
+    """Return the updates and parameters in which records and logs of runs differ."""
+    trains = [train for recorded in recorded_by_scale.values() for train in recorded.results.train_by_key.values()]
+    train_by_run = {train.run: train for train in trains}
+    found = []
+    for training in judged.trainings:
+        train = train_by_run.get(run_of_log(training.path))
+        if train is None:
+            continue
+        log = training.log
+        pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
+        for name, (recorded, logged) in pairs.items():
+            if logged is not None and recorded != logged:
+                text = f"the record of {train.run} has {recorded:,} {name}, its log {logged:,}"
+                fix = "find out which of the two is of another training"
+                found.append((training.path, broken("note", "log-and-record-agree", text, fix, line=log.last_line)))
+    return found
+
+
+def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[PaperRow]:
+    """Return the rows that the paper prints, as the systems of these scales, the paper's scale first.
+
+    Raises:
+        ConfigError: if a system of the tables cannot be read.
+    """
+    pairs_by_system: dict[str, dict[str, None]] = {}
+    averages: dict[str, Symbols] = {}
+    for join in read_cells():
+        pairs_by_system.setdefault(join.system, {})[join.language_pair] = None
+        averages.setdefault(join.system, {})[f"average_{join.role}_{join.language_pair}"] = join.average
+    rows = []
+    for scale in scales:
+        for system, pairs in pairs_by_system.items():
+            if not (config_folder / "systems" / scale / f"{system}.yaml").exists():
+                continue  # a smaller scale may lack a row
+            spec = read_system(system, scale, config_folder)
+            decoding: Symbols = {
+                "beam_size": spec.decoding.beam_size,
+                "length_penalty_alpha": spec.decoding.length_penalty_alpha,
+            }
+            symbols = symbols_of_spec(spec.training)
+            rows.append(PaperRow(scale, system, tuple(pairs), symbols, decoding | averages[system]))
+    return rows
+
+
+def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
+    """Return the scales whose rows are searched: the paper's, and the others only if a log is ours."""
+    entries = (entry for log_file in file_by_path.values() for entry in log_file.entries)
+    has_ours = any(isinstance(entry, TrainingLog) and is_ours(entry.arguments) for entry in entries)
+    return [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)] if has_ours else [PAPER_SCALE]
+
+
+def _training_frame(lines: Sequence[AveragedLine]) -> pd.DataFrame:
+    """Return trainings.tsv: a line a number, and the number of the average that it went into."""
+    rows: list[Sequence[object]] = []
+    for number, line in enumerate(lines, start=1):
+        shared = (line.row.scale, line.row.system, line.language_pair)
+        for training in line.trainings:
+            made = (training.seed, training.version, "; ".join(line.configuration))
+            values = list(training.value_by_metric.items())
+            values += [(f"{one.metric} ({one.role})", one.value) for one in training.evaluations]
+            rows += [(training.path, number, *shared, *made, metric, value) for metric, value in values]
+    return pd.DataFrame(rows, columns=list(TRAINING_COLUMNS), dtype=object)
+
+
+def _finding_frame(
+    judged: LoggedFolder,
+    findings_by_path: Mapping[str, list[Finding]],
+    faults: Iterable[RecordFault],
+    left_out: Iterable[LeftOut],
+) -> pd.DataFrame:
+    """Return findings.tsv: a line for each rule that a log breaks, each file not read, each record that is left out."""
+    found: list[tuple[str, Finding]] = []
+    for training in judged.trainings:
+        found += [(training.path, one) for one in (*training.findings, *findings_by_path.get(training.path, ()))]
+    found += [(generation.path, one) for generation in judged.generations for one in generation.findings]
+    rows: list[Sequence[object]] = [
+        (path, one.check, one.severity, one.line or "", one.title, one.fix)
+        for path, one in sorted(found, key=lambda entry: (entry[0], entry[1].line))
+    ]
+    for path, log_file in sorted(judged.file_by_path.items()):
+        if (refusal := log_file.refusal) is not None:
+            rows.append((path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step))
+    rows += [(one.path, "left-out", "note", "", f"{one.what}: {one.why}", "") for one in left_out]
+    rows += [(fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step) for fault in faults]
+    return pd.DataFrame(rows, columns=list(FINDING_COLUMNS), dtype=object)
+
+
+def _render_page(
+    read: Read,
+    judged: LoggedFolder,
+    lines: Sequence[AveragedLine],
+    tables: Sequence[Table],
+    figures: Sequence[DrawnFigure] | None,
+    not_read: Sequence[str],
+    of_wings: Sequence[Any],
+) -> str:
+    """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
+    num_averaged = sum(len(line.trainings) for line in lines)
+    pages = [
+        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.results.train_by_key):,} runs with records</a>'
+        for scale, recorded in read.recorded_by_scale.items()
+    ]
+    kinds = [f"{len(judged.trainings):,} trainings", f"{len(judged.generations):,} generations"]
+    kinds += [words for logs in of_wings for words in logs.words()]
+    num_logs = len(judged.file_by_path) + sum(len(logs.names) for logs in of_wings)
+    filled = dict.fromkeys(
+        html.escape(f"{line.row.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
+    )
+    shown, more = list(filled)[:MAX_LINES], len(filled) - MAX_LINES
+    left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"
+    cards = (
+        ("Asked", card_words(f"{num_logs:,} logs", kinds)),
+        ("Came out", card_words(f"{num_averaged:,} trainings in the tables",
+                                [*pages, *shown, *([f"and {more} more rows"] if more > 0 else [])])),
+        ("Verdict", card_words("None is judged", ["A log's BLEU is of another definition than the printed one"])),
+        ("Missing", card_words(left_out if not_read else "Every file was read", [], "bad" if not_read else "good")),
+    )  # fmt: skip
+    title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in read.folders)}"
+    lead = "Every number below is from a log; the table of logs lists what each is, what it fills, what not and why."
+    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in (fault.text for fault in read.faults))
+    origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
+    opening = f'<p class="lead">{lead}</p>\n{banners}'
+    return render_page(title, opening, render_cards(cards), tables, figures, origin, Popovers())
