@@ -1,5 +1,6 @@
 """Checks the data: numbers of pairs, vocabulary, and whether source and target of training pairs are aligned."""
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -51,6 +52,10 @@ def fact(path: object, what: str, found_value: object, expected: object, line: i
 
 def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
+    if case.trained and re.search(r"wmt.?17", case.trained.data.lower()) and case.claim.corpus.name == "wmt14_en_de":
+        wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.line_of("data"))]
+        fix = "Google's wmt16_en_de (prepare-wmt14en2de.sh: --icml17)"
+        return Answer(check="data", findings=(found("data", "Trained on WMT17's text", wrong, fix, rank="5b"),))
     wrong = list(_wrong_counts(case))
     if wrong:
         fix = "make the data-bin again from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
@@ -65,15 +70,23 @@ def check_data(case: Case) -> Answer:
 
 
 def _counts(case: Case) -> dict[str, int]:
-    counts: dict[str, int] = dict(case.trained.log.num_pairs_by_split) if case.trained else {}
+    counts = dict(_logged_pairs(case))
     if case.data is not None:
         counts |= {split: len(case.data.side_by_place[split, "source"]) for split in case.data.splits}
     return counts
 
 
+def _logged_pairs(case: Case) -> dict[str, int]:
+    return case.trained.log.num_pairs_by_split if case.trained and case.trained.log else {}
+
+
+def _logged_sizes(case: Case) -> tuple[int, ...]:
+    return case.trained.log.vocabulary_sizes if case.trained and case.trained.log else ()
+
+
 def _wrong_counts(case: Case) -> Iterator[Evidence]:
     claim = case.claim
-    logged = case.trained.log.num_pairs_by_split if case.trained else {}
+    logged = _logged_pairs(case)
     for split in case.data.splits if case.data else ():
         sides = [case.data.side_by_place[split, role] for role in ("source", "target")] if case.data else []
         num_source, num_target = (len(side) for side in sides)
@@ -100,7 +113,7 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
 
 def check_vocabulary(case: Case) -> Answer:
     """Check the dictionary: joint if the corpus has one vocabulary, of its size, with all symbols of the text."""
-    if case.data is None and (case.trained is None or len(case.trained.log.vocabulary_sizes) < 2):
+    if case.data is None and len(_logged_sizes(case)) < 2:
         return Answer(check="vocabulary", missing=f"{NO_DATA}, and no log that counts its symbols")
     wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
     sizes = _sizes(case)
@@ -120,7 +133,7 @@ def check_vocabulary(case: Case) -> Answer:
 def _sizes(case: Case) -> list[int]:
     if case.data is not None:
         return [len(one.symbols) for one in case.data.dictionaries]
-    return list(case.trained.log.vocabulary_sizes) if case.trained else []
+    return list(_logged_sizes(case))
 
 
 def _not_joint(case: Case) -> Iterator[Evidence]:
@@ -134,8 +147,8 @@ def _not_joint(case: Case) -> Iterator[Evidence]:
             num_shared = len(set(source.symbols) & set(target.symbols))
             text = f"{len(source.symbols):,} and {len(target.symbols):,} symbols, {num_shared:,} of them shared"
             yield fact(target.path, what, text, expected)
-    elif case.trained is not None and len(set(case.trained.log.vocabulary_sizes)) > 1:
-        sizes = " and ".join(f"{size:,}" for size in case.trained.log.vocabulary_sizes)
+    elif case.trained is not None and len(set(_logged_sizes(case))) > 1:
+        sizes = " and ".join(f"{size:,}" for size in _logged_sizes(case))
         yield fact(case.trained.path, what, f"{sizes} symbols", expected)
 
 
@@ -146,8 +159,8 @@ def _wrong_size(case: Case) -> Iterator[Evidence]:
         if not low <= max(sizes) <= high:
             where = case.data.folder if case.data else case.trained.path if case.trained else ""
             yield fact(where, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
-    if case.data is not None and case.trained is not None and case.trained.log.vocabulary_sizes:
-        logged = case.trained.log.vocabulary_sizes
+    if case.data is not None and case.trained is not None and _logged_sizes(case):
+        logged = _logged_sizes(case)
         if sorted(logged) != sorted(sizes):
             yield fact(case.trained.path, "symbols in the log", logged, f"{tuple(sizes)}, as in the data-bin")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
@@ -23,6 +24,7 @@ MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal lies within it
 ORDER_SEED = 2014
 UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
 MAX_UNKNOWN = 0.01  # of words, more than in the references
+SAME_LENGTH, OTHER_LENGTH = 0.01, 0.02
 MIN_SENTENCE, MAX_COPIED = 4, 0.05  # words from which a line is a sentence, and not a name; share of such lines
 MIN_LANGUAGE = 0.3  # of the references' share of frequent words; another language's text has 0.13 of it at most
 SCORE_AGAIN = "score again, every definition side by side: `aiayn score --hypotheses FILE --testset NAME`"
@@ -31,9 +33,14 @@ SCORE_AGAIN = "score again, every definition side by side: `aiayn score --hypoth
 def check_pieces(case: Case) -> Answer:
     """Check that translations are text as the references: no pieces, tokens, escapes, unknown words or source."""
     given = [one for one in case.translations if one.lines]
-    if not given:
+    left = [one for one in case.translations if one.leaves_pieces and not one.lines]
+    if not given and not left:
         return Answer(check="pieces", missing=NO_TRANSLATIONS)
     findings = []
+    for one in left:
+        evidence = fact(one.path, "pieces", "left in", "joined", one.line)
+        fix = "--remove-bpe (SentencePiece: --remove-bpe sentencepiece)"
+        findings.append(found("pieces", "Translations are left in pieces", [evidence], fix, rank=""))
     for one in given:
         wrong_by_title = {
             "Translations are left in pieces": list(_marks(one)),
@@ -188,6 +195,8 @@ def _in_data_bin(case: Case, one: Translation, role: str) -> list[str] | None:
 def check_reference_order(case: Case) -> Answer:
     """Check that the references are the data-bin's, line by line; without one, that they match the translations."""
     scored = [one for one in case.translations if one.references is not None and one.lines]
+    if finding := _of_two_lengths(case.translations):
+        return Answer(check="reference_order", findings=(finding,))
     if not scored:
         return Answer(check="reference_order", missing="no references were given")
     seen = []
@@ -205,6 +214,22 @@ def check_reference_order(case: Case) -> Answer:
         where = "the data-bin's, line by line" if known else "fit their translations"
         seen.append(f"{one.testset}: {where}")
     return Answer(check="reference_order", seen="; ".join(seen))
+
+
+def _of_two_lengths(translations: Sequence[Translation]) -> Finding | None:
+    """Return a finding if two scores of one test set have outputs of one length, and references of two."""
+    logged = [(one, one.logged) for one in translations if one.logged]
+    for place, (one, mine) in enumerate(logged):
+        for other, theirs in logged[:place]:
+            lengths = sorted((mine.hypothesis_length, theirs.hypothesis_length))
+            references = sorted((mine.reference_length, theirs.reference_length))
+            is_one_output = one.testset == other.testset and lengths[1] <= lengths[0] * (1 + SAME_LENGTH)
+            if is_one_output and references[1] > references[0] * (1 + OTHER_LENGTH):
+                here = f"{mine.reference_length:,} and {theirs.reference_length:,} tokens"
+                evidence = fact(one.path, "references", here, "one length", mine.line)
+                fix = "one reference, tokenised as the outputs: `aiayn score --testset NAME` checks its MD5"
+                return found("reference_order", "Two scores have references of two lengths", [evidence], fix)
+    return None
 
 
 def _known_references(case: Case, one: Translation) -> list[str] | None:
@@ -251,9 +276,17 @@ def _against_translations(one: Translation) -> Finding | None:
 
 def check_definition(case: Case) -> Answer:
     """Check each reported score against its name, by signature and by scoring again, and that case is kept."""
+    printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
+    for one in case.translations:
+        if not one.lines and one.metric not in ("", printed) and case.claim.is_papers_corpus:
+            evidence = fact(one.path, "definition of the score", one.metric, printed, one.line)
+            title = f"Scored as {one.metric}, the printed number is {printed}"
+            finding = found("definition", title, [evidence], SCORE_AGAIN, what=f"definition {one.metric}")
+            return Answer(check="definition", findings=(finding,))
     given = [one for one in case.translations if one.lines]
     if not given:
-        return Answer(check="definition", missing=NO_TRANSLATIONS)
+        words = f"as the printed number: {printed}" if any(one.metric for one in case.translations) else ""
+        return Answer(check="definition", seen=words, missing="" if words else NO_TRANSLATIONS)
     seen = []
     for one in given:
         lower = list(_lower_cased(case, one))

@@ -16,17 +16,23 @@ from analysis.findings import Cost, Evidence, Finding
 NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.94, 1.06  # length ratios at which published replications had a fault: 0.946, 1.062, 1.138
 MIN_CUT_SHARE = 0.05  # of lines that are exactly as long as the longest, and end in no punctuation
-FAIRSEQ_SEARCH = "--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50"
+# How fairseq sets what is found in a search.
+SEARCH_FLAGS = {
+    "beam_size": "--beam {0:g}", "length_penalty_alpha": "--lenpen {0:g}", "max_length": "--max-len-a 1 --max-len-b 50"
+}  # fmt: skip
+FAIRSEQ_LIMIT = (0, 200)  # fairseq's own length limit, with which 29.29 and 43.2 were reached: no difference
+SLIP_RATIO = 1.06  # longer than the references at a brevity penalty of 1: seen where text was tokenised otherwise
 
 
 def check_wrong_checkpoints(case: Case) -> Answer:
     """Check that the averaged checkpoints are the last of the training."""
-    if case.trained is None:
+    if case.trained is None or case.trained.log is None:
         return Answer(check="wrong_checkpoints", missing="no log of a training was given")
     averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
     if not averages:
         return Answer(check="wrong_checkpoints", missing="the averaged checkpoints are not recorded")
-    wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(case, name, one)]
+    last_update = case.trained.log.last_update
+    wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(last_update, name, one)]
     if wrong:
         fix = "average the last checkpoints: `aiayn average --last N` (fairseq: --num-update-checkpoints N)"
         finding = found("wrong_checkpoints", "Other checkpoints averaged than the last", wrong, fix)
@@ -35,8 +41,7 @@ def check_wrong_checkpoints(case: Case) -> Answer:
     return Answer(check="wrong_checkpoints", seen=seen)
 
 
-def _not_the_last(case: Case, average: str, averaged: Averaged) -> Iterator[Evidence]:
-    last_update = case.trained.log.last_update if case.trained else 0
+def _not_the_last(last_update: int, average: str, averaged: Averaged) -> Iterator[Evidence]:
     updates = averaged.updates
     if len(updates) != num_averaged(average):
         yield fact(averaged.place, f"checkpoints averaged as {average}", len(updates), num_averaged(average))
@@ -51,7 +56,7 @@ def check_average(case: Case) -> Answer:
     """Check that each test set was translated with the average that its table uses."""
     if not case.translations:
         return Answer(check="average", missing=NO_TRANSLATIONS)
-    wrong, seen = [], []
+    wrong, seen, number = [], [], 0
     for testset in dict.fromkeys(one.testset for one in case.translations):
         of_testset = [one for one in case.translations if one.testset == testset]
         wanted = case.claim.averages_by_role.get(of_testset[0].role, frozenset())
@@ -62,14 +67,22 @@ def check_average(case: Case) -> Answer:
             seen.append(f"{testset}: {', '.join(had)}")
         else:
             expected = f"{' or '.join(sorted(wanted))} (section 6)"
-            wrong.append(fact(of_testset[0].path, f"average of {testset}", ", ".join(had), expected))
+            words = of_testset[0].average_words or ", ".join(had)
+            wrong.append(fact(of_testset[0].path, f"average of {testset}", words, expected, of_testset[0].line))
+            number = num_averaged(had[0])
     if wrong:
-        fix = f"`aiayn average --last {num_averaged(wrong[0].expected.split()[0])}` and decode that checkpoint"
-        amount = float(num_averaged(wrong[0].found)) or None
+        last = num_averaged(wrong[0].expected.split()[0])
+        fix = (
+            f"`aiayn average --last {last}`, and decode that checkpoint (fairseq: average_checkpoints.py "
+            f"--num-update-checkpoints {last})"
+        )
+        amount = float(number) or None
         title = "Checkpoints not averaged as the paper's were"
         finding = found("average", title, wrong, fix, amount=amount)
         return Answer(check="average", findings=(finding,))
-    missing = "" if seen else "the decoded average is not recorded, or no table has one of this system"
+    words = next((one.average_words for one in case.translations if one.average_words), "")
+    missing = f"how many checkpoints {words} averages is not known" if words else "the decoded average is not recorded"
+    missing = "" if seen else missing
     return Answer(check="average", seen="; ".join(seen), missing=missing)
 
 
@@ -77,20 +90,21 @@ def check_search(case: Case) -> Answer:
     """Compare the search that was run with the spec's, and look for translations that were cut at a length."""
     if not case.translations:
         return Answer(check="search", missing=NO_TRANSLATIONS)
-    wrong = list(dict.fromkeys(item for one in case.translations for item in _wrong_search(case.claim, one)))
+    wrong = {item.what: item for one in case.translations for item in _wrong_search(case.claim, one)}
     cut = [item for one in case.translations for item in _cut_lines(one)]
-    if wrong or cut:
-        names = ", ".join(dict.fromkeys(f"{item.what} {item.found}" for item in wrong)) or "translations are cut"
-        fix = f"decode again: {_words(case.claim.decoding)} (fairseq: {FAIRSEQ_SEARCH})"
-        kinds = {item.what for item in wrong}
-        what, amount = "search", None
-        if len(kinds) == 1 and not cut:
-            what = wrong[0].what
-            amount = float(wrong[0].found) if wrong[0].found.replace(".", "", 1).isdigit() else None
-        finding = found(
-            "search", f"Another search than the paper's: {names}", [*wrong, *cut], fix, what=what, amount=amount
-        )
-        return Answer(check="search", findings=(finding,))
+    findings = []
+    for name, item in wrong.items():
+        evidence = [item, *(cut if name == "max_length" else ())]
+        flags = SEARCH_FLAGS.get(name, "").format(getattr(case.claim.decoding, name, ""))
+        fix = f"decode again: {_words(case.claim.decoding)}" + (f" (fairseq: {flags})" if flags else "")
+        amount = float(item.found) if item.found.replace(".", "", 1).isdigit() else None
+        title = f"Another search than the paper's: {name} {item.found}"
+        findings.append(found("search", title, evidence, fix, what=name, amount=amount))
+    if cut and "max_length" not in wrong:
+        fix = f"decode again: {_words(case.claim.decoding)} (fairseq: {SEARCH_FLAGS['max_length']})"
+        findings.append(found("search", "Another search than the paper's: translations are cut", cut, fix, what="cut"))
+    if findings:
+        return Answer(check="search", findings=tuple(findings))
     known = [one.search for one in case.translations if one.search]
     if not known:
         return Answer(check="search", missing="the settings of the search are not recorded; no translation is cut")
@@ -105,11 +119,19 @@ def _words(search: Search | DecodingSpec) -> str:
 
 
 def _wrong_search(claim: Claim, translation: Translation) -> Iterator[Evidence]:
-    if translation.search is None:
+    """Yield the settings that differ; both numbers of the length limit are one setting."""
+    search, expected = translation.search, claim.decoding
+    if search is None:
         return
-    for key, value in msgspec.structs.asdict(translation.search).items():
-        if key != "place" and value is not None and value != getattr(claim.decoding, key):
-            yield fact(translation.search.place, key, value, getattr(claim.decoding, key))
+    for key in ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop"):
+        value, papers = getattr(search, key), getattr(expected, key)
+        if value is not None and value != papers:
+            here, there = (f"{one:g}" if isinstance(one, float) else str(one) for one in (value, papers))
+            yield fact(search.place, key, here, there, search.line)
+    limits = [(one.max_length_per_source_token, one.max_extra_tokens) for one in (search, expected)]
+    if None not in limits[0] and limits[0] not in (FAIRSEQ_LIMIT, limits[1]):
+        here, there = (f"{factor:g} x source + {extra}" for factor, extra in limits)
+        yield fact(search.place, "max_length", here, there, search.line)
 
 
 def _cut_lines(translation: Translation) -> Iterator[Evidence]:
@@ -137,12 +159,25 @@ def check_lengths(case: Case) -> Answer:
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
         if MIN_RATIO <= ratio <= MAX_RATIO:
             seen.append(f"{one.testset}: {words}")
+        elif not one.lines and ratio >= SLIP_RATIO and penalty >= 0.999:
+            findings.append(slip_finding(f"{ratio:g}", f"under {SLIP_RATIO} at penalty 1.0", one, amount=ratio))
         else:
             findings.append(_length_finding(one, place, words, bleu, penalty))
     if findings:
         return Answer(check="lengths", findings=tuple(findings[:1]))
     missing = "" if seen else "no translations with their references were given"
     return Answer(check="lengths", seen="; ".join(seen), missing=missing)
+
+
+def slip_finding(here: str, expected: str, one: Translation | None, *, amount: float = 0.0) -> Finding:
+    """Return the finding on text and scoring: by the lengths of a score without its lines, or by what is missing."""
+    evidence = fact(one.path if one else "", "length ratio" if amount else "text and scoring", here, expected)
+    if one and one.logged:
+        evidence = msgspec.structs.replace(evidence, line=one.logged.line)
+    fix = "look at 20 lines of either side: tokens, pieces, escapes, mark-up; then `aiayn score` from raw lines"
+    title = "Scored on text that is tokenised otherwise than the references"
+    title = title if amount else "Text and scoring: no setting explains what is missing"
+    return found("lengths" if amount else "pieces", title, [evidence], fix, what="slip", amount=amount, rank="1b")
 
 
 def _lengths(case: Case, one: Translation) -> tuple[str, float, float, float] | None:

@@ -1,4 +1,4 @@
-"""Checks of the training, from its log alone: batch, schedule, model, regularisation, updates."""
+"""Checks of the training, from its log or its command: batch, schedule, model, regularisation, updates."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from analysis.findings import Evidence, Finding
 from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 
-NO_LOG = "no log of a training was given"
+NO_LOG, NO_TRAINING = "no log of a training was given", "no log and no command of a training was given"
 TOLERANCE = 0.05  # a learning rate further off than that is another one
 LARGER_RANK = "A5"  # larger batches or more steps: they raise the score
 PAPER_TOKENS_PER_UPDATE = 25_000  # section 5.1, of each language
@@ -32,12 +32,8 @@ TITLES = {
     "smoothing": "Another label smoothing",
     "model": "Another model or optimiser",
 }
-FIXES = {
-    "norm_order": "norm_order: post in the system file (fairseq: without --encoder-normalize-before and its like)",
-    "dropout": "p_drop as in the system file (fairseq: --dropout; --attention-dropout and --activation-dropout 0)",
-    "smoothing": "eps_ls: 0.1 (fairseq: --criterion label_smoothed_cross_entropy --label-smoothing 0.1)",
-    "model": "train the system as in its file; `aiayn describe SYSTEM` prints it",
-}
+# Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
+EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
 
 
 def expected_tokens_per_update(claim: Claim, data: DataBin | None) -> tuple[float, str] | None:
@@ -60,44 +56,51 @@ def expected_tokens_per_update(claim: Claim, data: DataBin | None) -> tuple[floa
 
 def check_batch(case: Case) -> Answer:
     """Compare the real target tokens of an update (fairseq's wpb: all GPUs, no padding) with the spec's."""
-    if case.trained is None:
-        return Answer(check="batch", missing=NO_LOG)
-    line, number = _tokens_per_update(case.trained)
+    trained = case.trained
+    if trained is None:
+        return Answer(check="batch", missing=NO_TRAINING)
+    line, number = tokens_per_update(trained)
     expected = expected_tokens_per_update(case.claim, case.data)
     if not number:
-        return Answer(check="batch", missing="no epoch's end with its wpb in the log")
+        return Answer(check="batch", missing=trained.tokens_words or "no epoch's end with its wpb in the log")
     if expected is None:
         return Answer(check="batch", missing="no data-bin to work out what the spec's batches hold")
     ratio = number / expected[0]
     lowest = MIN_BATCH_RATIO if case.data is not None else MIN_PAPER_BATCH_RATIO
-    seen = f"{number:,.0f} target tokens an update, expected about {expected[0]:,.0f}"
+    found_words = f"{number:,.0f}" + (f" ({trained.tokens_words})" if trained.tokens_words else "")
     if lowest <= ratio <= MAX_BATCH_RATIO:
-        return Answer(check="batch", seen=seen)
-    what = "target tokens an update (wpb)"
-    evidence = [fact(case.trained.path, what, f"{number:,.0f}", f"about {expected[0]:,.0f}: {expected[1]}", line)]
-    requested = case.trained.symbols.get("tokens_per_update")
-    if isinstance(requested, int) and requested != _positions(case.claim):
-        what, line = "max_tokens x update_freq x GPUs", case.trained.log.first_line
-        evidence.append(fact(case.trained.path, what, f"{requested:,}", f"{_positions(case.claim):,}", line))
-    total = ratio * case.trained.log.last_update / case.claim.training.updates
-    if ratio < 1 and total < MIN_UPDATES_RATIO:
-        evidence.append(fact(case.trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
+        return Answer(check="batch", seen=f"{found_words} target tokens an update, expected about {expected[0]:,.0f}")
+    what = "target tokens an update (wpb)" if trained.log else "target tokens an update"
+    evidence = [fact(trained.path, what, found_words, f"about {expected[0]:,.0f}: {expected[1]}", line)]
+    requested = trained.symbols.get("tokens_per_update")
+    if trained.log and isinstance(requested, int) and requested != _positions(case.claim):
+        what = "max_tokens x update_freq x GPUs"
+        evidence.append(
+            fact(trained.path, what, f"{requested:,}", f"{_positions(case.claim):,}", trained.log.first_line)
+        )
+    total = ratio * (trained.log.last_update if trained.log else 0) / case.claim.training.updates
+    if trained.log and ratio < 1 and total < MIN_UPDATES_RATIO:
+        evidence.append(fact(trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
     size = "smaller" if ratio < 1 else "larger"
     title = f"The effective batch is {max(ratio, 1 / ratio):.1f} times {size} than the system's"
-    fix = (
-        f"max_tokens_per_batch x batches_per_update = {_positions(case.claim):,} positions over all GPUs "
-        "(fairseq: --max-tokens x --update-freq x GPUs)"
-    )
+    fix = "none needed: name it beside the number"
+    if ratio < 1:
+        fix = (
+            f"--update-freq {max(2, round(1 / ratio))} times as large, for {_positions(case.claim):,} positions over "
+            "all GPUs (--max-tokens x --update-freq x GPUs)"
+        )
     rank = "3" if ratio < 1 else LARGER_RANK
     finding = found("batch", title, evidence, fix, rank=rank, what="tokens_per_update", amount=ratio)
     return Answer(check="batch", findings=(finding,))
 
 
-def _tokens_per_update(trained: Trained) -> tuple[int | None, float]:
-    """Return the last line that prints the target tokens of an update, and their mean over all updates; 0 without one.
+def tokens_per_update(trained: Trained) -> tuple[int | None, float]:
+    """Return the line that states the target tokens of an update, and their number; 0 if nothing states it.
 
-    The last epoch of a training may be a few updates only.
+    Of a log it is the last such line, and their mean over all updates: the last epoch may be a few updates only.
     """
+    if trained.log is None:
+        return trained.line_of("tokens_per_update"), trained.target_tokens_per_update or 0.0
     ends = [epoch for epoch in trained.log.epochs if epoch.target_tokens_per_update]
     if not ends:
         return None, 0.0
@@ -111,24 +114,32 @@ def _positions(claim: Claim) -> int:
 
 
 def check_schedule(case: Case) -> Answer:
-    """Compare each printed learning rate with that of the spec at its update."""
-    if case.trained is None or not case.trained.rates:
-        return Answer(check="schedule", missing=NO_LOG if case.trained is None else "the log prints no learning rate")
-    training, rates = case.claim.training, case.trained.rates
+    """Compare each printed learning rate with that of the spec at its update; of a command, peak and warm-up."""
+    trained, training = case.trained, case.claim.training
+    if trained is None:
+        return Answer(check="schedule", missing=NO_TRAINING)
+    evidence = list(_differences(case, ("schedule", "warmup_steps", "peak_learning_rate")).values())
+    rates, of_spec = trained.rates, symbols_of_spec(training)
     wrong = wrong_rates(training, rates)
-    if len(wrong) <= MAX_WRONG_RATES * len(rates):
+    if rates and len(wrong) <= MAX_WRONG_RATES * len(rates):
         words = f"{len(rates)} printed rates, updates {rates[0].update:,} to {rates[-1].update:,}, are the spec's"
         return Answer(check="schedule", seen=words)
-    worst = max(wrong, key=lambda rate: abs(deviation(training, rate) - 1))
-    expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
-    what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
-    evidence = [fact(case.trained.path, what, f"{worst.rate:.4g}", expected, worst.line)]
-    evidence += _differences(case, ("schedule", "warmup_steps", "peak_learning_rate"), tolerance=0.01)
-    steps = f"{training.warmup_steps:,} warm-up steps"
-    fix = f"schedule {training.schedule} with {steps} (fairseq has base's equation 3 with --lr 7e-4)"
-    symbol, amount = schedule_cause(case.trained.symbols, symbols_of_spec(training))
-    if symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
+    if rates:
+        worst = max(wrong, key=lambda rate: abs(deviation(training, rate) - 1))
+        expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
+        what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
+        evidence.insert(0, fact(trained.path, what, f"{worst.rate:.4g}", expected, worst.line))
+    elif "schedule" not in trained.symbols:
+        return Answer(check="schedule", missing="no learning rate is printed, and no schedule is stated")
+    elif not evidence:
+        return Answer(check="schedule", seen="schedule, peak and warm-up as in the spec")
+    symbol, amount = schedule_cause(trained.symbols, of_spec)
+    if rates and symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
         symbol, amount = "schedule", None  # the rates are not those of the arguments
+    peak = of_spec.get("peak_learning_rate", 0.0)
+    fix = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
+    if training.schedule == "constant":
+        fix = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
     title = "Another learning rate than the spec's"
     return Answer(check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),))
 
@@ -172,7 +183,7 @@ def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
         value, expected = here.get(name), of_spec.get(name)
         if not isinstance(value, int | float) or not isinstance(expected, int | float) or not expected:
             return "schedule", None
-        if abs(value / expected - 1) > 0.01:
+        if abs(value / expected - 1) > TOLERANCE:
             ratios[name] = value / expected
     if here.get("schedule", of_spec.get("schedule")) != of_spec.get("schedule") or len(ratios) != 1:
         return "schedule", None
@@ -181,7 +192,7 @@ def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
 
 def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: training and validation perplexity stay near their best."""
-    if case.trained is None:
+    if case.trained is None or case.trained.log is None:
         return Answer(check="divergence", missing=NO_LOG)
     log = case.trained.log
     subset = dev_subset(log)
@@ -216,86 +227,103 @@ def check_divergence(case: Case) -> Answer:
 
 
 def check_symbols(case: Case, check: str) -> Answer:
-    """Compare the arguments that the log prints, in the paper's symbols, with the spec's."""
-    if case.trained is None or not case.trained.symbols:
-        return Answer(check=check, missing=NO_LOG if case.trained is None else "the log prints no arguments")
+    """Compare the arguments of the training, in the paper's symbols, with the spec's."""
+    trained = case.trained
+    if trained is None or not trained.symbols:
+        return Answer(check=check, missing=NO_TRAINING if trained is None else "the log prints no arguments")
     of_spec = symbols_of_spec(case.claim.training)
     names = tuple(name for name in of_spec if SYMBOL_RULES[name].check == check)
-    wrong = {one.what: one for one in _differences(case, names)}
-    if wrong:
-        here = case.trained.symbols
-        return Answer(check=check, findings=tuple(symbol_findings(check, wrong, here)))
-    known = [name for name in names if name in case.trained.symbols]
+    findings = list(_symbol_findings(check, _differences(case, names), trained.symbols, of_spec))
+    if check == "model" and trained.symbols.get("precision") == "fp16":
+        evidence = fact(trained.path, "precision", "fp16", "fp32", trained.line_of("precision"))
+        title = f"{TITLES[check]}: precision"
+        findings.append(found(check, title, [evidence], "none needed", what="precision_fp16"))
+    if findings:
+        return Answer(check=check, findings=tuple(findings))
+    known = [name for name in names if name in trained.symbols]
     if not known:
-        return Answer(check=check, missing=f"the log does not state {', '.join(names)}")
+        return Answer(check=check, missing=f"not stated: {', '.join(names)}")
     if check == "model":
         return Answer(check=check, seen=f"{len(known)} symbols as in the spec")
-    return Answer(check=check, seen=", ".join(f"{name} {case.trained.symbols[name]}" for name in known))
+    return Answer(check=check, seen=", ".join(f"{name} {trained.symbols[name]}" for name in known))
 
 
-def symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols) -> Iterator[Finding]:
+def _symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols, of_spec: Symbols) -> Iterator[Finding]:
     """Yield a finding for each symbol that differs; d_k and d_v follow from others where these differ too."""
     follow = {"d_k", "d_v"} if {"num_heads", "d_model"} & wrong.keys() else {"d_v"} if "d_k" in wrong else set()
     for name, evidence in wrong.items():
         if name in follow:
             continue
         facts = [evidence, *(wrong[other] for other in sorted(follow & wrong.keys()))]
-        title = TITLES[check] if check in ("norm_order", "smoothing") else f"{TITLES[check]}: {name}"
-        title = TITLES[check] if name == "p_drop" else title
+        is_whole = check in ("norm_order", "smoothing") or name == "p_drop"
+        title = TITLES[check] if is_whole else f"{TITLES[check]}: {SYMBOL_RULES[name].words}"
         value = here.get(name)
         amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-        yield found(check, title, facts, FIXES[check], what=name, amount=amount)
+        yield found(
+            check, title, facts, SYMBOL_RULES[name].flags.format(_shown(of_spec[name])), what=name, amount=amount
+        )
 
 
-def _differences(case: Case, names: tuple[str, ...], tolerance: float = 0.0) -> Iterator[Evidence]:
-    if case.trained is None:
-        return
-    expected = symbols_of_spec(case.claim.training)
-    for name in names:
-        value = case.trained.symbols.get(name)
-        if value is not None and name in expected and not are_equal(value, expected[name], tolerance):
-            line = case.trained.log.first_line
-            yield fact(case.trained.path, name, _shown(value), _shown(expected[name]), line)
+def _differences(case: Case, names: Sequence[str]) -> dict[str, Evidence]:
+    """Return the symbols whose values differ from the spec's, those that are known."""
+    expected, trained = symbols_of_spec(case.claim.training), case.trained
+    wrong = {}
+    for name in names if trained else ():
+        value = trained.symbols.get(name) if trained else None
+        tolerance = TOLERANCE if name == "peak_learning_rate" else 0.0
+        if trained and value is not None and name in expected and not are_equal(value, expected[name], tolerance):
+            words = SYMBOL_RULES[name].words
+            wrong[name] = fact(trained.path, words, _shown(value), _shown(expected[name]), trained.line_of(name))
+    return wrong
 
 
 def _shown(value: Symbol) -> str:
+    if isinstance(value, bool | str):
+        return str(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def check_updates(case: Case) -> Answer:
-    """Compare the last update of the log with the spec's number, by updates and by their target tokens.
+    """Compare the last update with the spec's number, by updates and by their target tokens.
 
     Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a small batch. A
     training that stopped early is whole if it is the spec's own patience that ended it.
     """
-    if case.trained is None:
-        return Answer(check="updates", missing=NO_LOG)
-    log, spec_updates = case.trained.log, case.claim.training.updates
-    ratio = log.last_update / spec_updates
-    _, number = _tokens_per_update(case.trained)
-    expected = expected_tokens_per_update(case.claim, case.data)
-    tokens_ratio = ratio * number / expected[0] if number and expected else None
-    seen = f"{log.last_update:,} of {spec_updates:,}" + (
-        "" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens"
-    )
+    trained, claim = case.trained, case.claim
+    if trained is None:
+        return Answer(check="updates", missing=NO_TRAINING)
+    log, spec_updates = trained.log, claim.training.updates
+    asked = trained.symbols.get("updates")
+    updates = log.last_update if log else asked if isinstance(asked, int) else 0
+    _, number = tokens_per_update(trained)
+    expected = expected_tokens_per_update(claim, case.data)
+    tokens_ratio = updates * number / (spec_updates * expected[0]) if number and expected else None
+    words = f"{updates:,}"
+    if not updates:
+        if not trained.num_epochs or claim.corpus.language_pair not in EPOCH_TOKENS:
+            return Answer(check="updates", missing="not stated; give --max-update")
+        epoch_tokens, words = EPOCH_TOKENS[claim.corpus.language_pair], f"{trained.num_epochs:g} epochs"
+        tokens_ratio = trained.num_epochs * epoch_tokens / (spec_updates * PAPER_TOKENS_PER_UPDATE)
+    ratio = updates / spec_updates if updates else tokens_ratio or 0.0
+    seen = f"{words} of {spec_updates:,}" + ("" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens")
     both = (ratio, ratio if tokens_ratio is None else tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
-    patience = case.claim.training.patience_epochs
-    if is_short and patience is not None and log.is_stopped_early and log.arguments.get("patience") == patience:
+    patience = claim.training.patience_epochs
+    if log and is_short and patience and log.is_stopped_early and log.arguments.get("patience") == patience:
         seen += f": stopped early, after {patience} epochs without a better validation loss, as the spec has it"
         is_short = False
     if not is_short and not is_long:
         return Answer(check="updates", seen=seen)
-    evidence = [fact(case.trained.path, "updates", f"{log.last_update:,}", f"{spec_updates:,}", log.last_line)]
+    line = log.last_line if log else trained.line_of("updates")
+    evidence = [fact(trained.path, "updates", words, f"{spec_updates:,}", line)]
     if tokens_ratio is not None:
-        evidence.append(fact(case.trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
-    set_to = log.arguments.get("max_update")
-    if isinstance(set_to, int) and set_to and set_to != spec_updates:
-        evidence.append(fact(case.trained.path, "max_update", f"{set_to:,}", f"{spec_updates:,}", log.first_line))
-    title = f"Trained for {ratio:.0%} of the updates"
-    rank, fix = LARGER_RANK, "compare at equal updates"
+        evidence.append(fact(trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
+    if log and isinstance(asked, int) and asked and asked != spec_updates:
+        evidence.append(fact(trained.path, "max_update", f"{asked:,}", f"{spec_updates:,}", log.first_line))
+    rank, fix = LARGER_RANK, "none needed: name it beside the number, and compare at equal updates"
     if is_short:
-        rank, fix = "6", "resume it: the same command goes on, once `updates` is the system's own"
+        rank, fix = "6", f"--max-update {spec_updates}; a training that ended goes on with the same command"
     amount = ratio if tokens_ratio is None else tokens_ratio
+    title = f"Trained for {ratio:.0%} of the updates"
     finding = found("updates", title, evidence, fix, rank=rank, what="updates", amount=amount)
     return Answer(check="updates", findings=(finding,))

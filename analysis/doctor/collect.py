@@ -170,8 +170,8 @@ def _translations(
         return
     testset = claim.corpus.test_testset
     yield Translation(
-        path=str(plain_path), lines=read_lines(plain_path), pieces=None, testset=testset,
-        split=split_of(claim.corpus, testset), role="test", average="", averaged=None, search=None,
+        path=str(plain_path), lines=read_lines(plain_path), testset=testset, split=split_of(claim.corpus, testset),
+        role="test",
         references_path=str(given_path or ""), references=read_lines(given_path) if given_path else None,
         reported=tuple(_sacrebleu_scores(folder)),
     )  # fmt: skip
@@ -225,13 +225,14 @@ def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, refer
     numbers = sorted(chosen)
     subset = log.bleu.subset if log.bleu else str(log.arguments.get("gen_subset") or "test")
     testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
-    reported = []
+    reported, metric = [], ""
     if log.bleu is not None:
-        reported = [Reported(f"{path}:{log.bleu.line}", metric_of_generation(log), log.bleu.value, "")]
+        metric = metric_of_generation(log)
+        reported = [Reported(f"{path}:{log.bleu.line}", metric, log.bleu.value, "")]
     return Translation(
         path=str(path), lines=tuple(chosen[number] for number in numbers),
-        pieces=None, testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
-        averaged=None, search=_search_of_log(path, log),
+        testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
+        search=_search_of_log(path, log), metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
         references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
         reported=() if references_path else tuple(reported),
@@ -297,7 +298,8 @@ def read_trained(path: Path) -> Trained:
         refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
         raise RecordError(f"{path}: {len(found)} trainings{refusal}; expected the log of one, by fairseq-train")
     symbols = symbols_of_arguments(found[0].arguments, found[0].num_gpus)
-    return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path))
+    data = str(found[0].arguments.get("data") or "")
+    return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path), data=data)
 
 
 def read_rates(path: Path) -> tuple[LoggedRate, ...]:

@@ -24,6 +24,7 @@ def diagnose(case: Case) -> Diagnosis:
     """Return the findings on a run that its log, data-bin and translations support."""
     claim = case.claim
     case = msgspec.structs.replace(case, scorer=_remembering(case.scorer))
+    scores = _scores(case)
     outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
@@ -35,7 +36,8 @@ def diagnose(case: Case) -> Diagnosis:
         files=_files(case),
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
-        scores=_scores(case),
+        scores={role: value for role, (value, _) in scores.items()},
+        metrics={role: metric for role, (_, metric) in scores.items()},
     )
 
 
@@ -45,18 +47,24 @@ def _remembering(scorer: Scorer) -> Scorer:
     return lambda hypotheses, references: known(tuple(hypotheses), tuple(references))
 
 
-def _scores(case: Case) -> dict[str, float]:
-    """Return the BLEU of each role's first translation in the definition of the printed numbers, where one can be."""
-    metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair)
-    scores: dict[str, float] = {}
+def _scores(case: Case) -> dict[str, tuple[float, str]]:
+    """Return the BLEU of each role with its definition: in that of the printed numbers, reported or scored here.
+
+    Where neither is to be had, it is the last that was reported.
+    """
+    metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
+    scores: dict[str, tuple[float, str]] = {}
+    others: dict[str, tuple[float, str]] = {}
     for one in case.translations:
         value: float | None = next((score.value for score in one.reported if score.metric == metric), None)
         if value is None and one.references is not None and len(one.references) == len(one.lines) and one.lines:
             read = as_text(one, case.claim.corpus)
-            value = case.scorer(read.lines, read.references or ()).get(metric or "")
+            value = case.scorer(read.lines, read.references or ()).get(metric)
         if value is not None and one.role:
-            scores.setdefault(one.role, value)
-    return scores
+            scores.setdefault(one.role, (value, metric))
+        for score in one.reported if one.role and not one.lines else ():
+            others[one.role] = score.value, score.metric
+    return others | scores
 
 
 def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
@@ -77,5 +85,5 @@ def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
 def _files(case: Case) -> dict[str, str]:
     """Return the evidence that was looked at, by its kind."""
     files = {"log": case.trained.path if case.trained else "", "data-bin": str(case.data.folder) if case.data else ""}
-    files["translations"] = ", ".join(one.path for one in case.translations)
+    files["translations"] = ", ".join(dict.fromkeys(one.path for one in case.translations))
     return {kind: path or "none" for kind, path in files.items()}

@@ -1,4 +1,8 @@
-"""Reads fairseq's commands in a file: the arguments of each, named as in a printed Namespace, with defaults filled in.
+r"""Reads fairseq's commands in a file: the arguments of each, named as in a printed Namespace, with defaults filled in.
+
+Nothing is run. `shlex` splits each line, with the lines that a `\` at its end joins to it. Values that a shell would
+work out (`$LR`, `$(...)`) are refused by name where they decide anything: `bash -x` prints a script's commands with
+all of them filled in. Of a path the file's name alone counts, so what precedes it may be a variable.
 
 A flag that is absent has the default of fairseq 0.12 (fairseq_options.csv) or what its `--arch` sets
 (fairseq_architectures.csv); both tables are made from the installed fairseq by tests/fairseq_options.py. The result
@@ -8,14 +12,14 @@ is the mapping that `analysis.logs.arguments` reads off a log, so that one table
 import csv
 import functools
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from aiayn.errors import CommandError
-from analysis.doctor.shell import ShellCommand, Word, split_commands, split_words
 from analysis.logs.arguments import parse_value
 from analysis.logs.types import Argument, LogStruct
 from analysis.scoring.system_output import read_text
@@ -32,6 +36,17 @@ GENERATION_KEYS = ("beam", "lenpen", "max_len_a", "max_len_b", "gen_subset", "sa
 OLDER_FLAGS = {"--min-lr": 1, "--raw-text": 0, "--lazy-load": 0, "--relu-dropout": 1, "--no-c10d": 0}
 _RENAMED = {"max_sentences": "batch_size", "remove_bpe": "post_process", "relu_dropout": "activation_dropout"}
 _MAX_CHARACTERS = 4_000_000
+_CONTINUED = re.compile(r"\\[ \t]*$")  # blanks after it are a slip in pasting
+_PROMPT = re.compile(r"^\s*(?:\$|%|>|\+)\s+(?=\S)")  # `+` is that of `bash -x`
+_VARIABLE = re.compile(r"\$[\w{(@*]|`")
+_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")
+# Keys whose values are folders, files or names: what a variable in them stands for decides nothing here.
+_FREE_KEYS = {
+    "data", "save_dir", "tensorboard_logdir", "log_file", "user_dir", "seed", "port", "results_path", "inputs",
+    "output", "trainpref", "validpref", "testpref", "destdir", "srcdict", "tgtdict", "restore_file", "num_workers",
+    "source_lang", "target_lang", "distributed_port", "distributed_init_method", "distributed_rank", "device_id",
+    "wandb_project", "sys", "ref", "log_interval", "workers", "bpe_codes", "checkpoint_suffix", "task", "gen_subset",
+}  # fmt: skip
 _OTHER_PROGRAMS = {"cat", "vim", "vi", "less", "cp", "mv", "rm", "echo", "grep", "chmod", "ls", "cd"}
 
 Program = Literal["train", "generate", "preprocess", "average", "score"]
@@ -51,7 +66,7 @@ METRIC_BY_SCORER = {
 }  # fmt: skip
 _PROGRAMS |= dict.fromkeys(METRIC_BY_SCORER, "score")
 _SBATCH = re.compile(r"^\s*#SBATCH\s+(.*)$", re.MULTILINE)
-_PER_NODE = re.compile(r"--(?:gres=gpu|gpus-per-node[= ])(?::?[^\s:,=\d][^\s:,]*)?:?(\d+)")
+_PER_NODE = re.compile(r"--(?:gres[= ]gpu|gpus-per-node[= ])(?::?[^\s:,=\d][^\s:,]*)?:?(\d+)")
 _NODES = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)(?:\s|$)")
 _GPUS = re.compile(r"(?:--gpus[= ](?:\w+:)?)(\d+)")
 _BLEU = re.compile(
@@ -59,6 +74,13 @@ _BLEU = re.compile(
     r"\(BP ?= ?(?P<bp>[\d.]+),? ratio ?= ?(?P<ratio>[\d.]+),? "
     r"\w+ ?= ?(?P<hypothesis>\d+),? \w+ ?= ?(?P<reference>\d+)\)"
 )
+
+
+class Word(NamedTuple):
+    """A word of a command, and its line, from 1."""
+
+    text: str
+    line: int
 
 
 class PastedBleu(LogStruct, frozen=True, kw_only=True):
@@ -76,7 +98,7 @@ class PastedBleu(LogStruct, frozen=True, kw_only=True):
 class FairseqCommand(LogStruct, frozen=True, kw_only=True):
     """One command. `arguments` are as of a Namespace, `line_by_key` has those that were given.
 
-    `unread` are flags whose values are known only in a run; `unknown` flags that fairseq 0.12 does not have.
+    `unread` are files of settings that are not read; `unknown` flags that fairseq 0.12 does not have.
     """
 
     program: Program
@@ -113,7 +135,7 @@ def read_command_file(path: Path) -> CommandFile:
     text = read_text(path, expected="a script or a command of fairseq-train or fairseq-generate")
     if len(text) > _MAX_CHARACTERS:
         raise CommandError(f"{path}: {len(text):,} characters; expected a script; for a log, give its folder as WHAT")
-    commands = list(_fairseq_commands(split_commands(text, str(path)), _slurm_gpus(" ".join(_SBATCH.findall(text)))))
+    commands = list(_fairseq_commands(text, str(path)))
     if not any(command.program in ("train", "generate") for command in commands):
         commented = [
             number for number, line in enumerate(text.split("\n"), 1)
@@ -122,37 +144,73 @@ def read_command_file(path: Path) -> CommandFile:
         where = f"it is in comments alone (line {commented[0]})" if commented else "the file has none"
         raise CommandError(
             f"{path}: no command fairseq-train or fairseq-generate with flags: {where}; give a file with the command "
-            "as it is run, such as `fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
+            "as it is run (`bash -x SCRIPT` prints it), such as "
+            "`fairseq-train data-bin/wmt16_en_de_bpe32k --arch transformer_wmt_en_de ...`"
         )
     return CommandFile(commands=tuple(commands), bleus=tuple(_bleus(text)))
 
 
-def _fairseq_commands(commands: Sequence[ShellCommand], sbatch_gpus: int | None) -> Iterator[FairseqCommand]:
+def _fairseq_commands(text: str, place: str) -> Iterator[FairseqCommand]:
+    sbatch_gpus = _slurm_gpus(" ".join(_SBATCH.findall(text)))
+    visible: int | None = None
     has_split = False  # compounds, by get_ende_bleu.sh's substitution in the script itself
-    for command in commands:
-        has_split = has_split or any("##AT##" in word.text for word in command.words)
-        for found in _found_in(list(command.words), command.variables, sbatch_gpus):
-            is_plain_score = METRIC_BY_SCORER.get(found.name) == "bleu_fairseq" and not found.arguments.get("sacrebleu")
-            yield msgspec.structs.replace(found, name=SPLITTING) if is_plain_score and has_split else found
+    for words in _split_commands(text, place):
+        has_split = has_split or any("##AT##" in word.text for word in words)
+        for word in words:
+            if found := re.fullmatch(r"CUDA_VISIBLE_DEVICES=(\d+(?:\s*,\s*\d+)*)?.*", word.text):
+                visible = len(found[1].split(",")) if found[1] else None
+        for index, word in enumerate(words):
+            name = PurePosixPath(word.text.replace("\\", "/")).name
+            program = _PROGRAMS.get(name)
+            if program is None or not _is_command(program, words, index):
+                continue
+            num_gpus = _num_gpus(words[:index]) or visible or sbatch_gpus
+            command = parse_command(program, name, words[index + 1 :], num_gpus, place=place, line=word.line)
+            is_plain_score = METRIC_BY_SCORER.get(name) == "bleu_fairseq" and not command.arguments.get("sacrebleu")
+            yield msgspec.structs.replace(command, name=SPLITTING) if is_plain_score and has_split else command
+            break
 
 
-def _found_in(words: list[Word], variables: dict[str, str], sbatch_gpus: int | None) -> Iterator[FairseqCommand]:
-    """Yield the command of fairseq's among words, be it behind a launcher or within one word (`bash -c`)."""
-    for index, word in enumerate(words):
-        name = PurePosixPath(word.text.replace("\\", "/")).name
-        program = _PROGRAMS.get(name)
-        if program is not None and _is_command(program, words, index):
-            num_gpus = _num_gpus(words[:index], variables) or sbatch_gpus
-            yield parse_command(program, name, word.line, words[index + 1 :], num_gpus)
-            return
-    for word in words:
-        inner = word.text.partition("=")[2] if re.match(r"\w+=\S", word.text) else word.text
-        if " " in inner and " --" in inner:
-            found = split_words(inner, word.line)
-            if any(PurePosixPath(one.text).name in _PROGRAMS for one in found):
-                yield from _found_in(found, variables, sbatch_gpus)
-            elif any(one.text == "--arch" for one in found):  # make train ARGS="..."
-                yield parse_command("train", "train", word.line, found, sbatch_gpus)
+def _split_commands(text: str, place: str) -> Iterator[list[Word]]:
+    """Yield the words of each command, with its continued lines; comments are left out.
+
+    Raises:
+        CommandError: if the text ends within a command: it was cut.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    first = 0
+    while first < len(lines):
+        last = first
+        logical = [_PROMPT.sub("", lines[first], count=1)]
+        while _CONTINUED.search(logical[-1]) and not logical[-1].lstrip().startswith("#"):
+            last += 1
+            if last == len(lines):
+                raise CommandError(
+                    f"{place}:{last}: the file ends in a continued line (`\\`): is it cut? Give the whole command, "
+                    f"or remove that `\\`"
+                )
+            logical.append(lines[last])
+        # a blank before each line feed: the lexer's number is that of the line in which a word ends
+        joined = " \n".join(_CONTINUED.sub("", line) for line in logical)
+        joined = _SUBSTITUTION.sub(lambda inner: re.sub(r"[\s;|&<>]", "", inner[0]), joined)
+        lexer = shlex.shlex(re.sub(r"(?:^|(?<=\s))#[^\n]*", "", joined), posix=True, punctuation_chars=";|&<>")
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words: list[Word] = []
+        try:
+            for token in lexer:
+                if token.strip(";|&"):
+                    words.append(Word(token, first + lexer.lineno))
+                else:
+                    yield words
+                    words = []
+        except ValueError as error:  # a quotation that is not closed, or an apostrophe of prose
+            if any(word.text.startswith("-") for word in words):
+                raise CommandError(
+                    f"{place}:{first + 1}: a quotation of this command is not closed in its line: is the file cut? "
+                    "Give the whole command, its lines joined by `\\`"
+                ) from error
+        yield words
+        first = last + 1
 
 
 def _is_command(program: Program, words: list[Word], index: int) -> bool:
@@ -170,17 +228,40 @@ def _is_command(program: Program, words: list[Word], index: int) -> bool:
 
 
 def parse_command(
-    program: Program, name: str, line: int, words: Sequence[Word], num_gpus: int | None
+    program: Program, name: str, words: Sequence[Word], num_gpus: int | None, *, place: str = "", line: int = 1
 ) -> FairseqCommand:
     """Return a command from its words, without its name; defaults filled in.
 
     `num_gpus` is the number that a launcher starts or makes visible.
+
+    Raises:
+        CommandError: if a variable stands where its value decides.
     """
     if "hydra" in name:
-        return _parse_hydra(name, line, words, num_gpus)
-    options = read_options()[
-        "generate" if program == "generate" else "preprocess" if program == "preprocess" else "train"
-    ]
+        return _parse_hydra(name, line, words, num_gpus, place)
+    value_by_key, line_by_key, positional, unknown = _given(program, words, place)
+    for word in positional[1:] if "arch" in value_by_key or program != "train" else positional:
+        if word.text.startswith("$") and program in ("train", "generate"):
+            raise _variable_error(place, word.line, word.text)
+    arguments = {key: parse_value(value) for key, value in value_by_key.items()}
+    if program in ("train", "generate"):
+        arguments = _with_defaults(program, arguments)
+    if isinstance(size := arguments.get("distributed_world_size"), int):
+        num_gpus = max(size, num_gpus or 0)
+    if value_by_key.get("cpu") == "True":
+        num_gpus = 1
+    return FairseqCommand(
+        program=program, name=name, line=line, arguments=arguments, line_by_key=line_by_key,
+        data=positional[0].text if positional else "", num_gpus=num_gpus, unread=(),
+        unknown=tuple(dict.fromkeys(unknown)),
+    )  # fmt: skip
+
+
+def _given(
+    program: Program, words: Sequence[Word], place: str
+) -> tuple[dict[str, str], dict[str, int], list[Word], list[str]]:
+    """Return the values and lines of the flags that are given by key, words that are no flags, and unknown flags."""
+    options = read_options()[program if program in ("generate", "preprocess") else "train"]
     value_by_key: dict[str, str] = {}
     line_by_key: dict[str, int] = {}
     positional: list[Word] = []
@@ -190,6 +271,9 @@ def parse_command(
         word = words[index]
         index += 1
         flag, equals, value = word.text.partition("=")
+        if not word.text.strip("<>"):  # a redirection, and its file
+            index += 1
+            continue
         if not re.match(r"-{1,2}[A-Za-z]", flag):
             positional.append(word)
             continue
@@ -203,21 +287,21 @@ def parse_command(
         key = _RENAMED.get(option.key, option.key)
         if not equals:
             value, index = _values(words, index, option.num_values)
+        if key == "path":
+            value = value.rsplit("/", 1)[-1] if _VARIABLE.search(value) else value
+        if _VARIABLE.search(value):
+            if key not in _FREE_KEYS and program != "preprocess":
+                raise _variable_error(place, word.line, f"{flag} {value}")
+            value = "None" if key in ("task", "gen_subset") else value
         value_by_key[key], line_by_key[key] = value, word.line
-    arguments = {key: parse_value(value) for key, value in value_by_key.items()}
-    if program in ("train", "generate"):
-        arguments = _with_defaults(program, arguments)
-    if isinstance(size := arguments.get("distributed_world_size"), int):
-        num_gpus = max(size, num_gpus or 0)
-    if value_by_key.get("cpu") == "True":
-        num_gpus = 1
-    unread = [key for key, value in value_by_key.items() if re.search(r"\$[\w({@]|`", value)]
-    arguments |= dict.fromkeys(unread)
-    return FairseqCommand(
-        program=program, name=name, line=line, arguments=arguments, line_by_key=line_by_key,
-        data=positional[0].text if positional else "", num_gpus=num_gpus,
-        unread=tuple(f"{key}: {value_by_key[key]}" for key in unread), unknown=tuple(dict.fromkeys(unknown)),
-    )  # fmt: skip
+    return value_by_key, line_by_key, positional, unknown
+
+
+def _variable_error(place: str, line: int, text: str) -> CommandError:
+    return CommandError(
+        f"{place}:{line}: {text}: the value of a variable is not known here; write the value itself, or give what "
+        "`bash -x SCRIPT` prints: the commands with their values"
+    )
 
 
 def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, int]:
@@ -238,25 +322,34 @@ def _values(words: Sequence[Word], index: int, num_values: str) -> tuple[str, in
     return words[index].text, index + 1
 
 
-def _parse_hydra(name: str, line: int, words: Sequence[Word], num_gpus: int | None) -> FairseqCommand:
-    """Return a command of hydra's from its overrides, `group.key=value`; its config file is not read."""
+def _parse_hydra(name: str, line: int, words: Sequence[Word], num_gpus: int | None, place: str) -> FairseqCommand:
+    """Return a command of hydra's from its overrides, `group.key=value`; its config file is not read.
+
+    Without a config file, settings that are not given have fairseq's defaults.
+    """
     arguments: dict[str, Argument] = {}
     line_by_key, unread = {}, []
     for index, word in enumerate(words):
-        found = re.match(r"\+{0,2}(?:[\w/]+\.)*(\w+)=(.*)", word.text)
+        found = re.match(r"\+{0,2}(?:[\w/]+\.)*([\w/]+)=(.*)", word.text)
         if word.text.startswith("--config"):
             flag, _, value = word.text.partition("=")
             unread.append(
-                f"{flag.lstrip('-')}: {value or ''.join(next_.text for next_ in words[index + 1 : index + 2])}"
+                f"{flag.lstrip('-')}: {value or ''.join(after.text for after in words[index + 1 : index + 2])}"
             )
         elif found:
-            key = {"_name": "arch"}.get(found[1], found[1])
+            key = {"_name": "arch", "model": "arch", "optimizer": "optimizer"}.get(found[1], found[1])
+            key = _RENAMED.get(key, key)
+            if _VARIABLE.search(found[2]) and key not in _FREE_KEYS:
+                raise _variable_error(place, word.line, word.text)
             arguments[key], line_by_key[key] = parse_value(found[2]), word.line
-    if isinstance(size := arguments.get("distributed_world_size"), int):
-        num_gpus = size
+    if not unread:
+        arguments = _with_defaults("train", arguments)
+    size, nodes = arguments.get("distributed_world_size"), arguments.get("nprocs_per_node")
     return FairseqCommand(
         program="train", name=name, line=line, arguments=arguments, line_by_key=line_by_key,
-        data=str(arguments.get("data") or ""), num_gpus=num_gpus, unread=tuple(unread), unknown=(),
+        data=str(arguments.get("data") or ""), num_gpus=size if isinstance(size, int) else num_gpus or (
+            nodes if isinstance(nodes, int) else None
+        ), unread=tuple(unread), unknown=(),
     )  # fmt: skip
 
 
@@ -300,16 +393,13 @@ def read_architectures() -> dict[str, dict[str, Argument]]:
         }
 
 
-def _num_gpus(launcher: Sequence[Word], variables: dict[str, str]) -> int | None:
-    """Return how many GPUs a launcher starts or makes visible; None if nothing states it."""
+def _num_gpus(launcher: Sequence[Word]) -> int | None:
+    """Return how many GPUs a launcher starts; None if it does not say."""
     text = " ".join(word.text for word in launcher)
     if per_node := re.search(r"--nproc[-_]per[-_]node[= ](\d+)", text):
         nodes = re.search(r"--nnodes[= ](\d+)", text)
         return int(per_node[1]) * (int(nodes[1]) if nodes else 1)
-    if launcher and launcher[0].text in ("srun", "salloc") and (found := _slurm_gpus(text)):
-        return found
-    visible = variables.get("CUDA_VISIBLE_DEVICES", "")
-    return len(re.findall(r"\d+", visible)) if re.fullmatch(r"\d+(?:\s*,\s*\d+)*,?", visible) else None
+    return _slurm_gpus(text) if launcher and launcher[0].text in ("srun", "salloc") else None
 
 
 def _slurm_gpus(flags: str) -> int | None:

@@ -1,6 +1,6 @@
 """The types of the doctor: the claim, the evidence of a run, the outcome of each check; and the list of checks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -40,16 +40,30 @@ class LoggedRate(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """A training's log: what it holds, the paper's symbols in its arguments, and the rates that it prints."""
+    """A training, from its log or from the command that starts it: the paper's symbols in its arguments.
+
+    Of a command `log` is None, `line_by_symbol` has the lines of its flags, and `target_tokens_per_update` is an
+    estimate (None where the GPUs are not known); `tokens_words` tell how it comes about. `num_epochs` is set where
+    epochs end the training, and `data` names its data-bin.
+    """
 
     path: str
-    log: TrainingLog
     symbols: Symbols
-    rates: tuple[LoggedRate, ...]
+    log: TrainingLog | None = None
+    rates: tuple[LoggedRate, ...] = ()
+    line_by_symbol: Mapping[str, int] = {}
+    target_tokens_per_update: float | None = None
+    tokens_words: str = ""
+    num_epochs: float | None = None
+    data: str = ""
+
+    def line_of(self, symbol: str) -> int | None:
+        """Return the line that sets a symbol: that of its flag, or of a log's arguments."""
+        return self.line_by_symbol.get(symbol) or (self.log.first_line if self.log else None)
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The known settings of the search; `place` is the file (and line) that states them."""
+    """The known settings of the search; `place` is the file (and `line`) that states them."""
 
     place: str
     beam_size: int | None = None
@@ -58,6 +72,7 @@ class Search(msgspec.Struct, frozen=True):
     stop: str | None = None
     max_length_per_source_token: float | None = None
     max_extra_tokens: int | None = None
+    line: int | None = None
 
 
 class Averaged(msgspec.Struct, frozen=True):
@@ -76,28 +91,33 @@ class Reported(msgspec.Struct, frozen=True):
     signature: str
 
 
-class Translation(msgspec.Struct, frozen=True):
+class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
 
     `pieces` are the lines as they left the model; `references` those of the score; both are as found;
     `plain.plain` normalises them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
-    holds no more.
+    holds no more, or if `path` is a script. `metric` is the definition in which it is scored; `leaves_pieces`: by its
+    arguments, pieces are left in the output.
     """
 
     path: str
-    lines: tuple[str, ...]
-    pieces: tuple[str, ...] | None
     testset: str
-    split: str
     role: str
-    average: str
-    averaged: Averaged | None
-    search: Search | None
-    references_path: str
-    references: tuple[str, ...] | None
-    reported: tuple[Reported, ...]
+    lines: tuple[str, ...] = ()
+    pieces: tuple[str, ...] | None = None
+    split: str = ""
+    average: str = ""
+    average_words: str = ""
+    averaged: Averaged | None = None
+    search: Search | None = None
+    references_path: str = ""
+    references: tuple[str, ...] | None = None
+    reported: tuple[Reported, ...] = ()
     source_lines: tuple[str, ...] | None = None
     logged: BleuLine | None = None
+    line: int | None = None
+    metric: str = ""
+    leaves_pieces: bool = False
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -135,7 +155,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer: findings in their rank, and the outcome of every check in the order in which it was made.
 
     `harmless` are differences with which published runs reached the paper's number. `notes` are sentences on what could
-    not be compared. `scores` are BLEU in percent of the translations by role, in the definition of the printed numbers.
+    not be compared. `scores` are BLEU in percent of the translations by role; `metrics` their definitions, those of the
+    printed numbers wherever the lines are there to be scored.
     """
 
     name: str
@@ -148,6 +169,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     harmless: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     scores: dict[str, float] = {}
+    metrics: dict[str, str] = {}
     missing: Missing | None = None
 
 

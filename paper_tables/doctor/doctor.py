@@ -14,22 +14,18 @@ from aiayn.printed import evaluations_of, is_asked_for
 from aiayn.records import read_train_record
 from aiayn.spec.system import CorpusSpec, Overrides, overridden, read_corpus, read_system
 from analysis.doctor.before_training import (
-    MIN_SLIP,
-    Settings,
     corpus_of,
-    findings_of,
     is_translation,
     nearest_system,
-    settings_of,
-    slip_finding,
+    trained_of,
+    translations_of,
     trials_of,
-    unstated_settings,
 )
 from analysis.doctor.collect import collect_folder, collect_run, list_runs, scale_of
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.fairseq_commands import read_command_file
-from analysis.doctor.types import Claim, Diagnosis, Missing, Scorer
-from paper_tables.doctor.costs import PAPER_CORPORA, add_costs, by_cost, missing_bleu
+from analysis.doctor.types import Case, Claim, Diagnosis, Missing, Reported, Scorer, Trained, Translation
+from paper_tables.doctor.costs import PAPER_CORPORA, add_costs
 
 MakeScorer = Callable[[CorpusSpec], Scorer]
 
@@ -104,81 +100,56 @@ def diagnose_commands(
             f"{path}:{file.commands[0].line}: task {tasks}: not translation; the paper's configurations are of "
             "translation; give a command that trains it"
         )
-    trials = trials_of(commands)
-    later_lines = [trial.line for trial in trials[1:]]
+    trials = [trial for trial in trials_of(commands) if trial.training or trial.generates]
+    ends = [*(trial.line for trial in trials[1:]), math.inf]
+    given = None if bleu is None else Reported("--bleu", metric or "", bleu, "")
     diagnoses = []
-    for trial, first, end in zip(trials, [0, *later_lines], [*later_lines, math.inf], strict=True):
+    for trial, end in zip(trials, ends, strict=True):
+        first = trial.line if trial is not trials[0] else 0
         bleus = [one for one in file.bleus if first <= one.line < end]  # those between it and the next
-        settings = settings_of(trial, str(path), bleus)
-        settings = msgspec.structs.replace(settings, metric=metric or settings.metric)
-        if trial.training is None and all(command.program != "generate" for command in trial.others):
-            continue
         taken = corpus_of(trial)
-        notes = unstated_settings(settings, trial)
+        name = corpus or taken.name
+        paper_corpus = name if name in PAPER_CORPORA else "wmt14_en_de"
+        trained = trained_of(trial.training, str(path)) if trial.training else None
+        translations = translations_of(trial, str(path), read_corpus(paper_corpus), bleus, given)
+        notes = trial.notes()
         if not corpus and not taken.is_stated:
             pair = {"wmt14_en_fr": "En-Fr"}.get(taken.name, "En-De")
             by = taken.stated_by or "the file"
             notes.insert(0, f"{by} names no known corpus: assumed WMT14 {pair}; name another by --corpus.")
-        diagnosis = diagnose_settings(
-            settings, system=system, corpus=corpus or taken.name, bleu=bleu, missing=missing, notes=notes,
-        )  # fmt: skip
-        name = f"{path}:{trial.line}"
-        diagnoses.append(msgspec.structs.replace(diagnosis, name=name))
+        diagnosis = diagnose_like_the_papers(
+            f"{path}:{trial.line}", name, trained, translations, system=system, missing=missing, notes=notes
+        )
+        diagnoses.append(diagnosis)
     return diagnoses
 
 
-def diagnose_settings(
-    settings: Settings,
-    *,
+def diagnose_like_the_papers(
+    name: str,
     corpus: str,
+    trained: Trained | None,
+    translations: tuple[Translation, ...],
+    *,
     system: str | None = None,
-    bleu: float | None = None,
-    role: str = "test",
     missing: Missing | None = None,
     notes: Sequence[str] = (),
 ) -> Diagnosis:
-    """Return what differs from a system of the paper, with costs; `missing` overrides what follows from a BLEU.
+    """Return what differs from a system of the paper, the nearest if none is named; `missing` overrides the scores'.
 
-    Where something is missing, findings are ranked by likelihood, else by published cost. A corpus that is neither of
-    the paper's is compared with the settings of En-De, and has none of their costs.
+    A corpus that is neither of the paper's is compared with the settings of En-De, and has none of their costs.
     """
     paper_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
-    nearest = system or nearest_system(settings.symbols, PAPER_CORPORA[paper_corpus])
-    claim = make_claim(settings.place, "paper", nearest, paper_corpus, Overrides())
-    findings = findings_of(settings, claim)
+    symbols = trained.symbols if trained else {}
+    nearest = system or nearest_system(symbols, PAPER_CORPORA[paper_corpus])
+    claim = make_claim(name, "paper", nearest, paper_corpus, Overrides())
     if corpus != paper_corpus:
         notes = ("The corpus is none of the paper's: costs measured on WMT14 do not count here.", *notes)
-    model = str(settings.symbols.get("architecture", "transformer"))
+    model = str(symbols.get("architecture", "transformer"))
     if model != "transformer" and not model.startswith("transformer with "):
         notes = (f"The model is {model}: costs measured with the paper's do not count here.", *notes)
         corpus = "other"
-    bleu = settings.bleu if bleu is None else bleu
-    if missing is None and bleu is not None:
-        missing = missing_bleu(corpus, nearest, role, bleu, settings.metric)
-    diagnosis = Diagnosis(
-        name=settings.place, scale="paper", system=nearest, corpus=corpus, files={"commands": settings.place},
-        findings=tuple(findings), outcomes=(), notes=tuple(notes),
-    )  # fmt: skip
-    answer = add_costs(diagnosis, missing)
-    if _is_unaccounted(answer):
-        unexplained = msgspec.structs.replace(diagnosis, findings=(*findings, slip_finding(settings)))
-        answer = add_costs(unexplained, missing)
-    if missing is None:
-        answer = msgspec.structs.replace(answer, findings=by_cost(answer.findings))
-    return answer
-
-
-def _is_unaccounted(diagnosis: Diagnosis) -> bool:
-    """Return whether several BLEU are missing that no difference of known cost explains."""
-    missing = diagnosis.missing
-    if missing is None or not missing.is_known or missing.high < MIN_SLIP:
-        return False
-    if any(finding.what == "slip" for finding in diagnosis.findings):
-        return False
-    known = sum(
-        finding.costs[0].high or 0.0 for finding in diagnosis.findings if finding.likelihood in ("likely", "possible")
-    )
-    return missing.high - known > MIN_SLIP
+    case = Case(claim, trained, None, translations, lambda hypotheses, references: {})
+    return add_costs(msgspec.structs.replace(diagnose(case), corpus=corpus, notes=tuple(notes)), missing)
 
 
 def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: Overrides) -> Claim:

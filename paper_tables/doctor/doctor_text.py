@@ -1,23 +1,14 @@
-"""Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at most 100 columns.
+"""Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at most 100 columns."""
 
-Before a training a file of commands has one screen for each training, a line a difference: the line of the file, what,
-here, the paper's, the cost in BLEU with the number of its source (`?`: only suspected), and what to change.
-"""
-
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from aiayn.terminal import titled, wrapped
 from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
-from paper_tables.doctor.costs import PAPER_CORPORA
 
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
 NEXT_STEP = "What a BLEU means beside the paper's, with no run at all: `aiayn explain --bleu 26.9 --system base`."
-COMMANDS_WIDTH = 120
-_TITLES = ("line", "what", "here", "paper's", "cost in BLEU", "change")
-_MAX_WIDTHS = (5, 18, 34, 24, 24)  # of all but the last
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> str:
@@ -30,6 +21,8 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     lines += ["", *wrapped(headline(diagnosis))]
     if diagnosis.missing is not None:
         lines += wrapped(words_of_missing(diagnosis.missing))
+    for note in diagnosis.notes:
+        lines += wrapped(note)
     for number, finding in enumerate(diagnosis.findings, 1):
         lines += ["", *_finding_lines(number, finding)]
     lines += ["", "Checks, in the order of the ranked causes", ""]
@@ -117,90 +110,3 @@ def _outcome_lines(outcome: Answer) -> Iterator[str]:
 
 def _labelled(label: str, text: str) -> Iterable[str]:
     return wrapped(f"{label:<{LABEL}}{text}", "   ", " " * (LABEL + 3))
-
-
-def render_commands(diagnoses: Sequence[Diagnosis]) -> str:
-    """Return one screen for each training of a file, ended by LF."""
-    return "\n".join(_render(diagnosis) for diagnosis in diagnoses)
-
-
-def headline_of_commands(diagnoses: Sequence[Diagnosis]) -> str:
-    """Return in a sentence how many differences there are."""
-    number = sum(len(diagnosis.findings) for diagnosis in diagnoses)
-    where = "" if len(diagnoses) == 1 else f" in {len(diagnoses)} trainings"
-    return f"{number} difference{'' if number == 1 else 's'} from the paper{where}"
-
-
-def _render(diagnosis: Diagnosis) -> str:
-    pair = {"en-de": "En-De", "en-fr": "En-Fr"}.get(PAPER_CORPORA.get(diagnosis.corpus, ""), "En-De")
-    number = len(diagnosis.findings)
-    lines = [
-        f"{diagnosis.name}: nearest to the paper's {diagnosis.system} ({pair}), "
-        f"{number or 'no'} difference{'' if number == 1 else 's'}"
-    ]
-    if diagnosis.missing is not None and diagnosis.missing.is_known:
-        lines += _wrapped(words_of_missing(diagnosis.missing))
-    sources: list[str] = []
-    rows = [_row(finding, sources) for finding in diagnosis.findings]
-    if rows:
-        lines += ["", *_table([_TITLES, *rows])]
-    if diagnosis.harmless:
-        lines.append("")
-        words = [
-            f"{one.evidence[0].what} {one.evidence[0].found} for {one.evidence[0].expected} "
-            f"[{_number(_source(one.costs[0]), sources)}]"
-            for one in diagnosis.harmless
-        ]
-        lines += _wrapped(f"Costs nothing in published runs: {', '.join(words)}.")
-    if diagnosis.notes:
-        lines.append("")
-        for note in diagnosis.notes:
-            lines += _wrapped(note)
-    if sources:
-        lines.append("")
-        for place, source in enumerate(sources, 1):
-            lines += _wrapped(f"[{place}] {source}", "    ")
-    return "\n".join([*lines, ""])
-
-
-def _row(finding: Finding, sources: list[str]) -> tuple[str, ...]:
-    evidence, cost = finding.evidence[0], finding.costs[0] if finding.costs else None
-    line = "" if evidence.line is None else str(evidence.line)
-    return (line, evidence.what, evidence.found, evidence.expected, _cost(finding, cost, sources), finding.fix)
-
-
-def _cost(finding: Finding, cost: Cost | None, sources: list[str]) -> str:
-    if cost is None or cost.low is None:
-        return "cost unknown"
-    doubt = " ?" if cost.certainty == "suspected" else ""
-    unlikely = "unlikely: " if finding.likelihood == "unlikely" else ""
-    amount = amount_of(cost)
-    if cost.words:  # as much as what is missing allows
-        published = cost.words.removeprefix("published: ")
-        amount = published if unlikely else f"{amount} of {published}"
-    return f"{unlikely}{amount}{doubt} [{_number(_source(cost), sources)}]"
-
-
-def _source(cost: Cost) -> str:
-    return f"{cost.certainty}: {cost.source}" if cost.certainty else cost.source
-
-
-def _number(source: str, sources: list[str]) -> int:
-    if source not in sources:
-        sources.append(source)
-    return sources.index(source) + 1
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [min(limit, max(len(row[place]) for row in rows)) for place, limit in enumerate(_MAX_WIDTHS)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
-    return lines
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, COMMANDS_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip

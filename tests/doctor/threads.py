@@ -7,9 +7,12 @@ positions (8 GPUs of base) 25,000 are real target tokens.
 
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from aiayn.spec.system import read_system
-from analysis.doctor.before_training import Settings
+from analysis.doctor.types import Search, Trained, Translation
 from analysis.logs.symbols import Symbols, symbols_of_spec
+from analysis.logs.types import BleuLine
 
 Mark = Literal["confirmed", "measured", "guess"]
 T2T = 25_000 / 32_768  # real tokens of a position
@@ -24,7 +27,7 @@ class Expected(NamedTuple):
 
 
 class ThreadCase(NamedTuple):
-    """One case. `text` is what a user has in a file; without one `settings` are another toolkit's.
+    """One case. `text` is what a user has in a file; without one training and translation are another toolkit's.
 
     `bleu` is the thread's score and `reference` what it was held against ('': the printed number counts); `role` is
     the test set's.
@@ -35,7 +38,7 @@ class ThreadCase(NamedTuple):
     mark: Mark
     expected: tuple[Expected, ...]
     text: str = ""
-    settings: Settings | None = None
+    settings: tuple[Trained, Translation] | None = None
     corpus: str = ""
     system: str | None = None
     num_gpus: int | None = None
@@ -49,11 +52,30 @@ def of_system(system: str, **changes: object) -> Symbols:
     return symbols_of_spec(read_system(system, "paper").training) | changes  # type: ignore[return-value]
 
 
-def settings(system: str, tokens: float | None, changes: Symbols | None = None, **more: object) -> Settings:
-    """Return settings of another toolkit's run of a system."""
-    return Settings(
-        place="thread", symbols=of_system(system, **(changes or {})), target_tokens_per_update=tokens, **more
-    )  # type: ignore[arg-type]
+def settings(
+    system: str,
+    tokens: float | None,
+    changes: Symbols | None = None,
+    *,
+    num_epochs: float | None = None,
+    average: int | None = None,
+    metric: str = "",
+    length_ratio: float | None = None,
+    **search: float | None,
+) -> tuple[Trained, Translation]:
+    """Return another toolkit's run of a system, and its translation of the test set; a BLEU line has penalty 1."""
+    trained = Trained("thread", of_system(system, **(changes or {})))
+    trained = replace(trained, target_tokens_per_update=tokens, num_epochs=num_epochs)
+    logged = None
+    if length_ratio is not None:
+        logged = BleuLine(
+            line=1, subset="test", beam_size=4, name="BLEU", value=0.0, brevity_penalty=1.0,
+            hypothesis_length=round(1000 * length_ratio), reference_length=1000,
+        )  # fmt: skip
+    return trained, Translation(
+        path="thread", testset="newstest2014", role="test", average=f"last{average}" if average else "",
+        search=Search("thread", **search), metric=metric, logged=logged,
+    )  # type: ignore[arg-type] # fmt: skip
 
 
 BASE = (
@@ -143,13 +165,13 @@ CASES = (
         "F2", "tensor2tensor #129", "confirmed",
         (Expected("slip", 6.4, 12.5), Expected("tokens_per_update", 1.7, 8.0)), corpus="wmt14_en_de", role="dev",
         settings=settings(
-            "base", 2048 * T2T, {"updates": 250_000}, length_ratio=1.138, brevity_penalty=1.0
+            "base", 2048 * T2T, {"updates": 250_000}, length_ratio=1.138
         ), bleu=14.20,
     ),
     ThreadCase(
         "F3", "tensor2tensor #539", "guess", (Expected("slip", 6.4, 6.4), Expected("tokens_per_update", 0.0, 1.0)),
         settings=settings(
-            "base", 16_384 * T2T, {"updates": 250_000}, length_ratio=1.062, brevity_penalty=1.0
+            "base", 16_384 * T2T, {"updates": 250_000}, length_ratio=1.062
         ), corpus="wmt14_en_de", bleu=20.91,
     ),
     ThreadCase(

@@ -28,7 +28,7 @@ from analysis.doctor.types import Diagnosis, Scorer
 from analysis.scoring.definitions import METRICS
 from analysis.scoring.score import default_metrics, score_hypotheses
 from paper_tables.doctor.doctor import diagnose_commands, diagnose_folder, diagnose_run, list_run_names, make_claim
-from paper_tables.doctor.doctor_text import headline, headline_of_commands, render_commands, render_diagnosis
+from paper_tables.doctor.doctor_text import headline, render_diagnosis
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
 
@@ -87,9 +87,9 @@ def _diagnose_command(args: Flags, path: Path) -> None:
         path, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
         metric=args.metric,
     )  # fmt: skip
-    print(json_text(diagnoses) if args.json else render_commands(diagnoses), end="")
-    if any(diagnosis.findings for diagnosis in diagnoses):
-        raise AiaynError(headline_of_commands(diagnoses))
+    print(json_text(diagnoses) if args.json else "\n".join(map(render_diagnosis, diagnoses)), end="")
+    if found := [diagnosis for diagnosis in diagnoses if diagnosis.findings]:
+        raise AiaynError("; ".join(headline(diagnosis) for diagnosis in found))
 
 
 def _diagnose_run(args: Flags) -> Diagnosis:
