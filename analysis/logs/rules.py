@@ -259,7 +259,7 @@ def _unstated(found: Symbols, expected: Symbols, others: Sequence[str]) -> Itera
     names = [*(name for name in SYMBOL_RULES if name in expected and name not in found), *others]
     if names:
         text = f"the log does not state {', '.join(names)}: assumed to be the row's, not checked"
-        yield broken("note", "untold", text, "look them up elsewhere")
+        yield broken("note", "not-stated", text, "look them up elsewhere")
 
 
 def _of_languages(training: LoggedTraining) -> Iterator[Finding]:
@@ -269,7 +269,7 @@ def _of_languages(training: LoggedTraining) -> Iterator[Finding]:
         yield broken("error", "language-pair", text, "take it out of the folder")
     elif not pair and training.log.arguments:
         fix = "put the beginning of the log back; fairseq prints the dictionary of each language"
-        yield broken("error", "language-pair-told", "no line names its languages", fix)
+        yield broken("error", "language-pair-known", "no line names its languages", fix)
 
 
 def _expected_pairs(training: LoggedTraining) -> dict[str, int]:
@@ -304,7 +304,7 @@ def _of_making(training: LoggedTraining) -> Iterator[Finding]:
         text = f"its attempts are of {len(commits)} commits ({', '.join(commits)}): mixed versions in one training"
         yield broken("apart", "one-commit", text, "train again with one version", found=len(commits), expected=1)
     if training.seed is None and training.log.arguments:
-        yield broken("note", "seed-told", "no seed in its arguments", "put the start line back")
+        yield broken("note", "seed-known", "no seed in its arguments", "put the start line back")
 
 
 def _max_update(training: TrainingLog) -> int | None:

@@ -93,24 +93,13 @@ def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -
     return folder
 
 
-def write_multi30k(results_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
-    """Write the fixture of a clean base of Multi30k, seed 1: log, translations of the test set, numbered symbols."""
-    results = results_folder / "multi30k"
-    place = "multi30k_en_de/base/seed1"
-    train = json.loads((results / f"train/{place}.json").read_bytes())
-    testset = "test_2016_flickr"
-    files = {
-        "train.log": results_folder.parent / "runs" / train["run"] / "train.log",
-        "last5.json": results / f"average/{place}/last5.json",
-        f"{testset}.json": results / f"decode/{place}/last5/{testset}.json",
-        f"{testset}.txt": results / f"decode/{place}/last5/{testset}.txt",
-        f"{testset}.pieces.txt": results / f"decode/{place}/last5/{testset}.pieces.txt",
-    }
-    contents = {name: without_machine(path.read_bytes(), name) for name, path in files.items()}
+def write_multi30k(log_path: Path, binarized_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
+    """Write the fixture of a clean base of Multi30k: its log and the numbered symbols of its data-bin."""
+    contents = {"train.log": without_machine(log_path.read_bytes(), "train.log")}
     data_bin = fixtures_folder / f"{MULTI30K}.partial" / DATA_BIN_NAME
     shutil.rmtree(data_bin.parent, ignore_errors=True)
     data_bin.mkdir(parents=True)
-    for path in (results / "binarize/multi30k_en_de" / DATA_BIN_NAME).iterdir():
+    for path in binarized_folder.iterdir():
         if path.name.startswith("train."):
             shutil.copyfile(path, data_bin / path.name)
         elif path.name.startswith("dict."):

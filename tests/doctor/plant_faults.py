@@ -19,15 +19,15 @@ def main() -> None:
     """Do what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("runs/doctor-faults"), help="where the trainings lie")
-    parser.add_argument("--multi30k-results", type=Path, metavar="FOLDER")
+    parser.add_argument("--multi30k", type=Path, nargs=2, metavar=("LOG", "DATA_BIN"), help="of a base of Multi30k")
     parser.add_argument("--table-only", action="store_true")
     args = parser.parse_args()
     faults = (CLEAN, *FAULTS)
     for fault in () if args.table_only else faults:
         print(f"{fault.name}: {fault.words}", flush=True)
         write_fixture(run_pipeline(fault, args.folder))
-    if args.multi30k_results is not None:
-        write_multi30k(args.multi30k_results)
+    if args.multi30k is not None:
+        write_multi30k(*args.multi30k)
     answers = {name: Answer(name) for name in (*(fault.name for fault in faults), MULTI30K)}
     TABLE_PATH.write_text(render_table(answers), encoding="utf-8", newline="\n")
     print(TABLE_PATH.read_text(encoding="utf-8"))

@@ -161,9 +161,9 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
         CLEAN._replace(first=CLEAN.first.changed(target_lang="ro")), str,
         "first.log: trained on en-ro: the paper's tables are of en-de and en-fr [language-pair]; take it out",
     ),
-    "language-pair-told": (
+    "language-pair-known": (
         CLEAN._replace(first=CLEAN.first.changed(source_lang=None)), without("] dictionary:"),
-        "first.log: no line names its languages [language-pair-told]",
+        "first.log: no line names its languages [language-pair-known]",
     ),
     "training-pairs": (
         CLEAN._replace(first=replace(CLEAN.first, num_train_pairs=160_239)), str,
@@ -256,7 +256,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
         CLEAN._replace(commits=("0123456789abcdef", "fedcba9876543210")), str,
         "ours/train.log: its attempts are of 2 commits (0123456789abcdef, fedcba9876543210): mixed versions",
     ),
-    "seed-told": (CLEAN, with_change("seed=1, ", ""), "first.log: no seed in its arguments [seed-told]"),
+    "seed-known": (CLEAN, with_change("seed=1, ", ""), "first.log: no seed in its arguments [seed-known]"),
     "one-log-a-training": (
         CLEAN._replace(second=CLEAN.first), str,
         "second.log: the same training as first.log: it counts once [one-log-a-training]",
@@ -274,7 +274,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
 
 def test_every_rule_but_those_of_single_symbols_is_broken_below() -> None:
     source = Path(rules.__file__).read_text(encoding="utf-8")
-    named = set(re.findall(r'broken\(\s*"(?:error|apart|note)", "([a-z-]+)"', source)) - {"untold"}
+    named = set(re.findall(r'broken\(\s*"(?:error|apart|note)", "([a-z-]+)"', source)) - {"not-stated"}
     assert named - BREAKS.keys() == set()
 
 

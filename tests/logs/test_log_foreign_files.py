@@ -377,11 +377,11 @@ def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
     bare = replace(GENERATION, has_start=False, num_printed=3003).text()
     folder = write(tmp_path / "logs", {"a.log": "\n".join(kept), "generate-test.txt": bare})
     found = judged(folder)
-    (note,) = [one for one in found.trainings[0].findings if one.check == "untold"]
+    (note,) = [one for one in found.trainings[0].findings if one.check == "not-stated"]
     assert note.severity == "note"
     for name in ("adam_epsilon", "tokens_per_update", "num_training_pairs", "num_dev_pairs"):
         assert name in note.title
-    (note,) = [one for one in found.generations[0].findings if one.check == "untold"]
+    (note,) = [one for one in found.generations[0].findings if one.check == "not-stated"]
     assert "length_penalty_alpha" in note.title
 
 

@@ -6,10 +6,10 @@ Each finding has its evidence (file, line, value, expected value), its cost in B
 are published ones, of the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to
 the printed number. The likeliest cause comes first.
 
-Before a training: --command FILE compares a fairseq-train line or script (fairseq-generate and averaging too) with the
-paper's configuration of the nearest system, the costliest difference first. Give the GPUs of the training with
---num-gpus if the script does not say them. With --bleu, or a BLEU line in FILE, costs share what is missing, and the
-likeliest difference comes first.
+Before a training: --command FILE compares a fairseq-train command (averaging, generation and scoring too) with the
+paper's configuration of the nearest system, the costliest difference first. Commands are read with their values; of a
+script with variables give what `bash -x` prints. Give the GPUs of the training with --num-gpus if the file does not say
+them. With --bleu, or a BLEU line in FILE, costs share what is missing, and the likeliest difference comes first.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
