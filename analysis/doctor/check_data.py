@@ -8,7 +8,7 @@ import numpy as np
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Case
+from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Case, Claim
 from analysis.findings import Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, PAIRS_TOLERANCE, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
@@ -17,6 +17,9 @@ NUM_LINES_LOOKED_AT = 2000
 MAX_UNKNOWN_SHARE = 0.01
 PLANTED_SHARE = 0.1
 ALIGNMENT_SEED = 2017
+ROLES = ("source", "target")
+# En-Fr is also validated on newstest2012 and newstest2013 together, 3,003 and 3,000 lines.
+DEV_PAIRS_BY_LANGUAGE_PAIR = {"en-fr": (DEV_PAIRS, DEV_PAIRS + 3003)}
 NO_DATA = "no data-bin was given"
 NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end of sentence"
 
@@ -56,12 +59,19 @@ def check_data(case: Case) -> Answer:
         wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.line_of("data"))]
         fix = "Google's wmt16_en_de (prepare-wmt14en2de.sh: --icml17)"
         return Answer(check="data", findings=(found("data", "Trained on WMT17's text", wrong, fix, rank="5b"),))
+    if wrong := list(_language_pair(case)):
+        fix = "name the corpus that it was trained on, or train on this one"
+        title = "Another language pair than the corpus's"
+        finding = found("data", title, wrong, fix, rank="", what="language_pair")
+        return Answer(check="data", findings=(finding,))
     wrong = list(_wrong_counts(case))
     if wrong:
         fix = "make the data-bin again from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
-        is_other_text = any(one.what in ("training pairs", "dev pairs") for one in wrong)
-        rank = None if is_other_text else ""  # the published cost is of another selection of WMT's text
-        finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank)
+        num_pairs, expected = _counts(case).get("train"), _expected_pairs(case.claim)
+        is_other_text = any(one.what == "training pairs" for one in wrong) and num_pairs and expected
+        # the published cost is of another selection of WMT's text, of that size
+        rank, amount = (None, num_pairs / expected) if is_other_text and num_pairs and expected else ("", None)
+        finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank, amount=amount)
         return Answer(check="data", findings=(finding,))
     counts = _counts(case)
     if not counts:
@@ -84,6 +94,23 @@ def _logged_sizes(case: Case) -> tuple[int, ...]:
     return case.trained.log.vocabulary_sizes if case.trained and case.trained.log else ()
 
 
+def _expected_pairs(claim: Claim) -> int | None:
+    return TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair) if claim.is_papers_corpus else None
+
+
+def _language_pair(case: Case) -> Iterator[Evidence]:
+    """Yield if source and target of the log are not the corpus's."""
+    log = case.trained.log if case.trained else None
+    if log is None or case.trained is None:
+        return
+    given = tuple(str(log.arguments[key]) for key in ("source_lang", "target_lang") if log.arguments.get(key))
+    languages = given if len(given) == len(ROLES) else log.languages[:2]
+    expected = (case.claim.corpus.source_language, case.claim.corpus.target_language)
+    if len(languages) == len(ROLES) and languages != expected:
+        here, there = ("-".join(pair) for pair in (languages, expected))
+        yield fact(case.trained.path, "source and target language", here, there, log.first_line)
+
+
 def _wrong_counts(case: Case) -> Iterator[Evidence]:
     claim = case.claim
     logged = _logged_pairs(case)
@@ -99,11 +126,12 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
                 path, f"pairs of {split} in the log", f"{logged[split]:,}", f"{num_source:,}, as in the data-bin"
             )
     counts, where = _counts(case), str(case.data.folder) if case.data else case.trained.path if case.trained else ""
-    expected = TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair) if claim.is_papers_corpus else None
+    expected = _expected_pairs(claim)
     num_pairs = counts.get("train")
     if expected and num_pairs is not None and abs(num_pairs / expected - 1) > PAIRS_TOLERANCE:
         yield fact(where, "training pairs", f"{num_pairs:,}", f"about {expected:,} (section 5.1)")
-    if claim.is_papers_corpus and counts.get("valid", DEV_PAIRS) != DEV_PAIRS:
+    dev_pairs = DEV_PAIRS_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair, (DEV_PAIRS,))
+    if claim.is_papers_corpus and counts.get("valid", DEV_PAIRS) not in dev_pairs:
         yield fact(where, "dev pairs", f"{counts['valid']:,}", f"{DEV_PAIRS:,}, newstest2013")
     if isinstance(claim.corpus.source, ShippedSource) and num_pairs is not None:
         made = claim.corpus.source.num_pairs_by_split["train"]

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor.check_data import fact, found
+from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR, fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
 from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation
@@ -379,6 +379,8 @@ def check_testset(case: Case) -> Answer:
         expected: int | None = None
         if case.claim.is_papers_corpus:
             expected = {"dev": DEV_PAIRS, "test": TEST_PAIRS}.get(one.role)
+            known = DEV_PAIRS_BY_LANGUAGE_PAIR.get(case.claim.corpus.language_pair, ())
+            expected = len(one.lines) if one.role == "dev" and len(one.lines) in known else expected
         elif case.data is not None and one.split in case.data.splits:
             expected = len(case.data.side_by_place[one.split, "target"])
         num_lines = len(one.lines)
@@ -387,7 +389,8 @@ def check_testset(case: Case) -> Answer:
         elif expected is not None and num_lines:
             seen.append(f"{one.testset}: {expected:,} lines")
     if wrong:
+        amount = float(wrong[0].found)
         fix = "translate the full test set; 2,737 lines are the filtered newstest2014 that sacreBLEU calls wmt14"
-        return Answer(check="testset", findings=(found("testset", "Another test set", wrong, fix),))
+        return Answer(check="testset", findings=(found("testset", "Another test set", wrong, fix, amount=amount),))
     missing = "" if seen else "the test set's number of lines is not known"
     return Answer(check="testset", seen="; ".join(seen), missing=missing)

@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
+import msgspec
 import numpy as np
 
+from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
 from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained
-from analysis.findings import Evidence, Finding
+from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 
@@ -33,6 +36,7 @@ TITLES = {
     "model": "Another model or optimiser",
 }
 # Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
+MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
 EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
 
 
@@ -140,8 +144,72 @@ def check_schedule(case: Case) -> Answer:
     fix = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
     if training.schedule == "constant":
         fix = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
+    if pairs := _published_rates(case):
+        pair = f"{float(pairs[0].peak_learning_rate):g} at {float(pairs[0].target_tokens_per_update):,.0f} tokens"
+        evidence.append(fact(trained.path, "nearest published rate at its tokens an update", pair, pairs[0].words))
     title = "Another learning rate than the spec's"
-    return Answer(check="schedule", findings=(found("schedule", title, evidence, fix, what=symbol, amount=amount),))
+    finding = found("schedule", title, evidence, fix, what=symbol, amount=amount)
+    if known := _known_pair(trained, pairs):
+        finding = msgspec.structs.replace(finding, costs=(known,))
+    return Answer(check="schedule", findings=(finding,))
+
+
+class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A peak rate at its warm-up and target tokens an update, and what it came to; '' where that is not known."""
+
+    system: Literal["base", "big"]
+    language_pair: Text
+    norm_order: Literal["post", "pre"]
+    peak_learning_rate: Text
+    warmup_steps: int
+    target_tokens_per_update: str
+    outcome: Literal["reached", "below", "diverged"]
+    result: Text
+    source: Text
+
+    @property
+    def words(self) -> str:
+        """The outcome with its source."""
+        return f"{self.outcome}: {self.result} ({self.source})"
+
+
+def _published_rates(case: Case) -> list[PublishedRate]:
+    """Return the published rates of such a system at known tokens an update, the nearest pair first."""
+    symbols, claim = case.trained.symbols if case.trained else {}, case.claim
+    rate, warmup = symbols.get("peak_learning_rate"), symbols.get("warmup_steps")
+    _, tokens = tokens_per_update(case.trained) if case.trained else (None, 0.0)
+    if not isinstance(rate, float) or not rate or not tokens or not claim.is_papers_corpus:
+        return []
+    kind = "big" if claim.system.startswith("big") else "base"
+    key = (kind, claim.corpus.language_pair, symbols.get("norm_order", "post"), warmup)
+    pairs = [
+        pair
+        for _, pair in read_rows(PUBLISHED_FOLDER / "rates.csv", PublishedRate)
+        if (pair.system, pair.language_pair, pair.norm_order, pair.warmup_steps) == key
+        and pair.target_tokens_per_update
+    ]
+    return sorted(
+        pairs,
+        key=lambda pair: (
+            abs(math.log(float(pair.peak_learning_rate) / rate)) > TOLERANCE,
+            abs(math.log(float(pair.target_tokens_per_update) / tokens)),
+        ),
+    )
+
+
+def _known_pair(trained: Trained, pairs: Sequence[PublishedRate]) -> Cost | None:
+    """Return a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all that it came to."""
+    rate, (_, tokens) = trained.symbols.get("peak_learning_rate"), tokens_per_update(trained)
+    near = [
+        pair
+        for pair in pairs
+        if are_equal(float(pair.peak_learning_rate), rate or 0.0, TOLERANCE)
+        and 1 / MAX_PAIR_RATIO <= float(pair.target_tokens_per_update) / tokens <= MAX_PAIR_RATIO
+    ]
+    if not any(pair.outcome == "reached" for pair in near):
+        return None
+    source = "; ".join(f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}" for pair in near)
+    return Cost(low=0.0, high=0.0, words="", source=source, certainty="confirmed")
 
 
 def expected_rate(training: TrainingSpec, update: int) -> float:

@@ -42,7 +42,7 @@ _VARIABLE = re.compile(r"\$[\w{(@*]|`")
 _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")
 # Keys whose values are folders, files or names: what a variable in them stands for decides nothing here.
 _FREE_KEYS = {
-    "data", "save_dir", "tensorboard_logdir", "log_file", "user_dir", "seed", "port", "results_path", "inputs",
+    "data", "path", "save_dir", "tensorboard_logdir", "log_file", "user_dir", "seed", "port", "results_path", "inputs",
     "output", "trainpref", "validpref", "testpref", "destdir", "srcdict", "tgtdict", "restore_file", "num_workers",
     "source_lang", "target_lang", "distributed_port", "distributed_init_method", "distributed_rank", "device_id",
     "wandb_project", "sys", "ref", "log_interval", "workers", "bpe_codes", "checkpoint_suffix", "task", "gen_subset",

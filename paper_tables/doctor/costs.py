@@ -150,6 +150,12 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
 
 
 def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
+    if diagnosis.corpus not in PAPER_CORPORA:  # what was published of these holds for none else
+        own = [
+            msgspec.structs.replace(one, costs=tuple(cost for cost in one.costs if not cost.certainty))
+            for one in diagnosis.findings
+        ]
+        diagnosis = msgspec.structs.replace(diagnosis, findings=tuple(own))
     if diagnosis.corpus not in PAPER_CORPORA and diagnosis.corpus not in OTHER_CORPORA:
         findings = [_of_the_demo(finding, diagnosis) for finding in diagnosis.findings]
         return msgspec.structs.replace(diagnosis, findings=rank(findings))
@@ -253,6 +259,9 @@ def _known_cost(
     table3: dict[tuple[str, object], "_KnownCost"],
 ) -> _KnownCost | None:
     """Return the published cost of a finding: from the lowest to the highest, with the lowest certainty."""
+    for cost in finding.costs:
+        if cost.certainty and cost.low is not None and cost.high is not None:  # published for this very pair of values
+            return _KnownCost(cost.low, cost.high, cost.certainty, cost.source)
     kind = published_system(system)
     rows = [
         _KnownCost(*row.bounds, row.certainty, f"{row.evidence}; {row.source}")

@@ -247,10 +247,57 @@ def test_several_trainings_are_compared_each_with_what_follows_it(
 
 def test_the_nearest_system_of_en_fr_has_its_own_dropout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = TRAIN.replace("wmt16_en_de_bpe32k", "wmt14_en_fr").replace("_wmt_en_de", "_vaswani_wmt_en_fr_big")
-    (diagnosis,) = diagnosed(tmp_path, text.replace("100000", "300000"), capsys, "--num-gpus", "8")
+    text = text.replace("100000", "300000").replace("0.0007", "0.0005")
+    (diagnosis,) = diagnosed(tmp_path, text, capsys, "--num-gpus", "8")
     assert (diagnosis["system"], diagnosis["corpus"]) == ("big_enfr", "wmt14_en_fr")
     assert found(diagnosis) == {}
-    assert [one["what"] for one in diagnosis["harmless"]] == ["peak_learning_rate"]  # 43.2 was reached with 7e-4
+
+
+# fairseq's own recipe for 29.29 (examples/scaling_nmt/README.md)
+RECIPE = (
+    TRAIN.replace("transformer_wmt_en_de", "transformer_vaswani_wmt_en_de_big").replace("0.0007", "0.001")
+    .replace("--max-tokens 3500 --update-freq 1 --max-update 100000", "--max-tokens 3584 --update-freq 16")
+)  # fmt: skip
+
+
+def test_a_rate_is_judged_at_its_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (recipe,) = diagnosed(tmp_path, RECIPE, capsys, "--num-gpus", "8", "--bleu", "28.0")
+    assert [one["what"] for one in recipe["harmless"]] == ["peak_learning_rate"]
+    assert "29.29" in recipe["harmless"][0]["costs"][0]["source"]
+    assert [one["what"] for one in recipe["findings"] if one["likelihood"] != "raises"] == []
+    small = RECIPE.replace("--update-freq 16", "--update-freq 1")
+    (alone,) = diagnosed(tmp_path, small, capsys, "--num-gpus", "8", "--bleu", "28.0")
+    (rate,) = (one for one in alone["findings"] if one["what"] == "peak_learning_rate")
+    assert (rate["costs"][0]["low"], rate["fix"]) == (
+        None, "--lr-scheduler inverse_sqrt --lr 0.000494 --warmup-updates 4000"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "average"),
+    [
+        ("$X/checkpoint_best.pt", "checkpoint_best.pt"),
+        ("$X/checkpoint42.pt", "checkpoint42.pt"),
+        ("${OUT}/avg_5.pt", None),
+        ("$X/model.pt", None),
+        ("$CKPT", None),
+    ],
+)
+def test_a_path_is_read_to_its_file_name_whatever_the_folder(
+    path: str, average: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate = f"fairseq-generate data-bin/wmt16_en_de_bpe32k --path {path} --beam 4 --lenpen 0.6 --remove-bpe"
+    (diagnosis,) = diagnosed(tmp_path, f"{TRAIN}\n{generate}\n", capsys, "--num-gpus", "8")
+    assert found(diagnosis).get("average", (None, ""))[0] == average
+    outcome = next(one for one in diagnosis["outcomes"] if one["check"] == "average")
+    assert bool(outcome["missing"]) == (average is None and "avg" not in path)
+
+
+def test_hydras_tokens_and_ranks_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = "task.data=data-bin/wmt16_en_de_bpe32k model=transformer_wmt_en_de dataset.max_tokens=3500"
+    text = f"fairseq-hydra-train {flags} optimization.lr=[0.0007] distributed_training.distributed_world_size=1"
+    (diagnosis,) = diagnosed(tmp_path, text, capsys)
+    assert found(diagnosis)["tokens_per_update"] == ("3,150 (3,500 x 1 x 1 GPUs)", "about 25,000: section 5.1")
 
 
 @pytest.mark.parametrize(
