@@ -35,6 +35,17 @@ TITLES = {
     "smoothing": "Another label smoothing",
     "model": "Another model or optimiser",
 }
+# A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
+# attention (decision 0009); by a curve, a plateau: the best validation, in bits over log2 of the vocabulary, and its
+# fall over the last third of the updates. Fixed between the two kinds of half of our logs, and shown on the other half
+# (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while started trainings end below 0.25 or still
+# fall by 0.4.
+MIN_UNSTARTED_ENTROPY, MAX_UNSTARTED_BITS = 0.98, 0.05
+MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
+HELPS_START = (
+    "a lower learning rate or a longer warm-up (half the rate, twice the warm-up), smaller batches and more updates "
+    "(--update-freq 1), or pre-norm (--encoder-normalize-before --decoder-normalize-before)"
+)
 # Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
 MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
 EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
@@ -267,7 +278,8 @@ def check_divergence(case: Case) -> Answer:
     values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
     known = [(update, bits, line) for update, bits, line in values if bits is not None]
     if len(known) < 2:
-        return Answer(check="divergence", missing="fewer than two validations in the log")
+        words = "fewer than two validations in the log" if log.validations else "the log has no validation"
+        return Answer(check="divergence", missing=words)
     best_update, best_bits, best_line = min(known, key=lambda one: one[1] if one[1] == one[1] else np.inf)
     last_update, last_bits, last_line = known[-1]
     later = [epoch for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits is not None]
@@ -292,6 +304,56 @@ def check_divergence(case: Case) -> Answer:
         "fairseq's loss_scale too (in no published case was the cause confirmed)"
     )
     return Answer(check="divergence", findings=(found("divergence", title, evidence, fix),))
+
+
+def check_start(case: Case) -> Answer:
+    """Check that the decoder began to read the source: by its attention where a record has it, else by its curve.
+
+    A training with normalisation after each sub-layer may stay for good at what its target language alone tells: its
+    loss falls and is flat, no gradient is unusual, and its translations have little to do with their source.
+    """
+    if case.attending is not None:
+        lowest = [min(heads) for heads in case.attending.entropies]
+        seen = (
+            f"entropy of cross-attention over log S, lowest head a layer: {', '.join(f'{one:.2f}' for one in lowest)}; "
+            f"without attention a subword loses {case.attending.bits_lost:.2f} bits"
+        )
+        if min(lowest) <= MIN_UNSTARTED_ENTROPY or case.attending.bits_lost >= MAX_UNSTARTED_BITS:
+            return Answer(check="start", seen=seen)
+        expected = f"a head below {MIN_UNSTARTED_ENTROPY}, or {MAX_UNSTARTED_BITS} bits lost"
+        return _unstarted(fact(case.attending.place, "cross-attention", seen, expected))
+    log = case.trained.log if case.trained else None
+    if log is None or case.trained is None:
+        return Answer(check="start", missing=NO_LOG)
+    known = [
+        (one.update, one.nll_bits, one.line)
+        for one in log.validations
+        if one.subset == dev_subset(log) and one.nll_bits is not None and math.isfinite(one.nll_bits)
+    ]
+    if not log.vocabulary_sizes or len(known) < MIN_VALIDATIONS:
+        words = f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the vocabulary's size"
+        return Answer(check="start", missing="the log has no validation" if not log.validations else words)
+    begin = known[-1][0] * 2 / 3
+    early, late = ([one for one in known if (one[0] > begin) == is_late] for is_late in (False, True))
+    best, fall = min(bits for _, bits, _ in known), math.inf
+    if early and late:
+        fall = min(bits for _, bits, _ in early) - min(bits for _, bits, _ in late)
+    warmup = case.trained.symbols.get("warmup_steps")
+    level = best / math.log2(max(log.vocabulary_sizes))
+    seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's, {fall:.2f} below that at two thirds"
+    is_warm = not isinstance(warmup, int) or begin > warmup
+    if not is_warm or level <= MIN_PLATEAU or fall >= MAX_PLATEAU_FALL or check_divergence(case).findings:
+        return Answer(check="start", seen=seen)
+    expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
+    return _unstarted(fact(case.trained.path, "validation", seen, expected, known[-1][2]))
+
+
+def _unstarted(evidence: Evidence) -> Answer:
+    title = "The training did not start: it stays on the plateau of a model that does not read its source"
+    words = "most of the score: without its source the decoder writes what is likely in its language"
+    cost = Cost(low=None, high=None, words=words, source="")
+    finding = msgspec.structs.replace(found("start", title, [evidence], HELPS_START), costs=(cost,))
+    return Answer(check="start", findings=(finding,))
 
 
 def check_symbols(case: Case, check: str) -> Answer:

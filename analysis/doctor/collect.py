@@ -21,6 +21,7 @@ from aiayn.records import (
     BinarizedCorpus,
     CheckpointRecord,
     Hypotheses,
+    PerplexityRecord,
     RawCorpus,
     Record,
     ScoreRecords,
@@ -29,7 +30,18 @@ from aiayn.records import (
 )
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.types import Averaged, Case, Claim, LoggedRate, Reported, Scorer, Search, Trained, Translation
+from analysis.doctor.types import (
+    Attending,
+    Averaged,
+    Case,
+    Claim,
+    LoggedRate,
+    Reported,
+    Scorer,
+    Search,
+    Trained,
+    Translation,
+)
 from analysis.logs.folder import average_of, metric_of_generation
 from analysis.logs.lines import LogText
 from analysis.logs.listing import list_logs
@@ -78,7 +90,24 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         data=data,
         translations=tuple(_of_run(results_folder, train, claim)),
         scorer=scorer,
+        attending=_attending(
+            results_folder, f"{claim.scale}/perplexity/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
+        ),
     )
+
+
+def _attending(folder: Path, pattern: str) -> Attending | None:
+    """Return what the first perplexity record that has it states of cross-attention."""
+    for path in sorted(folder.glob(pattern)):
+        try:
+            record = read_record(path, PerplexityRecord)
+        except RecordError:  # another record
+            continue
+        entropies = getattr(record, "cross_attention_entropy", None)
+        bits_lost = getattr(record, "bits_lost_uniform", None)
+        if entropies and bits_lost is not None:
+            return Attending(str(path), tuple(map(tuple, entropies)), bits_lost)
+    return None
 
 
 def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
@@ -125,7 +154,8 @@ def collect_folder(
         RecordError, CorpusError: if a file is malformed.
     """
     translations = tuple(_translations(folder, claim, hypotheses_path, references_path))
-    case = Case(claim, _trained(folder), _data(folder, claim), translations, scorer)
+    attending = _attending(folder, "**/*.json")
+    case = Case(claim, _trained(folder), _data(folder, claim), translations, scorer, attending)
     if case.trained is None and case.data is None and not translations:
         raise RecordError(
             f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no translations; "

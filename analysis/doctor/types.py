@@ -120,6 +120,18 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     leaves_pieces: bool = False
 
 
+class Attending(msgspec.Struct, frozen=True):
+    """What the decoder reads of the source, by a record of `perplexity`: see `PerplexityRecord`.
+
+    `entropies` are of each decoder layer and head, 1 where it reads all of a source alike; `bits_lost` what a subword
+    loses if all do.
+    """
+
+    place: str
+    entropies: tuple[tuple[float, ...], ...]
+    bits_lost: float
+
+
 class Case(msgspec.Struct, frozen=True):
     """The evidence; what is None or empty is absent, and `absent` lists it in words."""
 
@@ -128,6 +140,7 @@ class Case(msgspec.Struct, frozen=True):
     data: DataBin | None
     translations: tuple[Translation, ...]
     scorer: Scorer
+    attending: Attending | None = None
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +208,7 @@ CAUSES = (
     Cause("batch", "target tokens an update", "3"),
     Cause("schedule", "learning rates as printed", ""),
     Cause("divergence", "a training that holds", ""),
+    Cause("start", "a decoder that reads the source", ""),
     Cause("model", "model and optimiser", ""),
     Cause("norm_order", "order of normalisation", "8"),
     Cause("dropout", "dropout", "7"),
