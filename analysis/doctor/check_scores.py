@@ -9,6 +9,7 @@ import numpy as np
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR, fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
+from analysis.doctor.check_training import HELPS_START, check_divergence
 from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
 from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation
 from analysis.findings import Cost, Evidence, Finding
@@ -21,6 +22,9 @@ CASE_OF_SUFFIX = "_lc"
 MAX_MARKED = 0.01  # of lines
 MIN_EQUAL, MAX_OUT_OF_ORDER = 0.9, 0.5
 MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal lies within it
+# Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references' words; of big, which
+# does not read its source, 38 %; one line repeated has none.
+MIN_DISTINCT, MIN_VARIETY = 0.5, 0.3
 ORDER_SEED = 2014
 UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
 MAX_UNKNOWN = 0.01  # of words, more than in the references
@@ -208,7 +212,7 @@ def check_reference_order(case: Case) -> Answer:
         read = plain(one, case.claim.corpus)
         one = msgspec.structs.replace(one, lines=read.lines, references=read.references)  # noqa: PLW2901 - from here on as it can be read
         known = _known_references(case, one)
-        finding = _against_known(one, known, case.scorer) if known else _against_translations(one)
+        finding = _against_known(one, known, case.scorer) if known else _against_translations(case, one)
         if finding is not None:
             return Answer(check="reference_order", findings=(finding,))
         where = "the data-bin's, line by line" if known else "fit their translations"
@@ -264,14 +268,37 @@ def _other_references(one: Translation, evidence: Evidence) -> Finding:
     return found("reference_order", "Scored against other references than the test set's", [evidence], fix)
 
 
-def _against_translations(one: Translation) -> Finding | None:
-    out_of_order = share_out_of_order(one.lines, one.references or (), np.random.default_rng(ORDER_SEED))
+def _against_translations(case: Case, one: Translation) -> Finding | None:
+    """Return a finding if translations fit their references no better than other lines: BLEU is then near 1.
+
+    Outputs that repeat themselves are of a model that is not trained or diverged; various ones of few words are of one
+    that does not read its source; else the lines are others. In a log of fairseq-generate each hypothesis has its
+    reference's number, so that no order can be wrong, and both sides come from one data-bin.
+    """
+    references = one.references or ()
+    out_of_order = share_out_of_order(one.lines, references, np.random.default_rng(ORDER_SEED))
     if out_of_order <= MAX_OUT_OF_ORDER:
         return None
     what = "translations that fit their own reference no better than another line's"
-    evidence = fact(one.references_path, what, f"{min(1.0, out_of_order):.0%}", f"at most {MAX_OUT_OF_ORDER:.0%}")
-    fix = "put both files into the order of the source; fairseq-generate writes by length: sort its H- lines by number"
-    return found("reference_order", "Translations and references are in different orders", [evidence], fix)
+    evidence = [fact(one.references_path, what, f"{min(1.0, out_of_order):.0%}", f"at most {MAX_OUT_OF_ORDER:.0%}")]
+    distinct = len(set(one.lines)) / len(one.lines)
+    types = [len({word for line in side for word in line.lower().split()}) for side in (one.lines, references)]
+    variety, is_generated = types[0] / max(1, types[1]), one.source_lines is not None or one.logged is not None
+    if distinct >= MIN_DISTINCT and variety >= MIN_VARIETY and not is_generated:
+        fix = "put both files into the order of the source; fairseq-generate writes by length: sort by the H- number"
+        return found("reference_order", "Translations and references are in different orders", evidence, fix)
+    evidence.append(fact(one.path, "different lines among the translations", f"{distinct:.0%}", f"{MIN_DISTINCT:.0%}"))
+    evidence.append(fact(one.path, "different words beside the references", f"{variety:.0%}", f"{MIN_VARIETY:.0%}"))
+    title, fix = "Translations of other sentences than the source's: the model does not read it", HELPS_START
+    if check_divergence(case).findings:
+        title, fix = "Translations are of a model that diverged", "decode a checkpoint from before it diverged"
+    elif distinct < MIN_DISTINCT:
+        title = "Translations repeat themselves: the model is not trained, or did not start"
+        fix = f"compare the log's loss with its first; {HELPS_START}"
+    elif variety >= MIN_VARIETY:
+        title = "Source and target of the data-bin are not of one sentence, or the model does not read its source"
+        fix = f"compare line by line the two files that were binarized; else {HELPS_START}"
+    return found("reference_order", title, evidence, fix, rank="", what="other_sentences")
 
 
 def check_definition(case: Case) -> Answer:

@@ -200,7 +200,9 @@ def _length_finding(translation: Translation, place: str, words: str, bleu: floa
     is_short = penalty < 1
     how = "short" if is_short else "long"
     title = f"Translations are too {how}: a symptom; its cause is above or not found yet"
-    fix = "the maximum length, the length penalty, or a model that ends too early; then the tokenisation of either side"
+    fix = "the maximum length, the length penalty, or a model that ends too early"
+    if translation.logged is None:  # both sides of a log of fairseq-generate come from one data-bin
+        fix += "; then the tokenisation of either side"
     finding = found("lengths", title, evidence, fix, is_symptom=True)
     if not is_short or penalty <= 0:
         return finding

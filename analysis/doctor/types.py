@@ -208,7 +208,7 @@ CAUSES = (
     Cause("batch", "target tokens an update", "3"),
     Cause("schedule", "learning rates as printed", ""),
     Cause("divergence", "a training that holds", ""),
-    Cause("start", "a decoder that reads the source", ""),
+    Cause("start", "a decoder that attends", ""),
     Cause("model", "model and optimiser", ""),
     Cause("norm_order", "order of normalisation", "8"),
     Cause("dropout", "dropout", "7"),

@@ -251,9 +251,12 @@ def metric_of_generation(log: GenerationLog) -> str:
     """Return the name of a generation's BLEU by what it was computed with and on.
 
     `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on detokenised text;
-    `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined to text.
+    `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined to text; `bleu_mlperf` is that
+    of MLPerf's submissions, without case.
     """
     arguments = log.arguments
+    if log.bleu is not None and log.bleu.name == "bleu_score":
+        return "bleu_mlperf"
     if log.bleu is None or log.bleu.name == "BLEU4":
         return "bleu_as_given"
     is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in ("sentencepiece", "gpt2")

@@ -31,7 +31,10 @@ _AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$"
 # fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the first, with commas of
 # thousands, and print the second bare. A score by sacreBLEU reads `BLEU = 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
 _TRANSLATED = re.compile(rb"Translated ([\d,]+) sentences \(")
-_GENERATE = re.compile(rb"Generate (\S+) with beam=(\d+): (BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)")
+_GENERATE = re.compile(
+    rb"Generate (\S+) with beam=(\d+): "
+    rb"(?:(BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)|(bleu_score)=([\d.]+))"
+)  # the second is of MLPerf's submissions
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
@@ -131,9 +134,9 @@ class Generation:
                 line=number,
                 subset=found[1].decode(errors="replace"),
                 beam_size=int(found[2]),
-                name=found[3].decode(),
-                value=float(found[4]),
-                brevity_penalty=float(found[5]),
+                name=(found[3] or found[6]).decode(),
+                value=float(found[4] or found[7]),
+                brevity_penalty=float(found[5] or 1.0),
                 hypothesis_length=int(lengths[1]) if lengths else 0,
                 reference_length=int(lengths[2]) if lengths else 0,
             )

@@ -356,6 +356,8 @@ def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
         expected = row.decoding | ({} if average is None else {"average": average})
     num_expected = _expected_sentences(generation) if row is None or row.scale == "paper" else None
     num_scored = generation.log.num_sentences or generation.log.num_hypotheses or None
+    ranks = training.log.num_gpus or 1 if training and not generation.log.model_path else 1
+    num_scored = None if ranks > 1 else num_scored  # of an evaluation within a training each rank counts its own part
     findings = [*_of_a_generation(generation), *_of_sentences(generation, num_scored, num_expected)]
     findings += symbol_findings(found, expected)
     if training is None:

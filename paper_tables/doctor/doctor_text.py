@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from aiayn.terminal import titled, wrapped
 from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
+from paper_tables.doctor.costs import is_reached
 
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
@@ -38,9 +39,8 @@ def headline(diagnosis: Diagnosis) -> str:
     num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
     found = "No difference from the claim is found"
     if diagnosis.findings:
-        found = f"Found: {_count(num_causes, 'cause')}" + (
-            f", {_count(num_symptoms, 'symptom')}" if num_symptoms else ""
-        )
+        noun = "difference" if is_reached(diagnosis.missing) else "cause"
+        found = f"Found: {_count(num_causes, noun)}" + (f", {_count(num_symptoms, 'symptom')}" if num_symptoms else "")
     made = f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
     return f"{found}; {made}."
 

@@ -138,6 +138,30 @@ def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys
     assert found["testset"]["evidence"][0]["expected"] == "3003"
 
 
+def test_a_score_without_its_lines_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bleu = "BLEU4 = 24.10, 58.3/32.1/20.0/12.9 (BP=1.000, ratio=1.000, syslen=9, reflen=9)"
+    for line, value, metric in (
+        (f"Generate test with beam=4: {bleu}", 24.1, "bleu_as_given"),
+        ("| Generate test with beam=4: bleu_score=20.3488", 20.3488, "bleu_mlperf"),
+    ):
+        (tmp_path / "gen.out").write_text(f"| Translated 3003 sentences (9 tokens) in 5.0s\n{line}\n", encoding="utf-8")
+        main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
+        diagnosis = json.loads(capsys.readouterr().out)
+        assert (diagnosis["scores"], diagnosis["metrics"]) == ({"test": value}, {"test": metric})
+        assert diagnosis["missing"]["low"] == pytest.approx(27.3 - value, abs=0.01)
+        assert "definition" in {one["check"] for one in diagnosis["findings"]}
+
+
+def test_nothing_is_a_cause_where_nothing_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "BLEU4 = 43.10, 70.0/50.0/37.0/28.0 (BP=1.000, ratio=1.000, syslen=9, reflen=9)"
+    shutil.copyfile(LOGS / "fairseq06_big_enfr.log", tmp_path / "train.log")
+    (tmp_path / "gen.out").write_text(f"| Generate test with beam=5: {line}\n", encoding="utf-8")
+    assert main(["doctor", str(tmp_path), "--system", "big_enfr", "--corpus", "wmt14_en_fr"]) == 1
+    text = capsys.readouterr()
+    assert " cause" not in text.err
+    assert "Nothing is missing: 41.8 printed" in text.out
+
+
 def test_plain_files_and_sacrebleus_own_json_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "".join(f"Das ist die Zeile {number} von vielen.\n" for number in range(40))
     (tmp_path / "output.de").write_text(text, encoding="utf-8")

@@ -285,6 +285,32 @@ def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -
     assert finding.title == "Translations and references are in different orders"
 
 
+def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case) -> None:
+    lines = tuple(
+        f"{name} sieht {number} Tiere im Wald" for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
+    )
+    repeated = small(clean, lines=(lines[0],) * len(lines), references=lines)
+    (finding,) = check_reference_order(repeated).findings
+    assert finding.title.startswith("Translations repeat themselves")
+    vague = tuple(
+        f"{'abcde'[(number + 2) % 5]} sieht {(number + 3) % 5} Tiere" + " im Wald" * (number % 40)
+        for number in range(len(lines))
+    )
+    (finding,) = check_reference_order(small(clean, lines=vague, references=lines)).findings
+    assert finding.title.endswith("the model does not read it")
+    assert "pre-norm" in finding.fix
+    assert clean.trained is not None
+    assert clean.trained.log is not None
+    last = replace(clean.trained.log.validations[-1], nll_bits=12.0)
+    fell = with_log(clean, validations=(*clean.trained.log.validations[:-1], last))
+    (finding,) = check_reference_order(small(fell, lines=vague, references=lines)).findings
+    assert "diverged" in finding.title
+    generated = small(clean, lines=lines[::-1], references=lines, source_lines=lines)
+    (finding,) = check_reference_order(generated).findings
+    assert finding.title.startswith("Source and target of the data-bin")  # its H- and T- lines have one number
+    assert "token" not in finding.fix
+
+
 def test_other_references_are_distinguished_from_reordered_ones(clean: Case) -> None:
     references = clean.translations[0].references or ()
     other = tuple(hashlib.sha256(line.encode()).hexdigest() for line in references)

@@ -1,6 +1,7 @@
 """At the paper's scale: one fault a log; its cause alone is found, with its published cost and source."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,46 @@ def test_separate_vocabularies_have_no_published_cost(tmp_path: Path, capsys: py
     main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["check"], finding["costs"][0]["low"]) == ("vocabulary", None)
+
+
+def test_another_language_pair_and_another_number_of_pairs_have_no_published_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for change, what, low in (
+        (("de", "ro"), "language_pair", None),
+        (("4500966 examples", "29000 examples"), "data", None),
+        (("4500966 examples", "36000000 examples"), "data", None),
+        (("4500966 examples", "3961179 examples"), "data", 1.5),
+    ):
+        text = SOUND_LOGS[0]._replace(changes={"target_lang": "ro"} if what == "language_pair" else {}).text()
+        assert change[what == "language_pair"] in text
+        (tmp_path / "train.log").write_text(text.replace(*change) if what == "data" else text, encoding="utf-8")
+        main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
+        (finding,) = json.loads(capsys.readouterr().out)["findings"]
+        assert (finding["what"], finding["costs"][0]["low"]) == (what, low)
+
+
+@pytest.mark.parametrize("sentences", [3000, 6003])
+def test_en_fr_may_be_validated_on_both_of_its_dev_sets(
+    sentences: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = next(log for log in SOUND_LOGS if log.name == "rate_of_43_2")
+    text = re.sub(r"3,?000 examples", f"{sentences} examples", log.text())
+    (tmp_path / "train.log").write_text(
+        text.replace("4500966 examples", "36000000 examples").replace("37000 types", "32000 types"), encoding="utf-8"
+    )
+    main(["doctor", str(tmp_path), "--system", log.system, "--corpus", log.corpus, "--json"])
+    assert "data" not in {one["check"] for one in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_two_percent_of_the_updates_stand_above_pre_norm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+    log = next(log for log in SOUND_LOGS if log.name == "big")._replace(lasts=6000, changes=changes)
+    found = diagnosed(log, tmp_path, capsys)["findings"]
+    assert [one["what"] for one in found] == ["updates", "norm_order"]
+    half = log._replace(lasts=140_000)  # 46 % of the tokens: no more than a third of them costs, and perhaps nothing
+    updates = next(one for one in diagnosed(half, tmp_path, capsys)["findings"] if one["what"] == "updates")
+    assert (updates["costs"][0]["low"], updates["costs"][0]["high"]) == (0.0, pytest.approx(1.3))
 
 
 def test_every_published_cost_is_of_a_corpus_that_it_names_and_has_its_source() -> None:
