@@ -176,7 +176,8 @@ def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
             evidence = fact(one.path, "sentences that are their source", str(copied), f"at most {MAX_COPIED:.0%}")
     else:
         shares = words_share(read.lines, read.references or ())
-        if shares is not None and shares[0] < MIN_LANGUAGE * shares[1]:
+        is_repeated = len(set(read.lines)) < MIN_DISTINCT * len(read.lines)  # few words of any language
+        if shares is not None and not is_repeated and shares[0] < MIN_LANGUAGE * shares[1]:
             what = "words that are among the most frequent of the references"
             evidence = fact(one.path, what, f"{shares[0]:.1%}", f"about {shares[1]:.1%}, as in the references")
     if evidence is None:

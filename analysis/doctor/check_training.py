@@ -155,9 +155,10 @@ def check_schedule(case: Case) -> Answer:
     fix = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
     if training.schedule == "constant":
         fix = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
-    if pairs := _published_rates(case):
-        pair = f"{float(pairs[0].peak_learning_rate):g} at {float(pairs[0].target_tokens_per_update):,.0f} tokens"
-        evidence.append(fact(trained.path, "nearest published rate at its tokens an update", pair, pairs[0].words))
+    pairs = _published_rates(case)
+    if reached := next((pair for pair in pairs if pair.outcome == "reached"), None):
+        tokens = float(reached.target_tokens_per_update)
+        fix += f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update {reached.words}"
     title = "Another learning rate than the spec's"
     finding = found("schedule", title, evidence, fix, what=symbol, amount=amount)
     if known := _known_pair(trained, pairs):

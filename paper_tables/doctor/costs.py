@@ -185,7 +185,7 @@ def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
     )
 
 
-def is_reached(missing: Missing | None) -> bool:
+def _is_reached(missing: Missing | None) -> bool:
     """Return whether a known score has the printed number, so that no difference needs to explain anything."""
     return missing is not None and missing.is_known and missing.high <= 0
 
@@ -372,7 +372,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
             costs = (_cost(known, share[place]),)
         else:
             likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
-        if is_reached(missing) and likelihood in ("likely", "possible", "unknown"):
+        if _is_reached(missing) and likelihood in ("likely", "possible", "unknown"):
             likelihood = "unlikely"
             costs = (Cost(low=0.0, high=0.0, words="nothing is missing", source="the score that was given"),)
         findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from aiayn.terminal import titled, wrapped
 from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
-from paper_tables.doctor.costs import is_reached
 
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
@@ -35,12 +34,14 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
 def headline(diagnosis: Diagnosis) -> str:
     """Return in a sentence how many causes and symptoms were found, and how many checks could not be made."""
     num_symptoms = sum(finding.is_symptom for finding in diagnosis.findings)
-    num_causes = len(diagnosis.findings) - num_symptoms
+    is_cause = [
+        not finding.is_symptom and finding.likelihood not in ("raises", "unlikely") for finding in diagnosis.findings
+    ]
+    num_others = len(diagnosis.findings) - sum(is_cause) - num_symptoms
     num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
-    found = "No difference from the claim is found"
-    if diagnosis.findings:
-        noun = "difference" if is_reached(diagnosis.missing) else "cause"
-        found = f"Found: {_count(num_causes, noun)}" + (f", {_count(num_symptoms, 'symptom')}" if num_symptoms else "")
+    counts = {"cause": sum(is_cause), "symptom": num_symptoms, "harmless difference": num_others}
+    words = ", ".join(_count(number, noun) for noun, number in counts.items() if number)
+    found = f"Found: {words}" if words else "No difference from the claim is found"
     made = f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
     return f"{found}; {made}."
 

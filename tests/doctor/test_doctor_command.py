@@ -268,9 +268,8 @@ def test_a_rate_is_judged_at_its_batch(tmp_path: Path, capsys: pytest.CaptureFix
     small = RECIPE.replace("--update-freq 16", "--update-freq 1")
     (alone,) = diagnosed(tmp_path, small, capsys, "--num-gpus", "8", "--bleu", "28.0")
     (rate,) = (one for one in alone["findings"] if one["what"] == "peak_learning_rate")
-    assert (rate["costs"][0]["low"], rate["fix"]) == (
-        None, "--lr-scheduler inverse_sqrt --lr 0.000494 --warmup-updates 4000"
-    )  # fmt: skip
+    assert rate["costs"][0]["low"] is None
+    assert rate["fix"].startswith("--lr-scheduler inverse_sqrt --lr 0.000494 --warmup-updates 4000; published: ")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_rate_with_which_43_2_was_reached_is_named_and_costs_nothing(
     alone = log._replace(tokens_per_update=24_900.0, lasts=None)  # at the paper's batch nothing is known of it
     (finding,) = diagnosed(alone, tmp_path, capsys)["findings"]
     assert (finding["what"], finding["costs"][0]["low"]) == ("peak_learning_rate", None)
-    assert "590,000" in finding["evidence"][-1]["found"]
+    assert "0.0007 at 590,000 tokens" in finding["fix"]
 
 
 def test_another_rate_has_no_cost_and_the_warm_up_is_as_the_log_says(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from analysis.doctor.types import Diagnosis, Missing, Reported, Trained, Translation
 from analysis.findings import Finding
+from paper_tables.doctor.costs import read_costs
 from paper_tables.doctor.doctor import diagnose_commands, diagnose_like_the_papers
 from tests.doctor.threads import CASES, ThreadCase
 
@@ -84,6 +85,20 @@ def test_the_doctor_is_no_surer_than_the_thread_and_its_ranking_and_costs_fit_to
         assert places == sorted(places)
         of_possible = [one.costs[0].high or 0.0 for one in findings if one.likelihood == "possible"]
         assert of_possible == sorted(of_possible, reverse=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_causes_are_found_by_what_other_threads_cost(
+    case: ThreadCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread's own numbers are taken out of the published costs: its causes stay, with others' costs or none."""
+    number = case.thread.split(",")[0].split(";")[0]
+    others = [cost for cost in read_costs() if number not in cost.source]
+    monkeypatch.setattr("paper_tables.doctor.costs.read_costs", lambda: others)
+    findings = {one.what: one for one in diagnosed(case, tmp_path).findings}
+    assert {expected.what for expected in case.expected} - {"slip"} <= findings.keys()
+    costs = [cost for one in findings.values() if one.check != "definition" for cost in one.costs]  # of gaps.csv
+    assert all(number not in cost.source for cost in costs)
 
 
 def test_before_a_training_differences_stand_in_the_order_of_published_cost(tmp_path: Path) -> None:
