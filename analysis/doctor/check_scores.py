@@ -77,8 +77,11 @@ def _marks(one: Translation) -> Iterator[Evidence]:
 
 
 def _tokens(one: Translation) -> Iterator[Evidence]:
-    """Yield evidence if one of translations and references is tokens and the other is not."""
-    if one.references is None:
+    """Yield evidence if one of translations and references is tokens and the other is not.
+
+    Both sides of a log of fairseq-generate come from one data-bin: they are alike.
+    """
+    if one.references is None or one.references_path == one.path:
         return
     sides = ((one.path, form_of(one.lines)), (one.references_path, form_of(one.references)))
     for (path, form), (_, other) in (sides, sides[::-1]):
