@@ -1,7 +1,7 @@
 """Estimates from a data-bin alone which share of its training pairs is misaligned: source and target of two sentences.
 
 Co-occurrences of symbols are counted on one sample of pairs. Each pair of a second sample is then compared with
-NUM_DECOYS target sentences of nearly its own length from other pairs: which explains the source best? The target of a
+some target sentences of nearly its own length from other pairs: which explains the source best? The target of a
 true pair wins. The target of a misaligned pair is a random draw like any decoy, so its rank among them is uniform.
 The share of misaligned pairs is therefore twice the share of pairs that rank in the worse half (the estimator of null
 hypotheses of Storey 2002, with lambda 1/2).
@@ -10,7 +10,7 @@ The two samples share no pair: two rare symbols that co-occur once would otherwi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,10 +19,10 @@ import numpy.typing as npt
 from scipy import sparse, stats
 
 from analysis.doctor.data_bin import UNKNOWN, Side
+from analysis.scoring.line_match import num_in_worse_half
 
 NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
 NUM_COMPARED = 4_000  # pairs that are compared at most
-NUM_DECOYS = 19
 MIN_COMPARED = 400  # below it there is no estimate
 MAX_SHARE = 0.05  # an estimate above it is an alarm
 CLEAN_SHARE = 0.03  # the false alarm rate is stated for a corpus with this share of misaligned pairs
@@ -30,7 +30,6 @@ _MIN_COOCCURRENCES = 2  # of two symbols, to count as a hint of translation
 _PRIOR = 5.0  # cooccurrences by chance that the prior adds
 _MIN_RATIO = 1.5  # weaker hints are omitted: they are most of the table and weigh least
 Scores = npt.NDArray[np.float64]
-Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 Matrix = Any  # scipy.sparse.csr_matrix; scipy has no types
 
 
@@ -100,25 +99,6 @@ def translation_hints(source: Matrix, target: Matrix) -> Matrix:
     return sparse.csr_matrix(
         (values, (cooccurrences.row[is_hint], cooccurrences.col[is_hint])), shape=cooccurrences.shape
     )
-
-
-def num_in_worse_half(lengths: npt.ArrayLike, window: int, score: Score, rng: np.random.Generator) -> int:
-    """Return how many items rank in the worse half among decoys: items drawn from `window` neighbours by length.
-
-    `score` returns how well each of some items fits the first argument; the first of them is its own. Ties count half.
-    """
-    by_length = np.argsort(lengths, kind="stable")
-    window = min(len(by_length), max(NUM_DECOYS + 1, window))
-    num_decoys = min(NUM_DECOYS, window - 1)
-    num_worse = 0
-    for place, index in enumerate(by_length):
-        begin = min(max(0, place - window // 2), len(by_length) - window)
-        others = begin + rng.choice(window - 1, num_decoys, replace=False)
-        decoys = by_length[others + (others >= place)]  # never the item itself
-        own, *of_decoys = score(int(index), [int(index), *decoys.tolist()])
-        rank = sum(one > own for one in of_decoys) + 0.5 * sum(one == own for one in of_decoys)
-        num_worse += rank >= (num_decoys + 1) / 2
-    return num_worse
 
 
 def _best_hints(words: npt.NDArray[np.int64], hints: Matrix) -> Scores:

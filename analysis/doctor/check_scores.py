@@ -10,27 +10,32 @@ from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR, fact, found
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.check_training import HELPS_START, check_divergence
-from analysis.doctor.plain import letters, only_letters, plain, share_out_of_order, words_share
+from analysis.doctor.plain import letters, only_letters, plain
 from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
+from analysis.scoring.line_match import (
+    MAX_OUT_OF_ORDER,
+    MIN_DISTINCT,
+    MIN_LANGUAGE,
+    MIN_VARIETY,
+    ORDER_SEED,
+    share_out_of_order,
+    variety,
+    words_share,
+)
 from analysis.scoring.system_output import Form, Share, form_of, joined
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")
 CASE_OF_SUFFIX = "_lc"
 MAX_MARKED = 0.01  # of lines
-MIN_EQUAL, MAX_OUT_OF_ORDER = 0.9, 0.5
+MIN_EQUAL = 0.9
 MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal lies within it
-# Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references' words; of big, which
-# does not read its source, 38 %; one line repeated has none.
-MIN_DISTINCT, MIN_VARIETY = 0.5, 0.3
-ORDER_SEED = 2014
 UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
 MAX_UNKNOWN = 0.01  # of words, more than in the references
 SAME_LENGTH, OTHER_LENGTH = 0.01, 0.02
 MIN_SENTENCE, MAX_COPIED = 4, 0.05  # words from which a line is a sentence, and not a name; share of such lines
-MIN_LANGUAGE = 0.3  # of the references' share of frequent words; another language's text has 0.13 of it at most
 SCORE_AGAIN = "score again, every definition side by side: `aiayn score --hypotheses FILE --testset NAME`"
 
 
@@ -286,20 +291,19 @@ def _against_translations(case: Case, one: Translation) -> Finding | None:
     what = "translations that fit their own reference no better than another line's"
     evidence = [fact(one.references_path, what, f"{min(1.0, out_of_order):.0%}", f"at most {MAX_OUT_OF_ORDER:.0%}")]
     distinct = len(set(one.lines)) / len(one.lines)
-    types = [len({word for line in side for word in line.lower().split()}) for side in (one.lines, references)]
-    variety, is_generated = types[0] / max(1, types[1]), one.source_lines is not None or one.logged is not None
-    if distinct >= MIN_DISTINCT and variety >= MIN_VARIETY and not is_generated:
+    words, is_generated = variety(one.lines, references), one.source_lines is not None or one.logged is not None
+    if distinct >= MIN_DISTINCT and words >= MIN_VARIETY and not is_generated:
         fix = "put both files into the order of the source; fairseq-generate writes by length: sort by the H- number"
         return found("reference_order", "Translations and references are in different orders", evidence, fix)
     evidence.append(fact(one.path, "different lines among the translations", f"{distinct:.0%}", f"{MIN_DISTINCT:.0%}"))
-    evidence.append(fact(one.path, "different words beside the references", f"{variety:.0%}", f"{MIN_VARIETY:.0%}"))
+    evidence.append(fact(one.path, "different words beside the references", f"{words:.0%}", f"{MIN_VARIETY:.0%}"))
     title, fix = "Translations of other sentences than the source's: the model does not read it", HELPS_START
     if check_divergence(case).findings:
         title, fix = "Translations are of a model that diverged", "decode a checkpoint from before it diverged"
     elif distinct < MIN_DISTINCT:
         title = "Translations repeat themselves: the model is not trained, or did not start"
         fix = f"compare the log's loss with its first; {HELPS_START}"
-    elif variety >= MIN_VARIETY:
+    elif words >= MIN_VARIETY:
         title = "Source and target of the data-bin are not of one sentence, or the model does not read its source"
         fix = f"compare line by line the two files that were binarized; else {HELPS_START}"
     return found("reference_order", title, evidence, fix, rank="", what="other_sentences")

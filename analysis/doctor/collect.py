@@ -103,10 +103,8 @@ def _attending(folder: Path, pattern: str) -> Attending | None:
             record = read_record(path, PerplexityRecord)
         except RecordError:  # another record
             continue
-        entropies = getattr(record, "cross_attention_entropy", None)
-        bits_lost = getattr(record, "bits_lost_uniform", None)
-        if entropies and bits_lost is not None:
-            return Attending(str(path), tuple(map(tuple, entropies)), bits_lost)
+        if record.cross_attention_entropy and record.bits_lost_uniform is not None:
+            return Attending(str(path), tuple(map(tuple, record.cross_attention_entropy)), record.bits_lost_uniform)
     return None
 
 

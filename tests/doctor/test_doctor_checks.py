@@ -24,8 +24,8 @@ from analysis.doctor.check_training import (
 )
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, without_lone_symptoms
-from analysis.doctor.plain import share_out_of_order
 from analysis.doctor.types import Answer, Averaged, Case, Claim, LoggedRate, Reported, Search
+from analysis.scoring.line_match import share_out_of_order
 from paper_tables.doctor.costs import rank
 from tests.doctor.fixtures import assemble
 

@@ -24,6 +24,7 @@ from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read
 from aiayn.spec.system import read_corpus
 from aiayn.terminal import json_text
 from analysis.scoring.definitions import CASE_SUFFIX
+from analysis.scoring.line_match import find_doubt
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.system_output import (
     FormMismatch,
@@ -51,6 +52,7 @@ class Flags:
     as_given: bool = flag("translations and references are tokens already: do not tokenise them")
     lowercase: bool = flag("lower-case both sides; print the definitions without case (_lc) alone")
     force: bool = flag("score even if the two sides differ in kind; the signature says so")
+    no_warning: bool = flag("do not say why a score near 0 may not be the model's")
     json: bool = flag("print a JSON list of objects: metric, value, signature")
     decoded: Path | None = flag("record of decode", "RECORD", heading="in the pipeline")
     raw: Path | None = flag("record of fetch, which has the references", "RECORD")
@@ -113,7 +115,7 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
     if output.kind != "lines":
         print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
     testset = args.testset or (args.references or hypotheses_path).name
-    return score_sides(
+    scores = score_sides(
         sides,
         treatment,
         mismatch,
@@ -121,6 +123,12 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
         testset=testset,
         sha256=file_sha256(hypotheses_path),
     )
+    keeps_case = [score for score in scores if not score.metric.endswith(CASE_SUFFIX)] or scores
+    highest = max((score.value for score in keeps_case if score.metric.startswith("bleu")), default=100.0)
+    doubt = "" if args.no_warning else find_doubt(output.lines, references, highest)
+    if doubt:
+        print(f"aiayn score: warning: {output.path}: {doubt}. --no-warning leaves this out", file=sys.stderr)
+    return scores
 
 
 def score_sides(
