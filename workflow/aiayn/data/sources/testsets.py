@@ -61,13 +61,17 @@ def public_references(testset: str, language_pair: str) -> list[str]:
         try:
             return read_public_testset(testset, published, language_pair, mirror=named_mirror(None))[target_language]
         except FetchError as error:
-            raise FetchError(f"{error}; or give its references with --references FILE") from error
+            reason = str(error).split("; ", 1)[0]  # what follows names flags of `fetch`
+            raise FetchError(
+                f"test set {testset!r}: not here, and not downloaded: give its references with --references FILE, or "
+                f"set AIAYN_MIRROR to a copy of the sources; {reason}"
+            ) from error
     try:
         paths = sacrebleu.get_reference_files(name, language_pair)
     except (OSError, EOFError, SystemExit) as error:  # sacreBLEU exits on a wrong MD5 and on a failed download
         raise FetchError(
-            f"test set {testset!r} ({name}): sacreBLEU could not download it ({error}); put its archive in its cache "
-            "(variable SACREBLEU, by default ~/.sacrebleu), or give --references FILE"
+            f"test set {testset!r} ({name}): give --references FILE, or put its archive into sacreBLEU's cache "
+            f"(variable SACREBLEU, by default ~/.sacrebleu): sacreBLEU could not download it ({error})"
         ) from error
     if len(paths) != 1:
         raise ScoreError(
