@@ -9,8 +9,9 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,12 +19,14 @@ import msgspec
 from aiayn.errors import RecordError, StateError
 from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, packed_bytes
 from aiayn.paths import (
+    EXPORT_RECORD_NAME,
     Evaluation,
     average_record,
     baselines_record,
     corpus_record,
     evaluation_record,
     measure_record,
+    model_folder,
     train_record,
 )
 from aiayn.records import (
@@ -31,6 +34,7 @@ from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
     CheckpointRecord,
+    ExportRecord,
     Hypotheses,
     MeasureRecord,
     PerplexityRecord,
@@ -56,6 +60,8 @@ from paper_tables.scale_results import (
     text_fault,
 )
 
+NOTICE_NAME = "NOTICE"  # beside a shipped model: where its text is from, and its terms
+NO_MODELS: Mapping[str, Callable[[Path], object]] = MappingProxyType({})
 FIGURES = ("forest_bleu", "forest_bits", "bleu_cost", "curves_by_update")  # of those of a page: what came out
 
 
@@ -77,15 +83,24 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_scale(
-    scale: ScaleSpec, results_folder: Path, output_folder: Path, *, max_bytes: int, config_folder: Path = CONFIG_FOLDER
+    scale: ScaleSpec,
+    results_folder: Path,
+    output_folder: Path,
+    *,
+    max_bytes: int,
+    config_folder: Path = CONFIG_FOLDER,
+    export_by_run: Mapping[str, Callable[[Path], object]] = NO_MODELS,
 ) -> Packed:
     """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
 
     Of a pack that is there, what the results lack is kept: runs that are of the config's spec and of the same data.
+    `export_by_run` has what writes a run's model, as safetensors, to a new folder. Models of the pack that is there are
+    kept with their runs.
 
     Raises:
         RecordError: if nothing is finished, a log or attempts are missing, scores are not of the translations beside
-            them, or the folder would be larger than `max_bytes`; then nothing is changed.
+            them, a model is of no packed run or its corpus has no NOTICE, or the folder would be larger than
+            `max_bytes`; then nothing is changed.
         StateError: if there is a folder of that name that is not such a pack.
     """
     target = output_folder / scale.scale
@@ -106,6 +121,7 @@ def pack_scale(
     try:
         packer = _Packer(results, results_folder, output_folder, staging, kept)
         packer.pack()
+        packer.pack_models(export_by_run, config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
         make_recorded_tables(recorded, staging / scale.scale)
         if has_figures():
@@ -232,6 +248,28 @@ class _Packer:
         for evaluation in self.results.evaluations:
             if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
+
+    def pack_models(self, export_by_run: Mapping[str, Callable[[Path], object]], notices_folder: Path) -> None:
+        """Write the models that are asked for, each with its corpus's NOTICE; copy those of the earlier pack's runs."""
+        corpus_by_run = {train.run: train.corpus for train in self.results.train_by_key.values()}
+        for run in sorted(set(export_by_run) - set(corpus_by_run)):
+            raise RecordError(
+                f"{run}: no run of this pack, so its model is not packed; name one that the config asks for"
+            )
+        for run, corpus in sorted(corpus_by_run.items()):
+            earlier = model_folder(self.earlier_folder, self.scale, run)
+            inside = model_folder(Path(), self.scale, run)
+            if run in export_by_run:
+                notice_path = notices_folder / f"{corpus}.{NOTICE_NAME}"
+                if not notice_path.exists():
+                    raise RecordError(
+                        f"{notice_path}: no such file; write where the text is from and its terms, then pack"
+                    )
+                export_by_run[run](self.folder / inside)
+                self._copy(self.folder, inside / EXPORT_RECORD_NAME, ExportRecord)
+                shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
+            elif earlier.is_dir():
+                shutil.copytree(earlier, self.folder / inside)
 
     def _folder_of(self, key: TrainingKey) -> Path:
         """Return where the records of a training lie."""

@@ -18,12 +18,21 @@ import aiayn.decode.decode
 import aiayn.tools.export
 from aiayn.__main__ import main
 from aiayn.decode.decode import Translator, load_source_lines
+from aiayn.decode.exported import load_exported
 from aiayn.errors import CheckpointError, ConfigError, RecordError, SpaceError, UsageError
 from aiayn.provenance import gather_provenance
-from aiayn.records import BinarizedCorpus, CheckpointRecord, SegmentedText, TrainRecord, read_record, write_record
+from aiayn.records import (
+    BinarizedCorpus,
+    CheckpointRecord,
+    ExportRecord,
+    SegmentedText,
+    TrainRecord,
+    read_record,
+    write_record,
+)
 from aiayn.runs.finished import FinishedRun
 from aiayn.spec.system import TrainingSpec
-from aiayn.tools.export import ExportRecord, export_model, load_exported
+from aiayn.tools.export import export_model
 from aiayn.tools.export_ctranslate2 import reasons_against
 from aiayn.train.average import average_checkpoints, first_names
 from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
@@ -130,7 +139,7 @@ def test_loaded_again_it_translates_alike(
     exported: Path, run: FinishedRun, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal to the last bit, and from the folder alone: no checkpoint and no data-bin is opened."""
-    monkeypatch.setattr(aiayn.decode.decode, "load_model", lambda *_, device: load_exported(exported, device=device))
+    monkeypatch.setattr(aiayn.decode.decode, "load_average", lambda *_, device: load_exported(exported, device=device))
     again = Translator(Path("no checkpoint"), Path("no data-bin"), DECODING, device="cpu")
     sources = load_source_lines(translator.task, "test")
     assert again.translate(sources) == translator.translate(sources)

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.spec.system import SCALES
+from aiayn.spec.system import CHECKOUT, SCALES
 
 RECORD_NAME = "record.json"
+EXPORT_RECORD_NAME = "config.json"  # of an export as safetensors, beside its tensors
+TENSORS_NAME = "model.safetensors"
+SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -64,6 +67,11 @@ def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str
 def measure_record(results_folder: Path, scale: str) -> Path:
     """Return the record of what is measured without a training."""
     return results_folder / scale / "measure" / RECORD_NAME
+
+
+def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
+    """Return the folder of a model that a pack ships: an export as safetensors."""
+    return packs_folder / scale / "models" / run
 
 
 def is_scale_folder(folder: Path) -> bool:

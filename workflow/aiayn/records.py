@@ -16,7 +16,7 @@ import msgspec
 
 from aiayn.errors import CorpusError, RecordError
 from aiayn.provenance import Provenance, replace_on_success
-from aiayn.spec.training import TrainingSpec
+from aiayn.spec.training import DecodingSpec, TrainingSpec
 
 SCHEMA_VERSION = 1
 LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]  # rows of Table 1
@@ -215,6 +215,38 @@ class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"
     path: Path
     averaged_updates: list[int]
     tensors_sha256: str
+
+
+class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
+    """The content of an exported folder, and how to read its tensors.
+
+    `tied` names the tensors that are not stored, each with the stored one that it shares. A source line is its pieces'
+    ids with `source_ends_with`; the decoder begins with `target_begins_with`. `first_position` is the place of a
+    sentence's first token among the positions: 0, the paper's, or 2 for fairseq's own transformer and convolutions; an
+    LSTM has none. `normalise` and `tokenise` are Moses' ways of before November 2018, or none; a line goes through them
+    before `subword_method` splits it in pieces (null: it comes in pieces). `tensors_sha256` is that of the average: of
+    all tensors, those tied included.
+    """
+
+    format: Literal["safetensors", "ctranslate2"]
+    run: str
+    average: str
+    averaged_updates: list[int]
+    tensors_sha256: str
+    training: TrainingSpec
+    decoding: DecodingSpec
+    source_language: str
+    target_language: str
+    vocabulary_file_by_side: dict[str, str]
+    subword_file_by_language: dict[str, str]
+    id_by_special_symbol: dict[str, int]
+    source_ends_with: str
+    target_begins_with: str
+    first_position: int | None
+    tied: dict[str, str]
+    subword_method: Literal["sentencepiece", "subword_nmt"] | None = None
+    normalise: str = "none"
+    tokenise: str = "none"
 
 
 class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):

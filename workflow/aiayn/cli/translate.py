@@ -1,8 +1,9 @@
 """Translate sentences from standard input, one a line, with a trained run. Prints score, tab, translation.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run). The score is the one of beam
-search: log-probability (nats) divided by the length penalty; nearer to 0 is better. Input and output are plain text.
-The exception is a corpus that was segmented by others: there, type its subword pieces; the output is its tokens.
+RUN is a run's name or any unique beginning of it (default: the newest finished run). A name that no run below
+--results has is sought among the models shipped in paper_tables/measured, which need no training. The score is the one
+of beam search: log-probability (nats) divided by the length penalty; nearer to 0 is better. Input and output are plain
+text. The exception is a corpus that was segmented by others: there, type its subword pieces; the output is its tokens.
 """
 
 import sys
@@ -36,7 +37,8 @@ def run(args: Flags) -> None:
     device = resolve_device(args.device)
     translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)
     search = decoding_signature(finished.decoding)
-    print(f"{finished.checkpoint.run}, {finished.checkpoint.average}, {search}", file=sys.stderr)
+    checkpoint = finished.checkpoint
+    print(f"{checkpoint.run}, {checkpoint.average}, {search}, from {checkpoint.path}", file=sys.stderr)
     if finished.segmented is None:
         print("this run reads text in pieces (`@@ ` inside words), as its corpus was published", file=sys.stderr)
     if sys.stdin.isatty():

@@ -11,11 +11,11 @@ from tqdm import tqdm
 
 from aiayn.decode.beam_search import BestHypothesis, search_batch
 from aiayn.decode.decoder_steps import steps_of
+from aiayn.decode.exported import load_average
 from aiayn.errors import CheckpointError
 from aiayn.spec.search_options import SearchOptions, make_options
 from aiayn.spec.system import DecodingSpec
 from aiayn.train.fairseq_args import MAX_POSITIONS
-from aiayn.train.model import load_model
 
 # Of source and of longest target together; times the beam size they bound the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
@@ -42,7 +42,7 @@ class Translator:
     """A model with its dictionaries, ready to translate lines of pieces."""
 
     def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
-        self.model, self.task = load_model(checkpoint_path, data_folder, device=device)
+        self.model, self.task = load_average(checkpoint_path, data_folder, device=device)
         self.checkpoint_path, self.device = checkpoint_path, device
         self.steps = steps_of(self.model)
         self.search_as(decoding)

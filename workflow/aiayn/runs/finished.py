@@ -1,4 +1,4 @@
-"""Finds a finished run by its name below a results folder, with what it needs to translate and its translations."""
+"""Finds a run by its name, with what it needs to translate: below a results folder, or among the shipped models."""
 
 from pathlib import Path
 
@@ -6,11 +6,20 @@ import msgspec
 
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
-from aiayn.errors import RecordError
-from aiayn.paths import average_record, corpus_record, num_averaged
+from aiayn.errors import CheckpointError, RecordError
+from aiayn.paths import (
+    EXPORT_RECORD_NAME,
+    SHIPPED_FOLDER,
+    TENSORS_NAME,
+    average_record,
+    corpus_record,
+    model_folder,
+    num_averaged,
+)
 from aiayn.records import (
     BinarizedCorpus,
     CheckpointRecord,
+    ExportRecord,
     Hypotheses,
     RawCorpus,
     SegmentedText,
@@ -26,7 +35,8 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and search.
 
     `training` is what its record says, which a system file edited since cannot change; None if that is of another run,
-    or of another version.
+    or of another version. Of a shipped model the checkpoint is the file of its tensors, `data` has folder, corpus and
+    languages alone, and `decoding` is its record's.
     """
 
     scale: str
@@ -40,10 +50,30 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 def find_finished(results_folder: Path, run: str | None, average: str | None) -> FinishedRun:
     """Return the run whose name begins with `run`, or the newest; and its longest average, unless one is named.
 
+    A name that no run of the results has is sought among the shipped models.
+
     Raises:
         RecordError: if there is none, or more than one; the message lists the candidates.
+        CheckpointError: if a shipped model lacks a file.
     """
-    train_path, train = _find_training(results_folder, run)
+    paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
+    found = [(path, read_record(path, TrainRecord)) for path in paths]
+    names = [train.run for _, train in found]
+    shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
+    shipped = {path.parent.name: path.parent for path in shipped_paths}
+    if run and not any(name.startswith(run) for name in names) and any(name.startswith(run) for name in shipped):
+        name = match_run(run, shipped, place=str(SHIPPED_FOLDER), unknown="is no shipped model")
+        return _read_shipped(shipped[name], average)
+    listed = "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
+    if run is None and not found:
+        raise RecordError(f"{results_folder}: the newest is no finished run; candidates:\n  none{listed}")
+    try:
+        name = (
+            names[-1] if run is None else match_run(run, names, place=str(results_folder), unknown="is no finished run")
+        )
+    except RecordError as error:
+        raise RecordError(f"{error}{listed}") from None
+    train_path, train = next(entry for entry in reversed(found) if entry[1].run == name)
     scale = train_path.relative_to(results_folder).parts[0]
     folder = average_record(results_folder, scale, train.corpus, train.system, train.seed, "last1").parent
     averages = sorted((path.stem for path in folder.glob("last*.json")), key=num_averaged)
@@ -61,14 +91,60 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     )
 
 
-def _find_training(results_folder: Path, run: str | None) -> tuple[Path, TrainRecord]:
-    paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
-    found = [(path, read_record(path, TrainRecord)) for path in paths]
-    names = [train.run for _, train in found]
-    if run is None and not found:
-        raise RecordError(f"{results_folder}: the newest is no finished run; candidates:\n  none")
-    name = names[-1] if run is None else match_run(run, names, place=str(results_folder), unknown="is no finished run")
-    return next(entry for entry in reversed(found) if entry[1].run == name)
+def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
+    """Return the model of a folder that `aiayn export` wrote and a pack ships."""
+    record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
+    if average not in (None, record.average):
+        raise RecordError(
+            f"{folder}: shipped is {record.average} alone, not {average}; train the run for other averages"
+        )
+    path_by_language = {language: folder / name for language, name in record.subword_file_by_language.items()}
+    languages = (record.source_language, record.target_language) if record.subword_method else ()
+    for name in (*(record.subword_file_by_language.get(language, "a subword model") for language in languages),
+                 *record.vocabulary_file_by_side.values()):  # fmt: skip
+        if not (folder / name).is_file():
+            raise CheckpointError(
+                f"{folder}: lacks {name}, without which no text can be read; restore the folder by git"
+            )
+    corpus = record.run.partition("-")[0]
+    return FinishedRun(
+        scale=folder.parents[1].name,
+        checkpoint=CheckpointRecord(
+            provenance=record.provenance,
+            run=record.run,
+            average=record.average,
+            path=folder / TENSORS_NAME,
+            averaged_updates=record.averaged_updates,
+            tensors_sha256=record.tensors_sha256,
+        ),
+        data=BinarizedCorpus(
+            provenance=record.provenance,
+            corpus=corpus,
+            folder=folder,
+            source_language=record.source_language,
+            target_language=record.target_language,
+            dictionary_sha256_by_language={},
+            digest="",
+            vocabulary_size_by_language={},
+            num_pairs_by_split={},
+            num_tokens_by_split_by_language={},
+            fairseq_split_by_testset={},
+        ),
+        segmented=None
+        if record.subword_method is None
+        else SegmentedText(
+            provenance=record.provenance,
+            corpus=corpus,
+            normalise=record.normalise,
+            tokenise=record.tokenise,
+            method=record.subword_method,
+            model_path_by_language=path_by_language,
+            vocabulary_path_by_language={},
+            learning_by_model={},
+        ),
+        decoding=record.decoding,
+        training=record.training,
+    )
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True):

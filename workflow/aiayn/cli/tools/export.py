@@ -5,7 +5,7 @@ holds the tensors, the vocabularies in order of id, the subword models, and a JS
 special symbols, tied matrices, run and provenance.
 
 --format safetensors: model.safetensors and config.json, for every system. Tied matrices are stored once; `tied` in
-config.json names the others. `aiayn.tools.export.load_exported(FOLDER)` loads it as our model.
+config.json names the others. `aiayn.decode.exported.load_exported(FOLDER)` loads it as our model.
 
 --format ctranslate2: model.bin and CTranslate2's config.json, with ours as aiayn.json. A system that CTranslate2 cannot
 express is refused, with the reason. CTranslate2 uses the length penalty n^alpha and ends a sentence when beam_size

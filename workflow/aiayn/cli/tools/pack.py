@@ -6,16 +6,24 @@ which commit. `aiayn tables --from-logs` makes tables and figures again from tha
 same bytes. References are not packed: their digest and public place are named. What is not finished is named and
 omitted. A pack that is there is replaced; its runs that are not here any more, trained elsewhere or since deleted, stay
 if the config asks for them and they are of the same spec and data. Those that leave it are named.
+
+--model RUN also ships that run's averaged model, as `aiayn export --format safetensors` writes it, in models/<run>/,
+with the NOTICE of its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn translate RUN` then needs no training.
+Later packs keep it.
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
+from aiayn.errors import RecordError
+from aiayn.runs.finished import find_finished
 from paper_tables.tools.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
-MAX_MB = 15.0
+MAX_MB = 20.0
 
 
 class Flags:
@@ -26,13 +34,16 @@ class Flags:
         "where the scale's folder is made, or replaced (default: "
         "paper_tables/measured)", "FOLDER", default=Path("paper_tables/measured"),
     )  # fmt: skip
+    model: list[str] = flag("ship this run's averaged model, too; may be repeated", "RUN", is_repeated=True)
     max_mb: float = flag(f"refuse to write more (default: {MAX_MB:g})", "MB", default=MAX_MB)
 
 
 def run(args: Flags) -> None:
     """Pack, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
-    packed = pack_scale(scale, args.results, args.output, max_bytes=round(args.max_mb * 1e6))
+    export_by_run = dict(_exporter(args.results, run) for run in args.model)
+    max_bytes = round(args.max_mb * 1e6)
+    packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes, export_by_run=export_by_run)
     kept = f" ({packed.num_kept} kept from the pack before)" if packed.num_kept else ""
     print(
         f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept}, {packed.num_translations} "
@@ -42,3 +53,15 @@ def run(args: Flags) -> None:
         print(f"missing: {name}")
     for name in packed.left_out:
         print(f"left out, though in the pack before: {name}")
+
+
+def _exporter(results_folder: Path, run: str) -> tuple[str, Callable[[Path], object]]:
+    """Return a run's name and what writes its averaged model to a folder, with the provenance of the average."""
+    from aiayn.tools.export import export_model
+
+    finished = find_finished(results_folder, run, None)
+    checkpoint = finished.checkpoint
+    if finished.training is None:
+        raise RecordError(f"{results_folder}: no training record of {checkpoint.run} that this version can read")
+    export = partial(export_model, finished, finished.training, format="safetensors", provenance=checkpoint.provenance)
+    return checkpoint.run, lambda folder: export(into=folder)

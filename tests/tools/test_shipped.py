@@ -1,0 +1,142 @@
+"""A shipped model, an export in a pack, is found by its run's name and translates as the run did, or is refused."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+import safetensors.torch
+
+import aiayn.runs.finished
+from aiayn.__main__ import main
+from aiayn.errors import CheckpointError, RecordError
+from aiayn.paths import model_folder
+from aiayn.records import ExportRecord, read_record
+from aiayn.runs.finished import find_finished
+from paper_tables.tools.pack import Packed, pack_scale
+from tests.records_factory import Site, make_site, run_of, write_left
+
+RUN = "uninterrupted"
+LINES = b"The boy sees the girl.\n\nThe old dog knows that the cat is small.\n"
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the run's model among those shipped."""
+    monkeypatch.setattr(aiayn.runs.finished, "SHIPPED_FOLDER", tmp_path / "measured")
+    folder = model_folder(tmp_path / "measured", "demo", RUN)
+    arguments = [RUN, "--results", str(results), "--format", "safetensors", "--output", str(folder)]
+    assert main(["export", *arguments]) == 0
+    return folder
+
+
+def translate(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(LINES), isatty=lambda: False))
+    return main(["translate", *arguments])
+
+
+def test_a_shipped_model_translates_as_its_run_without_results(
+    shipped: Path, tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert translate(RUN, "--results", str(results), monkeypatch=monkeypatch) == 0
+    of_results = capsys.readouterr()
+    assert f"from {results}/demo/average/" in of_results.err  # the results come first
+    assert translate("uninter", "--results", str(tmp_path / "none"), monkeypatch=monkeypatch) == 0
+    of_shipped = capsys.readouterr()
+    assert f"{RUN}, last2, " in of_shipped.err
+    assert f"from {shipped}/model.safetensors" in of_shipped.err
+    assert of_shipped.out == of_results.out
+    assert of_shipped.out.count("\n") == 3
+
+
+def test_attention_draws_a_shipped_model(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["attention", RUN, "--sentence", "The boy sees the girl."]) == 0
+    weights_path = next((tmp_path / "results/demo/attention" / RUN).glob("*.tsv"))
+    assert weights_path.read_text(encoding="utf-8").count(RUN) > 10
+    assert f"from {shipped}/model.safetensors" in capsys.readouterr().err
+
+
+def test_an_edited_tensor_is_refused(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors = safetensors.torch.load_file(shipped / "model.safetensors")
+    tensors["encoder.layers.0.fc1.bias"][0] += 1e-6
+    safetensors.torch.save_file(tensors, shipped / "model.safetensors")
+    assert translate(RUN, "--results", str(tmp_path / "none"), monkeypatch=monkeypatch) == 1
+    assert "model.safetensors: its tensors' digest is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["subword_joint.model", "shared_vocabulary.json"])
+def test_a_folder_without_one_of_its_files_is_refused(shipped: Path, tmp_path: Path, name: str) -> None:
+    (shipped / name).unlink()
+    with pytest.raises(CheckpointError, match=rf"{RUN}: lacks {name}, without which no text can be read; restore"):
+        find_finished(tmp_path / "none", RUN, None)
+
+
+def test_a_record_without_a_subword_model_is_refused(shipped: Path, tmp_path: Path) -> None:
+    config = json.loads((shipped / "config.json").read_text(encoding="utf-8"))
+    (shipped / "config.json").write_text(json.dumps(config | {"subword_file_by_language": {}}), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="lacks a subword model"):
+        find_finished(tmp_path / "none", RUN, None)
+
+
+def test_another_average_than_the_shipped_is_refused(shipped: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="shipped is last2 alone, not last1"):
+        find_finished(tmp_path / "none", RUN, "last1")
+    assert find_finished(tmp_path / "none", RUN, "last2").scale == "demo"
+
+
+@pytest.mark.parametrize("run", [None, "unknown"])
+def test_shipped_models_are_among_the_candidates(shipped: Path, tmp_path: Path, run: str | None) -> None:
+    with pytest.raises(RecordError, match=rf"candidates:\n  none\n  {RUN} \(shipped\)"):
+        find_finished(tmp_path / "none", run, None)
+
+
+# --- packs
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = make_site(tmp_path / "made", en_de_systems=["base"])
+    write_left(made)
+    return made
+
+
+def pack(site: Site, output: Path, *models: str, shipped: Path) -> Packed:
+    def export(folder: Path) -> None:
+        shutil.copytree(shipped, folder)
+
+    export_by_run = dict.fromkeys(models, export)
+    return pack_scale(
+        site.scale, site.results_folder, output, max_bytes=10**7, config_folder=site.config_folder,
+        export_by_run=export_by_run,
+    )  # fmt: skip
+
+
+def test_a_packed_model_names_no_host_and_stays_in_later_packs(site: Site, tmp_path: Path, shipped: Path) -> None:
+    run = run_of("demo_en_de", "base", 1)
+    notice_path = site.config_folder / "corpora" / "demo_en_de.NOTICE"
+    with pytest.raises(RecordError, match=r"demo_en_de\.NOTICE: no such file; write where the text is from"):
+        pack(site, tmp_path / "pack", run, shipped=shipped)
+    assert not (tmp_path / "pack" / "demo").exists()
+    notice_path.write_text("ours", encoding="utf-8")
+    folder = model_folder(pack(site, tmp_path / "pack", run, shipped=shipped).folder.parent, "demo", run)
+    assert (folder / "NOTICE").read_text(encoding="utf-8") == "ours"
+    packed, exported = (read_record(path / "config.json", ExportRecord) for path in (folder, shipped))
+    assert (packed.provenance.host, exported.provenance.host != "") == ("", True)
+    assert packed == msgspec.structs.replace(exported, provenance=packed.provenance)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    pack(site, tmp_path / "pack", shipped=shipped)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_model_of_no_packed_run_is_refused(site: Site, tmp_path: Path, shipped: Path) -> None:
+    with pytest.raises(RecordError, match=f"{RUN}: no run of this pack"):
+        pack(site, tmp_path / "pack", RUN, shipped=shipped)

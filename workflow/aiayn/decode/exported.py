@@ -1,0 +1,91 @@
+"""Loads an exported model: tensors, vocabularies and `config.json` of one folder, without checkpoint or data-bin.
+
+Nothing in such a folder is code, and nothing is unpickled: one of unknown origin may be tried.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from fairseq.data import Dictionary
+
+from aiayn.errors import CheckpointError
+from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
+from aiayn.records import ExportRecord, read_record
+from aiayn.train import compat
+from aiayn.train.checkpoints import tensors_sha256
+from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.model import load_model
+from aiayn.train.task import AiaynTranslationTask
+
+
+def load_average(path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
+    """Return the model of an averaged checkpoint with its data-bin, or of an export, which needs none; and its task.
+
+    Raises:
+        RecordError, CheckpointError: as `load_exported` and `load_model`.
+    """
+    if path.name == TENSORS_NAME:
+        return load_exported(path.parent, device=device)
+    return load_model(path, data_folder, device=device)
+
+
+def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
+    """Return the model of a safetensors export, ready to be evaluated, and a task with its dictionaries.
+
+    Neither a checkpoint nor a data-bin is read: only what lies in the folder.
+
+    Raises:
+        RecordError: if `config.json` is absent or no ExportRecord of safetensors.
+        CheckpointError: if the tensors are absent, torn, or not those of `config.json`.
+    """
+    record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
+    tensors = _read_tensors(folder, record)
+    source_dictionary, target_dictionary = (
+        _read_dictionary(folder / record.vocabulary_file_by_side[side]) for side in ("source", "target")
+    )
+    data = TrainingData(
+        folder=str(folder),
+        source_language=record.source_language,
+        target_language=record.target_language,
+        is_joint=len(set(record.vocabulary_file_by_side.values())) == 1,
+    )
+    flags = train_flags(record.training, data, seed=1, save_folder=str(folder), device="cpu")
+    cfg = compat.training_config(flags)
+    task = AiaynTranslationTask(cfg.task, source_dictionary, target_dictionary)
+    model = task.build_model(cfg.model)
+    model.load_state_dict(tensors, strict=True)
+    return model.to(device).eval(), task
+
+
+def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
+    """Return an export's tensors, tied ones under each of their names."""
+    path = folder / TENSORS_NAME
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except (FileNotFoundError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{path}: absent or torn ({error}); export the run again") from error
+    missing = sorted(set(record.tied.values()) - set(tensors))
+    if missing:
+        raise CheckpointError(f"{path}: lacks {missing[0]}, which config.json names; export the run again")
+    tensors |= {name: tensors[stored_name] for name, stored_name in record.tied.items()}
+    found = tensors_sha256(tensors)
+    if found != record.tensors_sha256:
+        raise CheckpointError(
+            f"{path}: its tensors' digest is {found[:16]}, in config.json {record.tensors_sha256[:16]}; the two are of "
+            "different exports, or a byte has changed: export the run again"
+        )
+    return tensors
+
+
+def _read_dictionary(path: Path) -> Dictionary:
+    dictionary = Dictionary()
+    symbols = json.loads(path.read_text(encoding="utf-8"))
+    for symbol in symbols[len(dictionary) :]:
+        dictionary.add_symbol(symbol)
+    if dictionary.symbols != symbols:
+        raise CheckpointError(f"{path}: no list of different symbols that begins with <s>, <pad>, </s>, <unk>")
+    return dictionary
