@@ -42,7 +42,8 @@ VERDICT_COLUMNS = (
     "table", "row", "column", "edition", "printed", "corpus", "system", "average", "testset", "metric", "num_seeds",
     "mean", "difference", "ci_low", "ci_high", "outcome", "reason", "largest_equivalent_difference",
     "num_seeds_to_decide", "sd", "degrees_of_freedom", "num_systems", "smallest_sd", "largest_sd", "bartlett_p",
-    "p_difference", "p_equivalent", "p_outside", "p_equivalent_holm", "p_outside_holm", "outcome_holm", "num_judged",
+    "p_difference", "p_equivalent", "p_outside", "p_equivalent_holm", "p_outside_holm", "outcome_holm",
+    "prediction_low", "prediction_high", "prediction_half_width", "printed_in_prediction", "num_judged",
     "chance_wrongly_reproduced", "chance_wrongly_not_reproduced",
 )  # fmt: skip
 
@@ -138,7 +139,14 @@ def _verdict_line(cell: JudgedCell) -> tuple[object, ...]:
         cell.metric, verdict.num_seeds, verdict.mean, verdict.difference, *(verdict.interval or (None, None)),
         verdict.outcome.value, verdict.reason, verdict.largest_equivalent_difference, verdict.num_seeds_to_decide,
         *pooled, verdict.p_difference, verdict.p_equivalent, verdict.p_outside, *by_holm,
+        *(verdict.prediction_interval or (None, None)), verdict.prediction_half_width,
+        prediction_word(verdict) or None,
     )  # fmt: skip
+
+
+def prediction_word(verdict: Verdict) -> str:
+    """Return whether the printed number lies `inside` or `outside` our prediction interval; '' without one."""
+    return {True: "inside", False: "outside", None: ""}[verdict.is_printed_predicted]
 
 
 def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:

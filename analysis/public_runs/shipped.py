@@ -126,3 +126,9 @@ def public_spread(trainings: Iterable[PublicTraining] | None = None) -> PublicSp
         num_runs=sum(map(len, values_by_system.values())),
         source=", ".join(repositories) or "the files read",
     )
+
+
+def spread_sentence() -> str:
+    """Return how much seeds vary in the shipped trainings, as it is cited beside verdicts."""
+    spread = public_spread()
+    return "" if spread is None else spread.sentence()

@@ -15,6 +15,11 @@ pooled degrees of freedom:
 REPRODUCED is `p_equivalent` below alpha, NOT REPRODUCED `p_outside` below alpha. A small `p_difference` is no verdict:
 with enough seeds every true difference has one.
 
+The printed number is itself a single run. Beside the verdict stands whether it could be one more run of ours, that is
+whether it lies in the 95 % prediction interval, mean +- t(0.975, df) sd sqrt(1 + 1/n), with the df of the sd used and n
+the seeds of this cell. Inside says that one run cannot be told from ours. It is no REPRODUCED: few seeds make a wide
+interval.
+
 Each verdict of a table is tested at its own alpha, so a table of k of them is wrong somewhere more often: if every true
 difference lay on the margin, the worst case, and the cells were independent, at least one wrong REPRODUCED would be in
 it with chance 1 - (1 - alpha)^k. The standard deviation that the cells share makes it less, and nothing makes it more
@@ -73,6 +78,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     The p-values are the module's; None where the rule was not applied: not comparable, or too few seeds.
     `largest_equivalent_difference` is what these seeds could at most have called equivalent (None: nothing);
     `num_seeds_to_decide` is the total that would decide if mean and sd stayed as they are (None: no number would).
+    `prediction_interval` is the 95 % interval of one further run of ours, in BLEU, `prediction_half_width` its half;
+    None without an sd, or where not comparable.
     """
 
     outcome: Outcome
@@ -87,6 +94,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     p_outside: float | None = None
     largest_equivalent_difference: float | None = None
     num_seeds_to_decide: int | None = None
+    prediction_interval: tuple[float, float] | None = None
+    prediction_half_width: float | None = None
+
+    @property
+    def is_printed_predicted(self) -> bool | None:
+        """Whether the printed number lies in the prediction interval; None without one."""
+        if self.difference is None or self.prediction_half_width is None:
+            return None
+        return abs(self.difference) <= self.prediction_half_width
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,14 +161,20 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
     if num_seeds == 0:
         return Verdict(outcome=Outcome.UNDECIDED, num_seeds=0, reason=TOO_FEW_SEEDS)
     pooled = pooled if pooled is not None else pool_sd({"own": values})
-    difference = statistics.mean(values) - printed
+    mean = statistics.mean(values)
+    difference = mean - printed
+    predicted = None
+    if pooled is not None:
+        _, predicted = reaches(pooled.sd * math.sqrt(1 + 1 / num_seeds), pooled.degrees_of_freedom)
     undecided = Verdict(
         outcome=Outcome.UNDECIDED,
         reason=TOO_FEW_SEEDS,
         num_seeds=num_seeds,
-        mean=statistics.mean(values),
+        mean=mean,
         difference=difference,
         pooled=pooled,
+        prediction_interval=None if predicted is None else (mean - predicted, mean + predicted),
+        prediction_half_width=predicted,
         num_seeds_to_decide=None if pooled is None else _num_seeds_to_decide(difference, num_seeds, pooled),
     )
     return undecided if num_seeds < MIN_SEEDS or pooled is None else _decided(undecided, difference, pooled)

@@ -227,6 +227,12 @@ def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     comparable = [cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE]
     outcomes: Counter[Outcome] = Counter(comparable)
     items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
+    predicted = [cell.verdict.is_printed_predicted for cell in judged if cell.verdict.is_printed_predicted is not None]
+    if predicted:
+        items.append(
+            f"{sum(predicted)} of {len(predicted)} printed BLEU could be one more run of ours: inside the 95 % "
+            "prediction interval, which is no verdict"
+        )
     strong = ", ".join(f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome])
     if not outcomes:
         is_paper = results.scale.scale == PAPER_SCALE

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from aiayn.printed import read_replications
+from aiayn.printed import PAPER_SCALE, read_replications
+from aiayn.wings import sentences_beside_verdicts
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Family, Outcome
-from paper_tables.cell_verdicts import JudgedCell, family_of
+from paper_tables.cell_verdicts import JudgedCell, family_of, prediction_word
 from paper_tables.layout import (
     DASH,
+    PLUS_MINUS,
     Aside,
     Cell,
     Field,
@@ -32,6 +34,14 @@ P_DECIMALS = 3
 UNEQUAL_SPREADS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
     " The systems do not share one spread: verdicts on those that vary more than the pool are wrong more often than "
     f"{ALPHA}."
+)
+
+MEANINGS = (  # of the two answers in a row
+    f"Verdict: is the mean of our runs the printed number, to within {MARGIN_BLEU} BLEU? That number is taken as a "
+    "constant.",
+    "Printed as one run: the printed number is itself a single run; does it lie in the 95 % prediction interval of one "
+    "more run of ours, mean \u00b1 t sd sqrt(1 + 1/n)? Inside says that one run cannot be told from ours. It is no "
+    f"{Outcome.REPRODUCED.value}: the fewer the seeds, the wider the interval.",
 )
 
 
@@ -63,7 +73,7 @@ def lay_out_replications(results: ScaleResults, judged: Sequence[JudgedCell]) ->
         "test set and definition of BLEU. A difference is to that published number, never to the paper's.",
         columns=columns_of(fields),
         rows=rows_of(fields, [cell for cell in judged if cell.table == "replications"], aside=aside),
-        notes=tuple(sources),
+        notes=(*_meanings(judged), *sources),
     )
     text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
     return complete(results, table, mark_text=text, has_precisions=False)
@@ -92,7 +102,12 @@ def lay_out_verdicts(results: ScaleResults, judged: Sequence[JudgedCell]) -> Tab
                 Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_not_comparable(cell) else None
             ),
         ),
-        notes=(*_family_notes(judged, family_of(judged)), *_spread_notes(judged)),
+        notes=(
+            *_meanings(judged),
+            *_family_notes(judged, family_of(judged)),
+            *_spread_notes(judged),
+            *(Note("", text) for text in _cited(results)),
+        ),
     )
     return complete(results, table, has_states=False, has_signatures=False)
 
@@ -115,6 +130,7 @@ def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
         our_field("difference", "difference", lambda cell: _difference(results, cell)),
         our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
+        our_field("prediction", "printed as one run (95 % prediction)", _prediction),
         our_field(
             "largest_equivalent_difference",
             "largest difference callable equivalent",
@@ -137,6 +153,27 @@ def _difference(results: ScaleResults, cell: JudgedCell) -> Cell:
     interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
     shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
     return replace(shown, provenance=provenance_of(results, cell.evaluation, cell.metric))
+
+
+def _prediction(cell: JudgedCell) -> Cell:
+    """Return whether the printed number could be one more run of ours, and the interval that says so."""
+    verdict = cell.verdict
+    if verdict.prediction_interval is None or verdict.prediction_half_width is None:
+        return blank_cell() if is_not_comparable(cell) else text_cell(DASH, "state")
+    low, high, half_width = (
+        format_value(value, cell.metric) for value in (*verdict.prediction_interval, verdict.prediction_half_width)
+    )
+    return text_cell(f"{prediction_word(verdict)} {low} to {high} ({PLUS_MINUS}{half_width})", "ours")
+
+
+def _meanings(judged: Sequence[JudgedCell]) -> list[Note]:
+    """Return what the two answers mean, where any cell has them."""
+    return [Note("", text) for text in MEANINGS if any(cell.verdict.mean is not None for cell in judged)]
+
+
+def _cited(results: ScaleResults) -> list[str]:
+    """Return what wings cite beside verdicts on the paper's own scale; none of it enters one."""
+    return list(sentences_beside_verdicts()) if results.scale.scale == PAPER_SCALE else []
 
 
 def is_not_comparable(cell: JudgedCell) -> bool:

@@ -81,6 +81,34 @@ def test_the_file_has_the_p_values_of_each_verdict_and_the_family_in_every_line(
     assert pd.isna(frame_line(frame, "3", "table3_a_h1")["p_equivalent"])
 
 
+def test_a_row_has_the_verdict_and_whether_the_printed_number_could_be_one_more_run(paper: ScaleResults) -> None:
+    judged = judge_cells(paper)
+    table = lay_out_verdicts(paper, judged)
+    assert row_of(table, "Table 2: base, bleu_en_de")["prediction"].startswith("inside 27.0")
+    assert row_of(table, "Table 2: big, bleu_en_de")["prediction"].startswith("outside 27.0")  # 28.4; ours 27.3
+    assert row_of(table, "Table 3: table3_a_h1")["prediction"] == ""
+    for words in ("Verdict: is the mean of our runs", "Inside says that one run cannot be told from ours",
+                  "It is no REPRODUCED"):  # fmt: skip
+        assert words in notes_of(table)
+    frame = verdict_frame(judged)
+    line = frame_line(frame, "2", "base")
+    assert line["printed_in_prediction"] == "inside"
+    assert line["prediction_high"] - line["mean"] == pytest.approx(line["prediction_half_width"])
+    assert pd.isna(frame_line(frame, "3", "table3_a_h1")["prediction_low"])
+
+
+def test_a_cell_that_is_not_comparable_has_no_prediction(demo: ScaleResults) -> None:
+    judged = judge_cells(demo)
+    assert set(verdict_frame(judged)["printed_in_prediction"].dropna()) == set()
+    assert "one run cannot be told" not in notes_of(lay_out_verdicts(demo, judged))
+
+
+def test_the_spread_of_public_runs_is_cited_at_the_papers_scale_alone(paper: ScaleResults, demo: ScaleResults) -> None:
+    cited = "it enters no verdict. Source: mlcommons/training_results_v0.5"
+    assert cited in notes_of(lay_out_verdicts(paper, judge_cells(paper)))
+    assert cited not in notes_of(lay_out_verdicts(demo, judge_cells(demo)))
+
+
 def cell_with(judged: list[JudgedCell], values: list[float]) -> list[JudgedCell]:
     """Return the judged cells with base's verdict on Table 2 replaced by that on these values, unpooled."""
     first = judged[0]

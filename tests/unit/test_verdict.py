@@ -76,6 +76,35 @@ def test_noisy_seeds_could_call_nothing_equivalent() -> None:
     assert verdict.num_seeds_to_decide == 13  # t(0.95, 12 df) = 1.782, over 13^0.5: 0.494; with 12 seeds 0.518
 
 
+def test_the_printed_number_is_one_run_and_is_held_against_one_more_of_ours() -> None:
+    verdict = judge(28.4, three_around(27.3), None)
+    assert verdict.prediction_half_width == pytest.approx(1.341, abs=0.001)  # 4.303 * 0.27 * (1 + 1/3)^0.5
+    assert verdict.prediction_interval == pytest.approx((27.3 - 1.341, 27.3 + 1.341), abs=0.001)
+    assert verdict.is_printed_predicted is True
+    assert judge(28.7, three_around(27.3), None).is_printed_predicted is False
+    assert judge(25.9, three_around(27.3), None).is_printed_predicted is False
+
+
+def test_inside_the_prediction_interval_is_no_verdict() -> None:
+    verdict = judge(28.4, [26.4, 27.3, 28.2], None)  # sd 0.9: the interval is 9 wide
+    assert (verdict.is_printed_predicted, verdict.outcome) == (True, Outcome.UNDECIDED)
+    outside = judge(27.5, three_around(27.3), pooled_over(30, sd=0.02))
+    assert (outside.is_printed_predicted, outside.outcome) == (False, Outcome.REPRODUCED)
+
+
+def test_a_prediction_takes_the_df_of_the_sd_and_the_seeds_of_the_cell() -> None:
+    verdict = judge(27.3, three_around(27.3), pooled_over(4))
+    assert verdict.prediction_half_width == pytest.approx(2.306 * 0.27 * (4 / 3) ** 0.5, abs=0.001)  # 8 df, n = 3
+    alone = judge(27.3, [27.1], pooled_over(4))
+    assert alone.prediction_half_width == pytest.approx(2.306 * 0.27 * 2**0.5, abs=0.001)
+
+
+def test_without_an_sd_or_where_not_comparable_nothing_is_predicted() -> None:
+    for verdict in (judge(27.3, [27.3], None), judge(27.3, [], None), not_comparable("Another corpus", 3)):
+        assert (verdict.prediction_interval, verdict.prediction_half_width) == (None, None)
+        assert verdict.is_printed_predicted is None
+
+
 def test_two_seeds_are_never_enough_however_close() -> None:
     verdict = judge(27.3, [27.3, 27.3], pooled_over(4, sd=0.01))
     assert (verdict.outcome, verdict.interval) == (Outcome.UNDECIDED, None)

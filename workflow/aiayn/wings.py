@@ -33,7 +33,8 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     path by run or None for where the runs lie, attention folder or None, folder); `write_logs_figures` of (root of the
     logs, log file by path, averaged lines, further figures, folder). Each wing may have: `figures` of results, which
     yields figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that
-    are the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`).
+    are the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `cited` of nothing, which returns a sentence
+    to be cited beside verdicts at the paper's scale.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     write_logs_figures: str = ""
     figures: str = ""
     log_reader: str = ""
+    cited: str = ""
 
 
 WINGS = (
@@ -83,6 +85,7 @@ WINGS = (
         tables=(WingTable("paper_tables.public_runs.table:lay_out_shipped_runs", after="table4"),),
         figures="paper_tables.public_runs.figure:figures_of_scale",
         log_reader="paper_tables.public_runs.logs:read_public_logs",
+        cited="analysis.public_runs.shipped:spread_sentence",
     ),
     Wing(
         name="questions",
@@ -168,3 +171,8 @@ def figures_of_wings() -> Iterator[Any]:
 def log_readers() -> Iterator[Any]:
     """Yield the wings' readers of logs, which are asked before fairseq's."""
     yield from (load(wing.log_reader) for wing in present_wings() if wing.log_reader)
+
+
+def sentences_beside_verdicts() -> Iterator[str]:
+    """Yield what the wings cite beside verdicts at the paper's scale."""
+    yield from (load(wing.cited)() for wing in present_wings() if wing.cited)
