@@ -105,6 +105,12 @@ def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list
     return folders[0] if len(folders) == 1 else Path(), file_by_path, left_out, of_wings
 
 
+def averaged_lines(folder: Path) -> list[AveragedLine]:
+    """Return the lines of Tables 2 and 3 that the logs below a folder fill."""
+    root, file_by_path, _, _ = _read_files([folder])
+    return average_trainings(judge_folder(root, file_by_path, read_rows(_scales_of(file_by_path))).trainings)[0]
+
+
 def run_of_log(path: str) -> str:
     """Return the folder of a log, which for a run of ours has the run's name."""
     return posixpath.basename(posixpath.dirname(path))

@@ -118,9 +118,9 @@ def explain(
         UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in percent.
         TableError: a published file is malformed.
     """
-    joins = _candidate_joins(metric, testset, language_pair, system, folder)
+    joins = candidate_joins(metric, testset, language_pair, system, folder)
     question = Question(
-        bleu=_checked_bleu(bleu), metric=metric or joins[0].metric, testset=testset, language_pair=language_pair,
+        bleu=checked_bleu(bleu), metric=metric or joins[0].metric, testset=testset, language_pair=language_pair,
         system=joins[0].row, is_metric_given=metric is not None,
     )  # fmt: skip
     gaps = [gap for gap in read_gaps(folder) if _concerns(gap, question)]
@@ -176,7 +176,12 @@ def _fits(cause: PublishedCause, question: Question) -> bool:
     return cause.applies_to(question.language_pair, question.system, question.metric)
 
 
-def _checked_bleu(bleu: float) -> float:
+def checked_bleu(bleu: float) -> float:
+    """Return a BLEU in percent.
+
+    Raises:
+        UsageError: if it is none.
+    """
     if 0 < bleu < 1:
         raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
     if not 0 <= bleu <= 100:
@@ -184,11 +189,15 @@ def _checked_bleu(bleu: float) -> float:
     return bleu
 
 
-def _candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
-    """Return the joins of the printed BLEUs of the question, one an edition."""
+def candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
+    """Return the joins of the printed BLEUs of the question, one an edition.
+
+    Raises:
+        UsageError: if a name is unknown; the nearest one is named.
+    """
     if metric is not None:
-        _check_known("--metric", metric, METRICS)
-    _check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
+        check_known("--metric", metric, METRICS)
+    check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
     if language_pair != "en-de" and "compound_split" in (metric or ""):
         raise UsageError(f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses")
     joins = [
@@ -196,16 +205,17 @@ def _candidate_joins(metric: str | None, testset: str, language_pair: str, syste
     ]
     printed_testsets = {PAPER_TESTSET_BY_ROLE[join.role] for join in joins}
     aliases = [name for name, printed in PRINTED_TESTSET_BY_TESTSET.items() if printed in printed_testsets]
-    _check_known("--testset", testset, (*sorted(printed_testsets), *aliases))
+    check_known("--testset", testset, (*sorted(printed_testsets), *aliases))
     printed_testset = PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
     on_testset = [join for join in joins if PAPER_TESTSET_BY_ROLE[join.role] == printed_testset]
     names = list(dict.fromkeys(name for join in on_testset for name in (join.row, join.system)))
     where = f" (BLEU printed for {language_pair} on {printed_testset})"
-    _check_known("--system", system, names, where)
+    check_known("--system", system, names, where)
     return [join for join in on_testset if system in (join.row, join.system)]
 
 
-def _check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
+def check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
+    """Raise UsageError if a name is not among the known ones; it names the nearest."""
     if name in known:
         return
     hint = did_you_mean(name, known, "choose one of these")

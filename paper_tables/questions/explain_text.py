@@ -11,7 +11,11 @@ from paper_tables.questions.reference import PublishedCause, PublishedGap, count
 INDENT = "  "
 NOT_STATED = "-"
 NO_BREAK = "\x1f"  # a blank at which a line must not end
-EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later"}
+EDITION_WORDS = {
+    "both": "both editions",
+    "neurips2017": "NeurIPS 2017",
+    "arxiv": "arXiv v5 and later",
+}
 
 
 def render_explanation(explanation: Explanation) -> str:
@@ -23,7 +27,7 @@ def render_explanation(explanation: Explanation) -> str:
         *([*_paragraph(explanation.taken, "")] if explanation.taken else []),
         "",
         "1. How the paper's number reads in this definition",
-        *_reading_lines(explanation),
+        *reading_lines(explanation),
         "",
         "2. Where the number lies",
         *(line for reading in explanation.readings for line in _paragraph(reading.sentence)),
@@ -69,7 +73,8 @@ def _source_marks(sources: Sequence[str]) -> list[str]:
     return [f"[{unique.index(source) + 1}]" for source in sources]
 
 
-def _reading_lines(explanation: Explanation) -> list[str]:
+def reading_lines(explanation: Explanation) -> list[str]:
+    """Return how the printed number reads in the question's definition, with the gaps and their sources."""
     metric = explanation.question.metric
     rows = [
         (EDITION_WORDS[one.edition], f"{one.printed} {one.printed_metric}", _reads(one, metric))

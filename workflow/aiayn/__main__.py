@@ -1,6 +1,7 @@
 """Runs `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit codes.
 
-0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 130 interrupted, 141 the pipe's reader has left.
+0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 4 another verdict than `--expect` named, 130
+interrupted, 141 the pipe's reader has left.
 """
 
 import argparse
@@ -125,7 +126,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     parsed = build_parser(verb).parse_args(arguments[1:])
     try:
         _check_checkout()
-        parsed.run_verb(parsed)
+        exit_code: int | None = parsed.run_verb(parsed)  # a verb whose answer is an exit code returns it
     except AiaynError as error:
         print(f"aiayn {verb}: {error}", file=sys.stderr)
         return error.exit_code
@@ -140,7 +141,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             file=sys.stderr,
         )
         return 1
-    return 0
+    return exit_code or 0
 
 
 def _check_checkout() -> None:
