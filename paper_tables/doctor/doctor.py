@@ -25,6 +25,7 @@ from analysis.doctor.collect import collect_folder, collect_run, list_runs, scal
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.fairseq_commands import read_command_file
 from analysis.doctor.types import Case, Claim, Diagnosis, Missing, Reported, Scorer, Trained, Translation
+from analysis.scoring.score import default_metrics, score_hypotheses
 from paper_tables.doctor.costs import PAPER_CORPORA, add_costs
 
 MakeScorer = Callable[[CorpusSpec], Scorer]
@@ -166,3 +167,19 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
         role: frozenset(average for average, of_role in evaluations if of_role == role) for role in ("dev", "test")
     }
     return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)
+
+
+def make_scorer(corpus: CorpusSpec) -> Scorer:
+    """Return what scores lines under every definition that applies to a corpus."""
+    metrics = list(
+        dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])
+    )  # bleu_as_given is what fairseq-generate prints
+
+    def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        scores = score_hypotheses(
+            hypotheses, references, metrics=metrics, target_language=corpus.target_language, hypotheses_sha256="",
+            testset=corpus.test_testset,
+        )  # fmt: skip
+        return {one.metric: one.value for one in scores}
+
+    return score

@@ -20,7 +20,7 @@ from tests.records_factory import make_site, write_left
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
-SHIPPED = sorted(path.name for path in MEASURED_FOLDER.iterdir()) if MEASURED_FOLDER.is_dir() else []
+SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
 RENDERED = re.compile(r"README\.md|(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
 HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
 

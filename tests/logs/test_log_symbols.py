@@ -9,7 +9,7 @@ import pytest
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from analysis.logs.arguments import parse_arguments
-from analysis.logs.folder import find_row, read_rows
+from analysis.logs.folder import find_row
 from analysis.logs.logged import LANGUAGE_PAIRS, PaperRow
 from analysis.logs.symbols import (
     OURS_ONLY,

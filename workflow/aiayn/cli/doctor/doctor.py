@@ -14,7 +14,6 @@ them. With --bleu, or a BLEU line in FILE, costs share what is missing, and the 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
@@ -22,12 +21,18 @@ from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag, positive
 from aiayn.errors import AiaynError, UsageError
 from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
-from aiayn.spec.system import CorpusSpec, Overrides
+from aiayn.spec.system import Overrides
 from aiayn.terminal import json_text
-from analysis.doctor.types import Diagnosis, Scorer
+from analysis.doctor.types import Diagnosis
 from analysis.scoring.definitions import METRICS
-from analysis.scoring.score import default_metrics, score_hypotheses
-from paper_tables.doctor.doctor import diagnose_commands, diagnose_folder, diagnose_run, list_run_names, make_claim
+from paper_tables.doctor.doctor import (
+    diagnose_commands,
+    diagnose_folder,
+    diagnose_run,
+    list_run_names,
+    make_claim,
+    make_scorer,
+)
 from paper_tables.doctor.doctor_text import headline, render_diagnosis
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
@@ -101,7 +106,7 @@ def _diagnose_run(args: Flags) -> Diagnosis:
     name = names[-1]
     if args.what is not None:
         name = match_run(args.what, names, place=str(args.results), unknown="is neither a folder nor a finished run")
-    return diagnose_run(args.results, args.runs_folder, name, _overrides(args), _make_scorer)
+    return diagnose_run(args.results, args.runs_folder, name, _overrides(args), make_scorer)
 
 
 def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
@@ -109,9 +114,7 @@ def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
         name = "--system" if args.system is None else "--corpus"
         raise UsageError(f"{name}: is missing; the folder {args.what} does not say what it is; see --help")
     claim = make_claim(str(args.what), args.scale or "paper", args.system, args.corpus, _overrides(args))
-    return diagnose_folder(
-        folder, claim, _make_scorer, hypotheses_path=args.hypotheses, references_path=args.references
-    )
+    return diagnose_folder(folder, claim, make_scorer, hypotheses_path=args.hypotheses, references_path=args.references)
 
 
 def _overrides(args: Flags) -> Overrides:
@@ -125,19 +128,3 @@ def _overrides(args: Flags) -> Overrides:
             raise UsageError(f"--config {args.config[0]}: no file to change; add --configfile FILE")
         return Overrides()
     return read_changed_scale(args.configfile, args.config).overrides
-
-
-def _make_scorer(corpus: CorpusSpec) -> Scorer:
-    """Return what scores lines under every definition that applies to a corpus."""
-    metrics = list(
-        dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])
-    )  # bleu_as_given is what fairseq-generate prints
-
-    def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        scores = score_hypotheses(
-            hypotheses, references, metrics=metrics, target_language=corpus.target_language, hypotheses_sha256="",
-            testset=corpus.test_testset,
-        )  # fmt: skip
-        return {one.metric: one.value for one in scores}
-
-    return score

@@ -10,16 +10,29 @@ if the config asks for them and they are of the same spec and data. Those that l
 --model RUN also ships that run's averaged model, as `aiayn export --format safetensors` writes it, in models/<run>/,
 with the NOTICE of its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn translate RUN` then needs no training.
 Later packs keep it.
+
+--check FOLDER judges a pack instead, ours or another group's: refused if it is incomplete or contradicts itself, each
+reason named (exit code 1). References are read from their public place, or from AIAYN_MIRROR. What the doctor finds is
+printed beside it, and refuses nothing:
+  aiayn pack --check paper_tables/measured/multi30k
 """
 
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
+from aiayn.data.sources.fetch import fetch_corpus
+from aiayn.data.sources.testsets import public_references
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import RecordError
+from aiayn.paths import RECORD_NAME
+from aiayn.records import RawCorpus, read_record, write_record
 from aiayn.runs.finished import find_finished
+from aiayn.spec.system import ArchiveSource, CorpusSpec
+from paper_tables.tools.admit import check_pack
 from paper_tables.tools.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
@@ -27,7 +40,8 @@ MAX_MB = 20.0
 
 
 class Flags:
-    configfile: Path = CONFIGFILE
+    configfile: Path | None = CONFIGFILE._replace(excludes="what")
+    check: Path | None = flag("judge this pack, as .ci/admit does", "FOLDER", excludes="what")
     config: list[str] = CONFIG
     results: Path = RESULTS
     output: Path = flag(
@@ -39,7 +53,10 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Pack, and print what was packed and what is missing."""
+    """Pack, and print what was packed and what is missing; or judge a pack."""
+    if args.configfile is None:
+        _check(args.check or Path())
+        return
     scale = read_changed_scale(args.configfile, args.config)
     export_by_run = dict(_exporter(args.results, run) for run in args.model)
     max_bytes = round(args.max_mb * 1e6)
@@ -65,3 +82,35 @@ def _exporter(results_folder: Path, run: str) -> tuple[str, Callable[[Path], obj
         raise RecordError(f"{results_folder}: no training record of {checkpoint.run} that this version can read")
     export = partial(export_model, finished, finished.training, format="safetensors", provenance=checkpoint.provenance)
     return checkpoint.run, lambda folder: export(into=folder)
+
+
+def _check(folder: Path) -> None:
+    """Judge a pack, and print what was checked, what stands beside it, and why it is refused.
+
+    Raises:
+        RecordError: if it is refused.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        admission = check_pack(folder, partial(_read_references, Path(name)))
+    print(
+        f"{folder}: {admission.num_runs} of {admission.num_asked} trainings, {admission.num_scores} translations "
+        f"scored again, {admission.num_bytes / 1e6:.2f} MB"
+    )
+    for text in admission.findings:
+        print(f"beside its row: {text}")
+    for text in admission.refusals:
+        print(f"refused: {text}")
+    if admission.refusals:
+        raise RecordError(f"{folder}: refused, {len(admission.refusals)} reason(s) above; mend them and check it again")
+    print("admitted: whole, and free of contradiction")
+
+
+def _read_references(folder: Path, corpus: CorpusSpec, testset: str) -> list[str]:
+    """Return a test set's references as published; a corpus that is no archive is fetched once, into a folder."""
+    if isinstance(corpus.source, ArchiveSource):
+        return public_references(testset, corpus.language_pair)
+    record_path = folder / corpus.name / RECORD_NAME
+    if not record_path.exists():
+        write_record(fetch_corpus(corpus, mirror=None, record_path=record_path), record_path)
+    pair = read_record(record_path, RawCorpus).pair_by_split[testset]
+    return list(read_lines(pair.path_by_language[corpus.target_language]))

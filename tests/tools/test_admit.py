@@ -1,0 +1,259 @@
+"""A pack, of anybody's: admitted if it is whole and free of contradiction, else refused with the reason."""
+
+import json
+import lzma
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.errors import StateError
+from aiayn.paths import corpus_record, evaluation_record
+from aiayn.records import ScoreRecords, read_record, write_record
+from aiayn.spec.system import CorpusSpec
+from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
+from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.tools.admit import Admission, check_pack
+from paper_tables.tools.pack import pack_scale
+from tests.logs.factory import TrainingText
+from tests.records_factory import Site, make_site, run_of, write_left, write_translations
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+REFERENCES = ["Ein Hund rennt durch den hohen Schnee .", "Zwei Frauen sitzen auf einer alten Bank im Park ."]
+RUN = run_of("demo_en_de", "base", 2)
+
+
+def references_of(corpus: CorpusSpec, testset: str) -> list[str]:
+    return REFERENCES
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Two seeds of base with logs as fairseq prints them, and the scores that their translations have."""
+    asked: dict[str, object] = {"en_de_systems": ["base"], "en_fr_systems": [], "ablation_systems": []}
+    made = make_site(tmp_path_factory.mktemp("made"), **asked, has_baselines=False)
+    write_left(made)
+    for seed in (1, 2):
+        log = TrainingText(final_nll_bits=2 + seed / 10).changed(seed=seed, max_update=3000)
+        path = Path(made.scale.runs_folder) / run_of("demo_en_de", "base", seed) / "train.log"
+        path.write_text(log.text(), encoding="utf-8")
+    for evaluation in made.experiment.evaluations:
+        lines = [REFERENCES[0], REFERENCES[1].replace("alten", "neuen" if evaluation.seed == 1 else "roten")]
+        write_translations(made, evaluation, "\n".join(lines) + "\n")
+        scores = score_hypotheses(
+            lines, REFERENCES, metrics=default_metrics("de", False), target_language="de", testset=evaluation.testset
+        )
+        path = evaluation_record(made.results_folder, "demo", "score", evaluation)
+        write_record(msgspec.structs.replace(read_record(path, ScoreRecords), scores=scores), path)
+    for name in made.experiment.corpora:
+        path = corpus_record(made.results_folder, "demo", "fetch", name)
+        content = path.read_text(encoding="utf-8").replace("de" * 32, lines_sha256(REFERENCES))
+        path.write_text(content, encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(site: Site) -> Path:
+    output = site.results_folder.parent / "packed"
+    return pack_scale(site.scale, site.results_folder, output, max_bytes=10**6, config_folder=site.config_folder).folder
+
+
+@pytest.fixture
+def packed(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "theirs" / "demo"))
+
+
+def check(site: Site, folder: Path) -> Admission:
+    return check_pack(folder, references_of, config_folder=site.config_folder)
+
+
+def render_again(site: Site, folder: Path) -> None:
+    """Make the tables fit the files, as one who edits a pack with care would."""
+    again = folder.parent / "again"
+    make_tables_from_logs([folder], again, None, site.config_folder)
+    for path in (again / "demo").rglob("*"):
+        place = folder / path.relative_to(again / "demo")
+        if path.is_file() and place.exists() and "figures" not in place.parts:
+            shutil.copyfile(path, place)
+
+
+def edit_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | changes), encoding="utf-8")
+
+
+def test_a_whole_pack_is_admitted_and_the_doctor_stands_beside_it(site: Site, packed: Path) -> None:
+    admission = check(site, packed)
+    assert admission.refusals == ()
+    assert (admission.num_runs, admission.num_asked, admission.num_scores) == (2, 2, 4)
+    assert [RUN in text for text in admission.findings] == [False, True]  # the demo's own base is another system
+
+
+def leave_out_a_run(folder: Path) -> None:
+    shutil.rmtree(folder / "runs" / RUN)
+    (folder / "train/demo_en_de/base/seed2.json").unlink()
+    for verb in ("decode", "score", "perplexity"):
+        shutil.rmtree(folder / verb / "demo_en_de/base/seed2")
+
+
+def edit_a_score(folder: Path) -> None:
+    path = next(folder.glob("score/demo_en_de/base/seed2/last5/*.json"))
+    scores = json.loads(path.read_bytes())["scores"]
+    scores[0]["value"] += 0.5
+    edit_json(path, scores=scores)
+
+
+def cut_a_log(folder: Path) -> None:
+    path = folder / "runs" / RUN / "train.log.xz"
+    lines = lzma.decompress(path.read_bytes()).split(b"\n")
+    path.write_bytes(lzma.compress(b"\n".join(lines[: len(lines) // 2])))
+
+
+def tear_a_log(folder: Path) -> None:
+    path = folder / "runs" / RUN / "train.log.xz"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def text_of(folder: Path) -> Path:
+    return next(folder.glob("decode/demo_en_de/base/seed2/last5/*.txt.xz"))
+
+
+def change_a_translation(folder: Path) -> None:
+    text_of(folder).write_bytes(lzma.compress("\n".join([*REFERENCES, ""]).encode()))
+
+
+def change_a_translation_and_its_digests(folder: Path) -> None:
+    change_a_translation(folder)
+    sha256 = lines_sha256(REFERENCES)
+    decode_path = text_of(folder).with_suffix("").with_suffix(".json")
+    edit_json(decode_path, hypotheses_sha256=sha256)
+    score_path = folder / "score" / decode_path.relative_to(folder / "decode")
+    scores = [one | {"hypotheses_sha256": sha256} for one in json.loads(score_path.read_bytes())["scores"]]
+    edit_json(score_path, scores=scores)
+
+
+def ask_for_less(folder: Path) -> None:
+    edit_json(folder / "asked.json", seeds=[1])
+
+
+def change_a_train_record(folder: Path, **changes: object) -> None:
+    path = folder / "train/demo_en_de/base/seed2.json"
+    edit_json(path, **json.loads(path.read_bytes()) | changes)
+
+
+def name_no_commit(folder: Path) -> None:
+    path = folder / "train/demo_en_de/base/seed2.json"
+    change_a_train_record(folder, provenance=json.loads(path.read_bytes())["provenance"] | {"commit": "unknown"})
+
+
+def name_no_hardware(folder: Path) -> None:
+    path = folder / "train/demo_en_de/base/seed2.json"
+    change_a_train_record(folder, hardware=json.loads(path.read_bytes())["hardware"] | {"cpu": ""})
+
+
+def edit_a_table(folder: Path) -> None:
+    path = folder / "tables/table2.md"
+    path.write_text(path.read_text(encoding="utf-8").replace("27.3", "27.4"), encoding="utf-8")
+
+
+def lose_attempts(folder: Path) -> None:
+    (folder / "runs" / RUN / "attempts.jsonl").unlink()
+
+
+def end_attempts_early(folder: Path) -> None:
+    path = folder / "runs" / RUN / "attempts.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace("3000", "2000"), encoding="utf-8")
+
+
+def swap_logs(folder: Path) -> None:
+    other = run_of("demo_en_de", "base", 1)
+    shutil.copyfile(folder / "runs" / other / "train.log.xz", folder / "runs" / RUN / "train.log.xz")
+
+
+def lose_a_score(folder: Path) -> None:
+    next(folder.glob("score/demo_en_de/base/seed2/last5/*.json")).unlink()
+
+
+def add_a_checkpoint(folder: Path) -> None:
+    (folder / "runs" / RUN / "model.pt").write_bytes(b"\x80\x04.")
+
+
+def score_on_other_references(folder: Path) -> None:
+    path = folder / "fetch/demo_en_de/record.json"
+    path.write_text(path.read_text(encoding="utf-8").replace(lines_sha256(REFERENCES), "0" * 64), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (leave_out_a_run, "demo_en_de base seed 2: asked for, and not there"),
+        (edit_a_score, r"score/demo_en_de/base/seed2/last5/demo_test.json: bleu_\w+ [\d.]+, but its translations give"),
+        (cut_a_log, rf"runs/{RUN}/train.log.xz: cut: it ends at update [\d,]+, its record has 3,000"),
+        (tear_a_log, rf"runs/{RUN}/train.log.xz: not whole: "),
+        (change_a_translation, r"demo_test.txt.xz: sha256 [0-9a-f]{64}, but the scores are of"),
+        (change_a_translation_and_its_digests, r"bleu_\w+ [\d.]+, but its translations give 100; score them again"),
+        (ask_for_less, "no table of scale demo asks for base on demo_en_de, seed 2"),
+        (name_no_commit, "commit 'unknown' is none; name the commit"),
+        (name_no_hardware, "its record names no CPU"),
+        (edit_a_table, "tables/table2.md: not what its files give"),
+        (lose_attempts, f"runs/{RUN}: no attempts.jsonl"),
+        (end_attempts_early, "ends with done at update 2000; expected done at update 3000"),
+        (swap_logs, "train.log.xz: of seed 1, its record is of 2"),
+        (lose_a_score, "last5/demo_test.json: no such record"),
+        (add_a_checkpoint, "model.pt: a link, or no record, log, text or table"),
+        (score_on_other_references, "references of demo_test of sha256 0{64}, published"),
+    ],
+)
+def test_what_is_incomplete_or_contradicts_itself_is_refused(
+    spoil: Callable[[Path], None], reason: str, site: Site, packed: Path
+) -> None:
+    spoil(packed)
+    if spoil is not edit_a_table:
+        render_again(site, packed)
+    refusals = check(site, packed).refusals
+    assert any(re.search(reason, text) for text in refusals), refusals
+
+
+def test_a_pack_is_too_large_above_20_mb(site: Site, packed: Path) -> None:
+    path = packed / "runs" / RUN / "train.log.xz"
+    path.write_bytes(path.read_bytes() + b"\0" * 20_000_000)  # padding: xz allows it
+    assert any(re.search(r"2\d\.\d\d MB, expected 20 MB at most", text) for text in check(site, packed).refusals)
+
+
+def test_a_low_result_is_welcome(site: Site, packed: Path) -> None:
+    scores = [json.loads(path.read_bytes())["scores"] for path in packed.glob("score/*/*/*/last5/*.json")]
+    assert max(score["value"] for one in scores for score in one if score["metric"] == "bleu_sacre_13a") < 90
+    assert check(site, packed).refusals == ()
+
+
+def test_a_folder_that_is_no_pack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "demo").mkdir()
+    with pytest.raises(StateError, match=r"demo: no pack; expected a folder named for its scale"):
+        check_pack(tmp_path / "demo", references_of)
+    assert main(["pack", "--check", str(tmp_path / "demo")]) == 1
+    assert "`aiayn pack` makes one" in capsys.readouterr().err
+
+
+def test_the_verb_prints_each_reason_and_ends_with_1(packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pack", "--check", str(packed)]) == 1  # the demo's own references are others
+    shown = capsys.readouterr()
+    assert "2 of 2 trainings, 4 translations scored again" in shown.out
+    assert re.search(r"refused: .*references of demo_test of sha256 [0-9a-f]{64}, published", shown.out)
+    assert "reason(s) above; mend them" in shown.err
+
+
+def test_a_pack_is_made_or_judged(tmp_path: Path) -> None:
+    for flags in ([], ["--check", str(tmp_path), "--configfile", "workflow/config/demo.yaml"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(["pack", *flags])
+        assert stopped.value.code == 2
+
+
+def test_ci_admits_by_the_same_verb() -> None:
+    usage = subprocess.run([CHECKOUT / ".ci" / "admit"], capture_output=True, text=True, check=False)
+    assert (usage.returncode, usage.stderr) == (2, "usage: .ci/admit FOLDER\n")
+    assert 'pack --check "$1"' in (CHECKOUT / ".ci" / "admit").read_text(encoding="utf-8")
