@@ -26,8 +26,7 @@ from analysis.scoring.score import default_metrics, lines_sha256, score_hypothes
 from analysis.scoring.scores import training_key
 from paper_tables.doctor.doctor import diagnose_run, make_scorer
 from paper_tables.render.tables import make_recorded_tables
-from paper_tables.scale_results import REQUEST_NAME, RecordedResults, gather_from_records
-from paper_tables.tools.pack import RUNS_NAME
+from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults, gather_from_records
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".tsv", ".xz")
@@ -127,7 +126,7 @@ def _run_faults(folder: Path, train: TrainRecord) -> Iterator[str]:
     if log_path is None or not (run_folder / ATTEMPTS_NAME).exists():
         yield f"{run_folder}: no {LOG_NAME if log_path is None else ATTEMPTS_NAME}; pack the run with it"
     else:
-        read = read_log(log_path)[0]
+        read = read_log(log_path)
         logs = [entry for entry in read.entries if isinstance(entry, TrainingLog)]
         if read.refusal is not None or len(logs) != 1:
             why = read.refusal or f"{len(logs)} trainings in it, expected 1"
