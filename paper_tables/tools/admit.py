@@ -185,10 +185,14 @@ def _score_faults(folder: Path, evaluation: Evaluation, corpus: CorpusSpec, refe
     value_by_metric = {score.metric: score.value for score in scored.scores}
     if sorted(value_by_metric) != sorted(score.metric for score in found):
         yield f"{score_path}: definitions {', '.join(value_by_metric)}; expected all of `aiayn score`; score again"
-    for score in found:
-        value = value_by_metric.get(score.metric, score.value)
-        if abs(value - score.value) > SCORE_TOLERANCE:
-            yield f"{score_path}: {score.metric} {value:g}, but its translations give {score.value:g}; score them again"
+    wrong = [
+        f"{score.metric} {value_by_metric[score.metric]:g}, but its translations give {score.value:g}"
+        for score in found
+        if abs(value_by_metric.get(score.metric, score.value) - score.value) > SCORE_TOLERANCE
+    ]
+    if wrong:
+        others = f", and {len(wrong) - 1} other definitions" if len(wrong) > 1 else ""
+        yield f"{score_path}: {wrong[0]}{others}; score them again"
 
 
 def _table_faults(folder: Path, recorded: RecordedResults) -> Iterator[str]:
