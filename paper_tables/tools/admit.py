@@ -30,7 +30,8 @@ from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults,
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".tsv", ".xz")
-FIGURES_NAME = "figures"  # drawn by other versions they differ in bytes: not compared
+MODELS_NAME = "models"  # as `aiayn pack --model` writes them
+MODEL_SUFFIXES = (".codes", ".model", ".safetensors", ".txt", ".vocab", "")  # '' is the NOTICE; none is a pickle
 SCORE_TOLERANCE = 1e-6  # BLEU; the order of a sum may differ between machines
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 ReadReferences = Callable[[CorpusSpec, str], Sequence[str]]  # (corpus, test set): the raw lines as published
@@ -102,7 +103,9 @@ def _file_faults(folder: Path) -> Iterator[str]:
     if num_bytes > MAX_BYTES:
         yield f"{folder}: {num_bytes / 1e6:.2f} MB, expected {MAX_BYTES / 1e6:.0f} MB at most; ask for fewer runs"
     for path in paths:
-        if path.is_symlink() or not (path.is_dir() or path.suffix in SUFFIXES):
+        is_models = path.relative_to(folder).parts[0] == MODELS_NAME
+        suffixes = (*SUFFIXES, *MODEL_SUFFIXES) if is_models else SUFFIXES
+        if path.is_symlink() or not (path.is_dir() or path.suffix in suffixes):
             yield f"{path}: a link, or no record, log, text or table; a pack has no other files; delete it"
 
 
@@ -110,7 +113,7 @@ def _besides(folder: Path, recorded: RecordedResults) -> Iterator[str]:
     """Yield the runs, and the records of evaluations, that belong to no training that was asked for."""
     trainings = recorded.results.train_by_key
     runs = {train.run for train in trainings.values()}
-    for path in sorted((folder / RUNS_NAME).glob("*")):
+    for path in sorted((*folder.glob(f"{RUNS_NAME}/*"), *folder.glob(f"{MODELS_NAME}/*"))):
         if path.name not in runs:
             yield f"{path}: of no training that {REQUEST_NAME} asks for; ask for it, or pack the scale again"
     names = {(corpus, system, f"seed{seed}") for corpus, system, seed in trainings}

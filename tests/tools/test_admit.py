@@ -227,6 +227,15 @@ def test_a_pack_is_too_large_above_20_mb(site: Site, packed: Path) -> None:
     assert any(re.search(r"2\d\.\d\d MB, expected 20 MB at most", text) for text in check(site, packed).refusals)
 
 
+def test_a_shipped_model_is_of_a_packed_run_and_no_pickle(site: Site, packed: Path) -> None:
+    for run in (RUN, "another-run"):
+        (packed / "models" / run).mkdir(parents=True)
+        for name in ("model.safetensors", "config.json", "NOTICE", "model.pt"):
+            (packed / "models" / run / name).write_bytes(b"x")
+    found = [text.partition(":")[0].rpartition("/models/")[2] for text in check(site, packed).refusals]
+    assert found == ["another-run/model.pt", f"{RUN}/model.pt", "another-run"]
+
+
 def test_a_low_result_is_welcome(site: Site, packed: Path) -> None:
     scores = [json.loads(path.read_bytes())["scores"] for path in packed.glob("score/*/*/*/last5/*.json")]
     assert max(score["value"] for one in scores for score in one if score["metric"] == "bleu_sacre_13a") < 90
