@@ -222,7 +222,12 @@ def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]
 
 
 def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
-    """Return whether two generations of one training have the same content, wherever it is in a file."""
+    """Return whether two generations of one training have the same content, wherever it is in a file.
+
+    Without a score and a checkpoint's name, as in logs of other programs, two alike may be of different checkpoints.
+    """
+    if one.log.bleu is None and not one.log.model_path:
+        return False
 
     def content(log: GenerationLog) -> GenerationLog:
         bleu = None if log.bleu is None else msgspec.structs.replace(log.bleu, line=0)

@@ -35,6 +35,7 @@ _GENERATE = re.compile(
     rb"Generate (\S+) with beam=(\d+): "
     rb"(?:(BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)|(bleu_score)=([\d.]+))"
 )  # the second is of MLPerf's submissions
+_BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal, or a paste, has broken the line before it
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
@@ -109,6 +110,7 @@ class Generation:
         self.num_hypotheses = 0
         self.has_piece_marks = False
         self.bleu: BleuLine | None = None
+        self.before_score = b""
         self._last_sentence = b""
 
     def read_sentence(self, number: int, line: bytes) -> None:
@@ -124,7 +126,10 @@ class Generation:
     def read_event(self, number: int, line: bytes) -> None:
         """Take in any other line."""
         self.last_line = number
-        if found := _TRANSLATED.search(line):
+        line, self.before_score = self.before_score + line.lstrip() if self.before_score else line, b""
+        if _BEFORE_SCORE.search(line):
+            self.before_score = line.rstrip() + b" "
+        elif found := _TRANSLATED.search(line):
             self.num_sentences = int(found[1].replace(b",", b""))
         elif found := _LOADING.search(line):
             self.model_path = found[1].decode(errors="replace")
@@ -207,7 +212,7 @@ class _Reader:
             self._parts[-1].read_event(number, line)
         elif b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line:
             self._read_averaging(number, line)
-        elif has_generation_event(line):
+        elif has_generation_event(line) or (self._generation is not None and self._generation.before_score):
             generation = self._generation
             if generation is None or (generation.is_ended and b"loading" in line):
                 generation = self._begin_generation(number, None)

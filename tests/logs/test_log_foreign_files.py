@@ -129,6 +129,16 @@ def test_a_copy_of_a_generation_counts_once_and_is_named(tmp_path: Path) -> None
     assert "the same as g.log" in rows_of_logs(folder)["h.log"]["why_not"]
 
 
+def test_two_evaluations_of_unnamed_checkpoints_are_not_called_the_same(tmp_path: Path) -> None:
+    """Without a score and a checkpoint's name nothing says that they are of one checkpoint."""
+    lines = [line for line in GENERATION.lines() if "with beam=" not in line]
+    text = "\n".join(lines).replace("checkpoints/base/model.pt", "") + "\n"
+    files = {"a.log": ONE.text(), "g.log": text, "h.log": text}
+    rows = rows_of_logs(write(tmp_path / "logs", files))
+    assert "no line `Generate" in rows["h.log"]["why_not"]
+    assert "the same" not in rows["h.log"]["why_not"]
+
+
 # Names and packers
 
 

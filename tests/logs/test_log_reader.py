@@ -215,6 +215,17 @@ def test_a_generation_is_read(tmp_path: Path, form: str) -> None:
     )
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_score_on_the_line_below_is_read(tmp_path: Path, form: str) -> None:
+    """As a terminal, or a paste into a thread, breaks the last line."""
+    text = replace(GenerationText(), form=form).text()  # type: ignore[type-var]
+    assert text.count(": BLEU4 = ") == 1
+    (found,) = read(tmp_path, text.replace(": BLEU4 = ", ":\nBLEU4 = ")).entries
+    assert isinstance(found, GenerationLog)
+    assert found.bleu is not None
+    assert (found.bleu.value, found.bleu.beam_size, found.bleu.subset) == (27.31, 4, "test")
+
+
 def test_sacrebleus_form_of_the_last_line_is_read(tmp_path: Path) -> None:
     score = "BLEU = {value} 58.2/32.5/20.5/13.4 (BP = 1.000 ratio = 1.013 hyp_len = 64100 ref_len = 63300)"
     (found,) = read(tmp_path, replace(GenerationText(), score=score, value="26.12").text()).entries
