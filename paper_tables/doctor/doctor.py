@@ -114,6 +114,8 @@ def diagnose_commands(
         trained = trained_of(trial.training, str(path)) if trial.training else None
         translations = translations_of(trial, str(path), read_corpus(paper_corpus), bleus, given)
         notes = trial.notes()
+        if bleu is not None and metric is None and translations and translations[0].metric:
+            notes.append(f"No --metric is given: --bleu {bleu:g} is taken as {translations[0].metric}.")
         if not corpus and not taken.is_stated:
             pair = {"wmt14_en_fr": "En-Fr"}.get(taken.name, "En-De")
             by = taken.stated_by or "the file"
