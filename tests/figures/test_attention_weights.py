@@ -14,6 +14,7 @@ from aiayn.figures.attention_weights import COLUMNS, KINDS, attention_weights, e
 from paper_tables.figures import attention as figure
 from tests.engine.models import make_model, make_task, randomise
 
+pytestmark = pytest.mark.figures  # the verb draws
 SENTENCE = "s1 s5 s2 s9 s3"
 
 

@@ -21,6 +21,7 @@ def test_the_tour_has_twelve_cells_and_no_output_of_anybodys_machine() -> None:
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in tour["cells"] if "outputs" in cell)
 
 
+@pytest.mark.figures
 def test_every_cell_runs_on_records_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
