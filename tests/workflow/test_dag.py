@@ -18,8 +18,8 @@ RECORDS_OF_ONE_SEED = {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "tra
 
 # En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test); perplexity is on dev.
 # paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x 2 + 18.
-# multi30k: 51 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 3 of a published replication, which is on a corpus
-# that comes in pieces and scored on test; 59 = 6 x 2 + 2 x (2 + 2) + 2 x 18 + 3; 44 = 6 + 2 + 2 x 18.
+# multi30k: 51 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 3 of a published replication, which is on a
+# corpus that comes in pieces and scored on test; 59 = 6 x 2 + 2 x (2 + 2) + 2 x 18 + 3; 44 = 6 + 2 + 2 x 18.
 # What is measured without a training is one record, of a scale that has claims.
 # demo: 12 = 2 seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2).
 NUM_BY_VERB_BY_SCALE = {

@@ -27,7 +27,7 @@ from aiayn.records import (
     read_record,
     read_trained,
 )
-from aiayn.runs.names import match_run
+from aiayn.runs.names import match_run, meant_runs
 from aiayn.spec.system import DecodingSpec, TrainingSpec, read_corpus, read_system
 
 
@@ -61,10 +61,11 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     names = [train.run for _, train in found]
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
     shipped = {path.parent.name: path.parent for path in shipped_paths}
-    if run and not any(name.startswith(run) for name in names) and any(name.startswith(run) for name in shipped):
+    is_known = run is not None and bool(meant_runs(run, names))
+    if run is not None and not is_known and meant_runs(run, shipped):
         name = match_run(run, shipped, place=str(SHIPPED_FOLDER), unknown="is no shipped model")
         return _read_shipped(shipped[name], average)
-    listed = "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
+    listed = "" if is_known else "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
     if run is None and not found:
         raise RecordError(f"{results_folder}: the newest is no finished run; candidates:\n  none{listed}")
     try:

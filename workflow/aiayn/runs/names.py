@@ -27,18 +27,23 @@ def split_run_name(run: str) -> RunNameParts | None:
     return msgspec.convert(match.groupdict(), RunNameParts, strict=False) if match else None
 
 
-def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
-    """Return the one name that `run` is or begins.
+def meant_runs(run: str, names: Iterable[str]) -> list[str]:
+    """Return the names that `run` is or begins. One that ends in a seed means it: `-seed1` begins no run of seed 10."""
+    known = sorted(names)
+    beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
+    return [name for name in known if name == run] or [name for name in known if name.startswith(beginning)]
 
-    A beginning that ends in a seed means that seed: `...-seed1` begins no run of seed 10. `place` is the folder that
-    messages name; `unknown` is their text for a name that no run has.
+
+def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
+    """Return the one name that `run` is or begins, by `meant_runs`.
+
+    `place` is the folder that messages name; `unknown` is their text for a name that no run has.
 
     Raises:
         RecordError: if there is none, or more than one (or two of the same name); it lists the candidates.
     """
     known = sorted(names)
-    beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
-    meant = [name for name in known if name == run] or [name for name in known if name.startswith(beginning)]
+    meant = meant_runs(run, known)
     if len(meant) == 1:
         return meant[0]
     problem = "is the beginning of more than one run" if meant else unknown
