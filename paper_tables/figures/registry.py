@@ -35,13 +35,9 @@ def write_figures_of_scale(
     folder: Path,
 ) -> None:
     """Write every figure of a scale; the logs of its runs are where its config says, unless their paths are given."""
-    if log_path_by_run is None:
-        of_wings = (figure for figures in figures_of_wings() for figure in figures(scale))
-        own = figures_of_scale(scale, judged, curves.curves_of_scale(scale), attention_folder)
-        write_figures((*own, *of_wings), folder)
-    else:
-        runs = curves.curves_of_runs(scale, log_path_by_run)
-        write_figures(figures_of_scale(scale, judged, runs, attention_folder), folder)
+    of_wings = (figure for figures in figures_of_wings() for figure in figures(scale))
+    runs = curves.curves_of_scale(scale) if log_path_by_run is None else curves.curves_of_runs(scale, log_path_by_run)
+    write_figures((*figures_of_scale(scale, judged, runs, attention_folder), *of_wings), folder)
 
 
 def write_figures_of_logs(
