@@ -4,7 +4,7 @@ The expected values are the spec of the system that a run claims to be, and the 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,8 +28,6 @@ from analysis.doctor.types import Case, Claim, Diagnosis, Missing, Reported, Sco
 from analysis.scoring.score import default_metrics, score_hypotheses
 from paper_tables.doctor.costs import PAPER_CORPORA, add_costs
 
-MakeScorer = Callable[[CorpusSpec], Scorer]
-
 
 def list_run_names(results_folder: Path) -> list[str]:
     """Return the finished runs below a results folder, the newest last.
@@ -43,14 +41,12 @@ def list_run_names(results_folder: Path) -> list[str]:
     return names
 
 
-def diagnose_run(
-    results_folder: Path, runs_folder: Path, name: str, overrides: Overrides, make_scorer: MakeScorer
-) -> Diagnosis:
+def diagnose_run(results_folder: Path, runs_folder: Path, name: str, overrides: Overrides) -> Diagnosis:
     """Return the diagnosis of a run of ours; overrides of its scale replace its system's own values."""
     path = next(path for path, train in list_runs(results_folder) if train.run == name)
     train = read_train_record(path, runs_folder)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
-    case = collect_run(results_folder, train, claim, make_scorer(claim.corpus))
+    case = collect_run(results_folder, train, claim, _corpus_scorer(claim.corpus))
     diagnosis = diagnose(case)
     if case.trained is None:
         missing = f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
@@ -59,11 +55,11 @@ def diagnose_run(
 
 
 def diagnose_folder(
-    folder: Path, claim: Claim, make_scorer: MakeScorer, *, hypotheses_path: Path | None, references_path: Path | None
+    folder: Path, claim: Claim, *, hypotheses_path: Path | None, references_path: Path | None
 ) -> Diagnosis:
     """Return the diagnosis of any training, from the evidence in a folder."""
     case = collect_folder(
-        folder, claim, make_scorer(claim.corpus), hypotheses_path=hypotheses_path, references_path=references_path
+        folder, claim, _corpus_scorer(claim.corpus), hypotheses_path=hypotheses_path, references_path=references_path
     )
     return add_costs(diagnose(case))
 
@@ -171,7 +167,7 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)
 
 
-def make_scorer(corpus: CorpusSpec) -> Scorer:
+def _corpus_scorer(corpus: CorpusSpec) -> Scorer:
     """Return what scores lines under every definition that applies to a corpus."""
     metrics = list(
         dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])

@@ -24,7 +24,7 @@ from analysis.logs.reader import read_log
 from analysis.logs.types import TrainingLog
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.scores import training_key
-from paper_tables.doctor.doctor import diagnose_run, make_scorer
+from paper_tables.doctor.doctor import diagnose_run
 from paper_tables.render.tables import make_recorded_tables
 from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults, gather_from_records
 
@@ -218,7 +218,7 @@ def _findings(folder: Path, recorded: RecordedResults) -> Iterator[str]:
         if train.provenance.is_dirty:
             yield f"{train.run}: trained from a changed working tree, beside commit {train.provenance.commit}"
         try:
-            diagnosis = diagnose_run(folder.parent, Path(RUNS_NAME), train.run, results.scale.overrides, make_scorer)
+            diagnosis = diagnose_run(folder.parent, Path(RUNS_NAME), train.run, results.scale.overrides)
         except AiaynError as error:
             yield f"{train.run}: the doctor cannot judge it: {error}"
             continue

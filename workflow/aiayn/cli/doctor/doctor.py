@@ -31,7 +31,6 @@ from paper_tables.doctor.doctor import (
     diagnose_run,
     list_run_names,
     make_claim,
-    make_scorer,
 )
 from paper_tables.doctor.doctor_text import headline, render_diagnosis
 
@@ -106,7 +105,7 @@ def _diagnose_run(args: Flags) -> Diagnosis:
     name = names[-1]
     if args.what is not None:
         name = match_run(args.what, names, place=str(args.results), unknown="is neither a folder nor a finished run")
-    return diagnose_run(args.results, args.runs_folder, name, _overrides(args), make_scorer)
+    return diagnose_run(args.results, args.runs_folder, name, _overrides(args))
 
 
 def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
@@ -114,7 +113,7 @@ def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
         name = "--system" if args.system is None else "--corpus"
         raise UsageError(f"{name}: is missing; the folder {args.what} does not say what it is; see --help")
     claim = make_claim(str(args.what), args.scale or "paper", args.system, args.corpus, _overrides(args))
-    return diagnose_folder(folder, claim, make_scorer, hypotheses_path=args.hypotheses, references_path=args.references)
+    return diagnose_folder(folder, claim, hypotheses_path=args.hypotheses, references_path=args.references)
 
 
 def _overrides(args: Flags) -> Overrides:
