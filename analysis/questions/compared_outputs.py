@@ -7,8 +7,8 @@ import msgspec
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.errors import CorpusError, ScoreError, UsageError
 from aiayn.packed import find_packed, unpacked_sha256
-from aiayn.runs.finished import Decoded, find_decoded, read_references
 from aiayn.spec.system import read_corpus
+from analysis.questions.decoded import Decoded, find_decoded, read_references
 from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
 
 

@@ -23,9 +23,9 @@ from aiayn.claims.measure import (
     softmax_gradient_norms,
     wavelength,
 )
+from aiayn.claims.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
 from aiayn.model.norms import BatchNorm, LayerNorm
 from aiayn.records import Measurement, MeasureRecord, read_record
-from aiayn.train.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
 from paper_tables.claims.layout import read_claims
 
 

@@ -14,7 +14,7 @@ from aiayn.errors import ConfigError, UsageError
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
 from aiayn.plan.machine import choose_machine
-from aiayn.plan.prediction import (
+from aiayn.price.history import (
     CONTEXT_BYTES,
     Measured,
     device_memory_bytes,

@@ -7,10 +7,12 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import build_parser
-from aiayn.cli.config import choose_launcher, read_changed_scale
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.price.launchers import choose_launcher
 from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
-from aiayn.plan.machine import JobLimits, Machine, choose_machine, exceeded_limit, why_unsupported
+from aiayn.plan.machine import JobLimits, Machine, choose_machine
+from aiayn.price.limits import exceeded_limit, why_unsupported
 from aiayn.price.preflight.checks import check_plan
 from aiayn.price.text import render_plan
 from aiayn.spec.cluster import ClusterSpec

@@ -19,10 +19,10 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from aiayn.claims.layer_cost import LAYER_TYPES, LayerSize
+from aiayn.claims.random_draws import generator_of
 from aiayn.machine import cpu_name
 from aiayn.records import LayerTiming, LayerType, TimedLayers
 from aiayn.train.device import resolve_device
-from aiayn.train.random_draws import generator_of
 
 NUM_ROUNDS = 7
 LEAST_SECONDS = 0.004  # of one timing: a layer that takes less is called several times

@@ -108,16 +108,10 @@ CONFIG = flag("replace values of the config, as for snakemake", "KEY=VALUE")
 CLUSTER = flag("a file of workflow/config/clusters (default: the config's)", "NAME")
 UPDATES = flag("number of updates, instead of the system's own", "N", parse=positive)
 PRECISION = flag("precision of products, instead of the system's own")
-LENGTH_PENALTY_FORM = flag("len is fairseq's (default: the system's own)")
-STOP = flag("stopping rule (default: the system's own)")
 DEVICE = flag("default: a GPU if there is one", default="auto")
 THREADS = flag("CPU threads (default: 1)", default=1)
 FORMAT = flag("may be repeated (default: svg)", is_repeated=True)
 JSON = flag("print one JSON object")
-LAUNCHER = flag(
-    "where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a cluster is named; "
-    "else local)"
-)
 ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 ARCHIVES_FOLDER = flag(
     "folder of archives under their public names: those there are used (also offline), missing ones are downloaded "

@@ -2,11 +2,11 @@
 
 import math
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 import msgspec
 
-from aiayn.errors import ConfigError, UsageError
+from aiayn.errors import UsageError
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import (
@@ -20,13 +20,10 @@ from aiayn.spec.hardware import (
     find_utilisation,
     precision_refusal,
 )
-from aiayn.spec.system import SystemSpec
 from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
-from aiayn.train.fairseq_args import refuse_untrainable
 
 PRICE_FLAG = "--dollars-per-gpu-hour"
 UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
-MAX_NAMED = 3  # of trainings that take too many jobs
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,45 +242,4 @@ def machine_of_cores(
         utilisations=hardware.utilisations,
         chosen_by=chosen_by,
         job_limits=limits,
-    )
-
-
-def why_unsupported(system: SystemSpec, machine: Machine) -> str:
-    """Return why `aiayn train` would refuse a system on a machine, with the next step after a semicolon; '' if not."""
-    training = system.training
-    try:
-        refuse_untrainable(system.name, training)
-    except ConfigError as error:
-        return str(error)
-    try:
-        refuse_untrainable(system.name, training, num_ranks=machine.num_ranks)
-    except ConfigError:
-        return (
-            f"{system.name}: batches_per_update {training.batches_per_update} cannot be shared by {machine.num_ranks} "
-            f"ranks; {_advice_on_ranks(machine)} a divisor or a multiple of {training.batches_per_update}"
-        )
-    return ""
-
-
-def _advice_on_ranks(machine: Machine) -> str:
-    if machine.job_limits is None:
-        return "give --num-gpus, and snakemake's `--set-resources train:num_ranks=N`,"
-    keys = "gpus_per_node and ranks_per_node" if machine.gpu else "ranks_per_node"
-    return f"set {keys} in {machine.job_limits.file} so that all ranks are"
-
-
-def exceeded_limit(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
-    """Return which trainings need more jobs than their cluster's file allows, the longest first; '' for none."""
-    over = {name: hours for name, hours in hours_by_training.items() if limits.count_jobs(hours) > limits.max_num_jobs}
-    if not over:
-        return ""
-    longest = max(over, key=lambda name: over[name])
-    others = [name for name in over if name != longest]
-    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
-    named = f" (and {', '.join(others[:MAX_NAMED])}{more})" if others else ""
-    in_words = f"{over[longest]:,.1f}" if over[longest] < 1000 else f"{over[longest]:,.0f}"
-    return (
-        f"{longest}{named}: {in_words} hours are {limits.count_jobs(over[longest]):,} jobs of "
-        f"{limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds), {limits.max_num_jobs} are "
-        f"allowed; raise max_num_jobs or time_limit_minutes in {limits.file}"
     )

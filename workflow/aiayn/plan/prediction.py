@@ -1,23 +1,14 @@
-"""Predicts the hours, disk and memory of a training on a machine, for describe, plan and the launcher alike.
+"""Predicts the hours and the disk of a training on a machine, for describe, plan and the launcher alike.
 
-Hours are computed from the operations of all updates, or from finished trainings on such a machine; disk is the
-checkpoints', memory is estimated by formula.
+Hours are computed from the operations of all updates; disk is the checkpoints'.
 """
-
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
-from aiayn.cost import BYTES_PER_PARAMETER, FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops, num_parameters
-from aiayn.errors import ConfigError, RecordError
-from aiayn.paths import train_record
+from aiayn.cost import FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops, num_parameters
+from aiayn.errors import ConfigError
 from aiayn.plan.machine import Machine
-from aiayn.provenance import utc_now
-from aiayn.records import TrainRecord, is_trained_as, read_record, read_trained
-from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempts
-from aiayn.spec.hardware import HardwareSpec, UtilisationSpec
+from aiayn.spec.hardware import UtilisationSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
 # Assumption: what Python and the launch of kernels take for a batch of 6 + 6 layers, forward and backward, which no GPU
@@ -26,13 +17,6 @@ HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS = 0.010, 6
 # What ranks without GPUs add up of gradients by gloo, as a ring of their node: 11 MB by two ranks took 21 ms
 # (tests/benchmarks/bench_scaling.py). GPUs' shares of their rate are those of eight, with the sum in them.
 GLOO_BYTES_PER_SECOND = 0.5e9
-TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
-# fp32 numbers kept for the backward pass, of one token in a pair of an encoder and a decoder layer: in multiples of
-# d_model (queries, keys, values and output of three attentions, sums and norms) and of d_ff (before and after ReLU).
-KEPT_PER_D_MODEL, KEPT_PER_D_FF = 26, 4
-KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
-CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
-BYTES_PER_PAIR = 48  # of a data-bin's index: lengths of both sides, the order of an epoch and its batches
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,181 +94,3 @@ def run_disk_bytes(num_parameters: int, num_models: int) -> int:
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
     return (num_models + 1) * model_bytes + (FULL_CHECKPOINTS_KEPT + 1) * full_bytes
-
-
-def device_memory_bytes(training: TrainingSpec, num_parameters: int, target_vocabulary_size: int) -> int:
-    """Estimate the peak memory of a device that trains: parameters with optimiser, and one full batch kept backward.
-
-    On fewer devices than `batches_per_update` batches follow each other, so that the peak is the same.
-    """
-    kept_per_token = training.num_layers * (KEPT_PER_D_MODEL * training.d_model + KEPT_PER_D_FF * training.d_ff)
-    kept = training.max_tokens_per_batch * (kept_per_token + KEPT_PER_SYMBOL * target_vocabulary_size)
-    return CONTEXT_BYTES + BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept)
-
-
-def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has_gpus: bool) -> int:
-    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what devices would hold.
-
-    Each rank's `CONTEXT_BYTES` are in both, and are there once.
-    """
-    return host_bytes + (0 if has_gpus else num_ranks * (device_bytes - CONTEXT_BYTES))
-
-
-def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> int:
-    """Estimate a node's peak memory, without its GPUs': each rank's libraries and index, a checkpoint being saved."""
-    saved_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
-    return num_ranks * (CONTEXT_BYTES + BYTES_PER_PAIR * num_pairs) + saved_bytes
-
-
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a row took so far, over all attempts; `hours` is the mean of the finished ones.
-
-    `predicted_hours` is the mean of what was predicted when these began, None where their records do not say. A
-    training is finished if it was trained with the present config; a shorter one counts as begun.
-    """
-
-    num_finished: int
-    num_begun: int
-    hours: float | None
-    predicted_hours: float | None
-    total_hours: float
-    gpu_hours: float
-
-
-def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRecord], list[str]]:
-    """Return every finished training below either folder, each run once, and the files that cannot be read."""
-    paths = [*results_folder.glob("*/train/*/*/seed*.json"), *runs_folder.glob(f"*/{DONE_NAME}")]
-    record_by_run: dict[str, TrainRecord] = {}
-    unreadable = []
-    for path in sorted(paths):
-        try:
-            record = read_record(path, TrainRecord)
-        except RecordError:
-            unreadable.append(str(path))
-            continue
-        record_by_run.setdefault(record.run, record)
-    return list(record_by_run.values()), unreadable
-
-
-class History:
-    """The finished trainings on such a machine; `vocabulary_size_by_corpus` is of the target side.
-
-    With `asked_fraction` that fraction of the machine's rate counts, instead of the trainings.
-    """
-
-    def __init__(
-        self,
-        records: Iterable[TrainRecord],
-        machine: Machine,
-        hardware: HardwareSpec,
-        vocabulary_size_by_corpus: Mapping[str, int],
-        *,
-        asked_fraction: float | None = None,
-    ) -> None:
-        self._asked_fraction = asked_fraction
-        self._machine = machine
-        self._size_by_corpus = vocabulary_size_by_corpus
-        self._trained = [
-            (record, training)
-            for record in records
-            if record.wall_seconds > 0 and record.corpus in vocabulary_size_by_corpus
-            if _is_same_device(record, machine, hardware) and (training := read_trained(record)) is not None
-            if training.precision in machine.rate_by_precision
-        ]
-
-    def speed_of(self, training: TrainingSpec, corpus: str, system: str) -> Speed:
-        """Return how long a training takes: by the asked fraction, its kind, other trainings, or assumption.
-
-        Others are trainings in the same precision, each relative to its own width's utilisation: big does not reach
-        base's.
-
-        Raises:
-            ConfigError: naming the system, if the machine does not have its precision.
-        """
-        same = [r for r, trained in self._trained if r.corpus == corpus and _kind_of(trained) == _kind_of(training)]
-        others = [(r, trained) for r, trained in self._trained if trained.precision == training.precision]
-        fraction, basis, runs = None, "assumed", []
-        if self._asked_fraction is not None:
-            fraction, basis = self._asked_fraction, "asked"
-        elif same:
-            basis, runs = "measured", [record.run for record in same]
-            fraction = statistics.median(self._fraction_of(record, training) for record in same)
-        elif others:
-            basis, runs = "fraction", [record.run for record, _ in others]
-            ratios = [self._fraction_of(r, t) / self._machine.utilisation_of(t).fraction.value for r, t in others]
-            fraction = statistics.median(ratios) * self._machine.utilisation_of(training).fraction.value
-        return predict_speed(
-            training, self._size_by_corpus[corpus], self._machine, system=system, fraction=fraction, basis=basis,
-            runs=runs,
-        )  # fmt: skip
-
-    def _fraction_of(self, record: TrainRecord, training: TrainingSpec) -> float:
-        """Return the fraction of the machine's rate that a training reached, counted as predictions are: full batches.
-
-        With it, the prediction of the same training is the time that it took.
-        """
-        rate = self._machine.rate_by_precision[training.precision]
-        trained = msgspec.structs.replace(training, updates=record.updates)
-        flops = full_batch_flops(trained, self._size_by_corpus[record.corpus])
-        return flops / (rate.value * _num_devices(record)) / record.wall_seconds
-
-
-def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
-    """Return whether a training ran on devices of the planned kind, of any number."""
-    if machine.gpu:
-        return record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
-    return record.hardware.num_gpus == 0
-
-
-def _num_devices(record: TrainRecord) -> int:
-    return record.hardware.num_gpus or record.hardware.num_ranks * record.hardware.threads_per_rank
-
-
-def _kind_of(training: TrainingSpec) -> TrainingSpec:
-    """Return a training without the keys that only change its length: equal kinds do equal work per update."""
-    return msgspec.structs.replace(
-        training, updates=1, save_interval_updates=None, patience_epochs=None, warmup_steps=1, device="auto"
-    )
-
-
-def measure_trainings(
-    scale: str, corpus: str, system: str, seeds: Sequence[int], training: TrainingSpec, folders: tuple[Path, Path]
-) -> Measured | None:
-    """Return what the trainings of a system took so far, None if none has begun; `folders` hold results and runs.
-
-    Raises:
-        RecordError: if a record, or a line of an attempts.jsonl, cannot be read.
-    """
-    results_folder, runs_folder = folders
-    finished: list[TrainRecord] = []
-    spent: list[tuple[float, float]] = []  # seconds, and seconds of GPUs
-    for seed in seeds:
-        path = train_record(results_folder, scale, corpus, system, seed)
-        record = read_record(path, TrainRecord) if path.exists() else None
-        if record is not None and is_trained_as(record, training):
-            finished.append(record)
-            spent.append((record.wall_seconds, record.gpu_seconds))
-        elif events := _newest_events(runs_folder, f"{corpus}-{system}-seed{seed}-"):
-            summary = summarise_attempts(events, until=utc_now())
-            spent.append((summary.wall_seconds, summary.gpu_seconds))
-        elif record is not None:  # of another length, its runs folder gone
-            spent.append((record.wall_seconds, record.gpu_seconds))
-    if not spent:
-        return None
-    predicted = [record.prediction.hours for record in finished if record.prediction]
-    return Measured(
-        num_finished=len(finished),
-        num_begun=len(spent),
-        hours=statistics.fmean(record.wall_seconds / 3600 for record in finished) if finished else None,
-        predicted_hours=statistics.fmean(predicted) if predicted else None,
-        total_hours=sum(seconds for seconds, _ in spent) / 3600,
-        gpu_hours=sum(seconds for _, seconds in spent) / 3600,
-    )
-
-
-def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:
-    """Return the attempts of the newest run whose name begins so: a system that was edited has several."""
-    if not runs_folder.is_dir():
-        return []
-    attempts = [read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)]
-    return max((events for events in attempts if events), key=lambda events: events[-1].time, default=[])

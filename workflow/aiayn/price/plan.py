@@ -18,19 +18,19 @@ from aiayn.cost import (
 )
 from aiayn.experiment import Experiment
 from aiayn.paths import Evaluation
-from aiayn.plan.machine import Machine, exceeded_limit, why_unsupported
-from aiayn.plan.prediction import (
+from aiayn.plan.machine import Machine
+from aiayn.plan.prediction import Speed, run_disk_bytes
+from aiayn.price.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
+from aiayn.price.history import (
     History,
     Measured,
-    Speed,
     device_memory_bytes,
     find_records,
     host_memory_bytes,
     measure_trainings,
     node_memory_bytes,
-    run_disk_bytes,
 )
-from aiayn.price.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
+from aiayn.price.limits import exceeded_limit, why_unsupported
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, SystemSpec, overridden
 from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec

@@ -15,8 +15,9 @@ import math
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.config import ConfigFlags, choose_launcher, read_changed_scale
-from aiayn.cli.flags import CLUSTER, CONFIG, CONFIGFILE, JSON, LAUNCHER, RESULTS, flag, positive
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CLUSTER, CONFIG, CONFIGFILE, JSON, RESULTS, flag, positive
+from aiayn.cli.price.launchers import LAUNCHER, ConfigFlags, choose_launcher
 from aiayn.errors import UsageError
 from aiayn.experiment import Experiment, read_experiment
 from aiayn.plan.machine import PRICE_FLAG, choose_machine

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.config import choose_launcher, read_changed_scale
-from aiayn.cli.flags import ARCHIVES_FOLDER, CLUSTER, CONFIG, CONFIGFILE, LAUNCHER, RESULTS, choose_archives, flag
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import ARCHIVES_FOLDER, CLUSTER, CONFIG, CONFIGFILE, RESULTS, choose_archives, flag
+from aiayn.cli.price.launchers import LAUNCHER, choose_launcher
 from aiayn.cli.price.plan import read_config
 from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError

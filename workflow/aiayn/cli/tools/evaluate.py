@@ -10,9 +10,9 @@ Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain 
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.config import changed_search
 from aiayn.cli.flags import DEVICE, LANGUAGE_PAIR, Device, flag, positive
 from aiayn.cli.score import print_scores, score_sides
+from aiayn.cli.tools.search_flags import changed_search
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError

@@ -19,8 +19,8 @@ from typing import Literal
 
 import msgspec
 
-from aiayn.cli.config import changed_search
-from aiayn.cli.flags import AVERAGE, LENGTH_PENALTY_FORM, RESULTS, RUN, STOP, flag
+from aiayn.cli.flags import AVERAGE, RESULTS, RUN, flag
+from aiayn.cli.tools.search_flags import LENGTH_PENALTY_FORM, STOP, changed_search
 from aiayn.errors import RecordError, UsageError
 from aiayn.runs.finished import find_finished
 

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tqdm import tqdm
 
-from aiayn.cli.config import changed_search
-from aiayn.cli.flags import AVERAGE, DEVICE, LENGTH_PENALTY_FORM, RESULTS, STOP, THREADS, Device, flag
+from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag
+from aiayn.cli.tools.search_flags import LENGTH_PENALTY_FORM, STOP, changed_search
 from aiayn.data.text.detokenise import detokenise
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success
 from aiayn.records import CheckpointRecord, ScoreRecord, read_record
-from aiayn.runs.finished import FinishedRun, find_finished, read_references
+from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.spec.system import CorpusSpec, DecodingSpec, read_corpus
+from analysis.questions.decoded import read_references
 from analysis.scoring.score import score_hypotheses
 from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown, render_text
 
