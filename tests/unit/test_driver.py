@@ -15,19 +15,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 import aiayn.launch.driver
 import aiayn.runs.run_folder
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch.code_snapshot import RunCode, choose_code
+from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
 from aiayn.launch.driver import drive
 from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import DONE_NAME, RANK_LOCK_NAME, Outcome
 from aiayn.runs.clock import Clock
+from aiayn.runs.run_folder import RunFolder
 from tests.driven_run import DrivenRun
 from tests.fake_slurm import FakeSlurm
-from tests.run_folders import job_output
+from tests.run_folders import job_output, submitted
 
 Step = Callable[[DrivenRun], object]
 ELSEWHERE = "run|None|/elsewhere/runs/run/submitit/a.sh"  # a job of the same name of another copy of the project
@@ -269,9 +271,9 @@ def test_a_recorded_job_has_its_code_chosen_once_and_where_it_resumes(
     driven: DrivenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However the checkout changes, a driver's later jobs run the code of its first."""
-    chosen: list[str] = []
+    copied: list[Path] = []
     monkeypatch.setattr(
-        aiayn.launch.driver, "choose_code", lambda request: (chosen.append(request.run), choose_code(request))[1]
+        aiayn.launch.driver, "take_snapshot", lambda folder: (copied.append(folder), take_snapshot(folder))[1]
     )
     driven.drive(
         lambda: together(attempt("stopped", "asked by SIGUSR2", update=100), squeue("COMPLETED"))(driven), driven.finish
@@ -279,22 +281,25 @@ def test_a_recorded_job_has_its_code_chosen_once_and_where_it_resumes(
     first, second = driven.request.folder.jobs()
     assert (first.launcher, first.num_ranks, first.update, second.update) == ("slurm", driven.request.num_ranks, 0, 100)
     assert Path(first.code_folder, "aiayn", "launch", "job.py").is_file()
-    assert chosen == ["run"]
+    assert copied == [driven.folder.parent]
     assert second.code_folder == first.code_folder
 
 
-def test_a_job_runs_the_code_that_is_chosen_for_its_run_and_names_its_commit(
-    driven: DrivenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = RunCode(folder=tmp_path / "code of job 6", commit="old")
-    monkeypatch.setattr(aiayn.launch.driver, "choose_code", lambda request: code)
+def test_a_run_with_a_checkpoint_runs_the_present_code_and_names_its_commit(driven: DrivenRun, tmp_path: Path) -> None:
+    (driven.folder / "checkpoints").mkdir(exist_ok=True)
+    driven.save(30)
+    RunFolder(driven.folder).append_job(
+        msgspec.structs.replace(submitted("slurm", "6"), commit="old", code_folder=str(tmp_path / "code of job 6"))
+    )
     driven.drive(driven.finish)
-    assert [(job.code_folder, job.commit) for job in driven.request.folder.jobs()] == [(str(code.folder), "old")]
+    job = driven.request.folder.jobs()[-1]
+    assert (job.job, job.commit) == ("7", driven.request.commit)
+    assert job.code_folder == str(snapshot_folder(driven.folder.parent))
     script = (driven.slurm.folder / "7.sh").read_text(encoding="utf-8")
-    assert "export AIAYN_COMMIT=old\n" in script
-    assert f"export PYTHONPATH='{code.folder}'" in script
-    job = pickle.loads((driven.folder / "submitit" / "7_submitted.pkl").read_bytes()).function
-    assert job.request.code_folder == str(code.folder)
+    assert f"export AIAYN_COMMIT={driven.request.commit}\n" in script
+    assert f"export PYTHONPATH={job.code_folder}" in script.replace("'", "")
+    pickled = pickle.loads((driven.folder / "submitit" / "7_submitted.pkl").read_bytes()).function
+    assert pickled.request.code_folder == job.code_folder
 
 
 def end_without_record(driven: DrivenRun) -> None:

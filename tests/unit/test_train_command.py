@@ -1,20 +1,15 @@
 """What `aiayn train` asks of a job: another length on request."""
 
 import re
-import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import aiayn
 import aiayn.cli.train
 from aiayn.__main__ import main
-from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import read_system
 from aiayn.train.request import TrainingRequest
-from tests.run_folders import submitted
 from tests.unit.test_launch_slurm import data_record
 
 
@@ -137,31 +132,6 @@ def test_the_data_changes_nothing_of_the_file_but_the_digest(
     (digest,) = set(re.findall(r"demo_en_de-base-seed1-([0-9a-f]{8})\b", seen.out))
     assert seen.out == before.replace("DIGEST", digest)
     assert seen.err == ""
-
-
-def test_a_dry_run_prints_the_code_that_the_run_will_go_on_with(
-    data_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run with a checkpoint keeps the code of its newest job, and the commit that it is of."""
-    assert dry_run(tmp_path, "--binarized", str(data_path)) == 0
-    present = capsys.readouterr().out
-    (run,) = re.findall(r"--job-name=(.*)", present)
-    run_folder = tmp_path / "runs" / run
-    (run_folder / "checkpoints").mkdir(parents=True)
-    (run_folder / "checkpoints" / "full_00000030.pt").touch()
-    source = tmp_path / "source"
-    shutil.copytree(Path(aiayn.__file__).parents[1], source, ignore=shutil.ignore_patterns("config", "__pycache__"))
-    (source / "aiayn" / "gone.py").touch()
-    earlier = take_snapshot(tmp_path / "runs", source)
-    job = msgspec.structs.replace(submitted("slurm", "7"), commit="an_old_commit", code_folder=str(earlier))
-    RunFolder(run_folder).append_job(job)
-    assert dry_run(tmp_path, "--binarized", str(data_path)) == 0
-    kept = capsys.readouterr().out
-    assert f"export PYTHONPATH={earlier}$" in kept
-    assert "export AIAYN_COMMIT=an_old_commit\n" in kept
-    assert dry_run(tmp_path, "--binarized", str(data_path), "--fresh") == 0
-    assert capsys.readouterr().out == present
-    assert [path.name for path in (tmp_path / "runs" / "code").iterdir()] == [earlier.name]
 
 
 def test_a_dry_run_refuses_a_corpus_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from aiayn.cli.flags import BINARIZED, PRECISION, RUNS_FOLDER, SYSTEM_SCALE, UPDATES, flag, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
-from aiayn.launch.code_snapshot import choose_code
+from aiayn.launch.code_snapshot import snapshot_folder
 from aiayn.launch.driver import drive
 from aiayn.launch.launcher import CLUSTER_LAUNCHERS, LauncherName, make_launcher
 from aiayn.paths import corpus_record
@@ -103,9 +103,8 @@ def _print_submission(args: Flags, cluster: ClusterSpec) -> None:
         )
     request = _request(args, binarized_path, None if is_missing else _read_data(binarized_path), cluster)
     check_precision(request, cluster)
-    code = choose_code(request, fresh=args.fresh, is_dry_run=True)
-    request = msgspec.structs.replace(request, commit=code.commit)
-    print(make_launcher(args.launcher, request, cluster).preview(request, code.folder), end="")
+    code_folder = snapshot_folder(args.runs_folder)
+    print(make_launcher(args.launcher, request, cluster).preview(request, code_folder), end="")
 
 
 def _read_data(binarized_path: Path) -> BinarizedCorpus:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import LaunchError, RunError
-from aiayn.launch.code_snapshot import RunCode, choose_code
+from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job_outcome import Interruption, RetryPolicy, check_outcome, describe_progress
 from aiayn.launch.launcher import QUEUES, JobEnd, Launcher, SubmissionError, make_launcher
 from aiayn.launch.progress import ProgressLine
@@ -134,7 +134,7 @@ class _Driver:
         self._line = ProgressLine(request.run, request.training.updates)
         self._logged: tuple[str, float] = ("", -math.inf)
         self._signalled_at = -math.inf
-        self._code: RunCode | None = None
+        self._code_folder: Path | None = None
 
     def train_to_the_end(self) -> None:
         """Supervise one job after another until the run is done, or no further job may follow."""
@@ -243,13 +243,11 @@ class _Driver:
         request = msgspec.structs.replace(self._request, num_earlier_jobs=num_earlier_jobs)
         if self._launcher.has_code_copies:
             # Once per driver: its later jobs run the code of the first, however the checkout changes.
-            self._code = self._code or choose_code(self._request)
-            request = msgspec.structs.replace(request, commit=self._code.commit)
+            self._code_folder = self._code_folder or take_snapshot(self._folder.path.parent)
         self._folder.remove_rank_errors()
-        code_folder = self._code.folder if self._code else None
-        job = self._submit_until_taken(request, code_folder)
+        job = self._submit_until_taken(request, self._code_folder)
         if job:
-            self._record_job(job, commit=request.commit, code_folder=str(code_folder or ""))
+            self._record_job(job, commit=request.commit, code_folder=str(self._code_folder or ""))
             ranks = f"{request.num_ranks} rank{'' if request.num_ranks == 1 else 's'}"
             title = self._launcher.title
             logger.info(f"{request.run}: {title} job {job}, {ranks}, log {self._folder.log_path}")
