@@ -99,24 +99,20 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
 def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
     """Return the state of each run; a queue is read once, and only if it has a run's newest job."""
     jobs_by_launcher: dict[str, list[QueuedJob] | None] = {}
-
-    def find(launcher: str) -> list[QueuedJob] | None:
-        if launcher not in jobs_by_launcher:
-            try:
-                jobs_by_launcher[launcher] = queues[launcher].find()
-            except QueueError:
-                jobs_by_launcher[launcher] = None
-        return jobs_by_launcher[launcher]
-
     statuses = []
     for path in run_folders:
         try:
             folder = RunFolder(path)
             jobs = folder.jobs()
-            queue = queues.get(jobs[-1].launcher) if jobs else None
-            queued = find(jobs[-1].launcher) if queue else None
+            launcher = jobs[-1].launcher if jobs else ""
+            if launcher in queues and launcher not in jobs_by_launcher:
+                try:
+                    jobs_by_launcher[launcher] = queues[launcher].find()
+                except QueueError:
+                    jobs_by_launcher[launcher] = None
+            queued = jobs_by_launcher.get(launcher)
             own = queued and [job for job in queued if job.trains_in(path)]
-            statuses.append(_status_of(folder, jobs, queue, own))
+            statuses.append(_status_of(folder, jobs, queues.get(launcher), own))
         except (AiaynError, OSError) as error:
             reason = str(error)
             statuses.append(
@@ -160,10 +156,11 @@ def _status_of(
     rows = list_attempts(events)
     until = known.now if state == "running" else known.last_activity
     costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
-    return RunStatus(
+    status = RunStatus(
         run=folder.run,
         state=state,
         reason=reason,
+        launcher=jobs[-1].launcher if jobs else "",
         is_attended=bool(has_driver),
         loss_bits=log.loss_bits if log is not None else None,
         saved_update=folder.newest_update(),
@@ -171,10 +168,11 @@ def _status_of(
         gpu_hours=costs.gpu_seconds / 3600,
         wall_hours=costs.wall_seconds / 3600,
         run_folder=str(folder),
-        **_where(known, state),
-        **_progress(folder, events, log, done, state),
-        **_last_error(folder, known, state, reason, log),
     )
+    changes = (
+        _place(known, state) | _progress(status, folder, events, log, done) | _last_error(status, folder, known, log)
+    )
+    return msgspec.structs.replace(status, **changes)
 
 
 def is_local_job_alive(job: SubmittedJob) -> bool:
@@ -187,31 +185,30 @@ def is_local_job_alive(job: SubmittedJob) -> bool:
         return False
 
 
-def _where(known: "Evidence", state: State) -> dict[str, Any]:
-    """Return launcher, job and host: from the queue if that has an alive job, else from the run's files."""
-    started = [event for event in known.events if isinstance(event, Started)]
-    launcher = known.jobs[-1].launcher if known.jobs else ""
+def _place(known: "Evidence", state: State) -> dict[str, Any]:
+    """Return job and host: from the queue if that has an alive job, else from the run's files."""
     alive = [job for job in known.queued or [] if job.is_alive and (job.node or state != "running")]  # else not running
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
-        return {"launcher": launcher, "job": shown.job, "host": shown.node, "time_left": shown.time_left}
+        return {"job": shown.job, "host": shown.node, "time_left": shown.time_left}
     if starting := known.newer_job:
-        return {"launcher": launcher, "job": starting.job, "host": "" if known.asked else starting.host}
-    return {"launcher": launcher} | ({"job": started[-1].job, "host": started[-1].host} if started else {})
+        return {"job": starting.job, "host": "" if known.asked else starting.host}
+    newest = next((event for event in reversed(known.events) if isinstance(event, Started)), None)
+    return {"job": newest.job, "host": newest.host} if newest else {}
 
 
 def _progress(
-    folder: RunFolder, events: list[Event], log: LogTail | None, done: TrainRecord | None, state: State
+    status: RunStatus, folder: RunFolder, events: list[Event], log: LogTail | None, done: TrainRecord | None
 ) -> dict[str, Any]:
     """Return its update, its speed, and the seconds that remain."""
     if done is not None:
         speed = done.tokens / done.wall_seconds if done.wall_seconds else None
         return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
-    last, saved = events[-1] if events else None, folder.newest_update()
+    last, saved = events[-1] if events else None, status.saved_update
     updates = read_max_update(folder.log_path)
     progress: dict[str, Any] = {"update": saved if last is None else max(last.update, saved), "updates": updates}
     # Until fairseq has begun this attempt, the log's end is of the attempt before.
-    if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
+    if log is None or status.state != "running" or not isinstance(last, Started) or log.modified < last.time:
         return progress
     if log.update is None or log.update < last.update:
         return progress
@@ -221,18 +218,20 @@ def _progress(
     return progress
 
 
-def _last_error(folder: RunFolder, known: "Evidence", state: State, reason: str, log: LogTail | None) -> dict[str, Any]:
+def _last_error(status: RunStatus, folder: RunFolder, known: "Evidence", log: LogTail | None) -> dict[str, Any]:
     """Return the newest failure with its log: the present state's, else that of the newest attempt that failed.
 
     Of a job that has begun no attempt, the log is what it printed.
     """
-    ended = [event for event in known.events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
-    is_recorded = bool(ended) and known.events[-1] is ended[-1] and reason == ended[-1].reason
-    if state in ERROR_STATES and not is_recorded:
+    failures = [event for event in known.events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
+    is_recorded = bool(failures) and known.events[-1] is failures[-1] and status.reason == failures[-1].reason
+    if status.state in ERROR_STATES and not is_recorded:
         job, lines = known.newer_job, log.lines if log else []
         tail = last_lines(folder.output_path(job.job), KEPT_LOG_LINES) if job else lines[-KEPT_LOG_LINES:]
-        return {"last_error": reason, "log_tail": tail}
-    return {"last_error": ended[-1].reason, "log_tail": ended[-1].log_tail[-KEPT_LOG_LINES:]} if ended else {}
+        return {"last_error": status.reason, "log_tail": tail}
+    if not failures:
+        return {}
+    return {"last_error": failures[-1].reason, "log_tail": failures[-1].log_tail[-KEPT_LOG_LINES:]}
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,96 +269,64 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.events) and isinstance(self.events[-1], Ended) and self.newer_job is None
 
     @property
-    def has_failed(self) -> bool:
-        """Whether the newest event is a failure, after which no job starts by itself."""
-        return self.has_ended and isinstance(self.events[-1], Ended) and self.events[-1].outcome == "failed"
+    def unseen(self) -> str:
+        """Why an attempt on another machine may still be running, '' if it is not: its last activity was recent.
+
+        Its lock cannot be seen from here if the file system does not share locks between machines, or has none.
+        """
+        last = self.events[-1] if self.events else None
+        if not isinstance(last, Started) or (last.host == self.host and self.has_locks) or self.last_activity is None:
+            return ""
+        age_seconds = seconds_between(self.last_activity, self.now)
+        text = f"on {last.host}, its lock cannot be seen from here; last activity {age_seconds:.0f} s ago"
+        return text if age_seconds <= _FRESH_SECONDS else ""
 
 
 def judge_state(known: Evidence) -> tuple[State, str]:
-    """Return the state of a run that is not done, and why it is so."""
-    judged: tuple[State, str] | None
-    if known.asked:
-        judged = _judge_queue(known)
-    elif known.has_rank:
-        judged = ("running", "")
-    elif (known.has_driver or known.has_local_job) and not known.has_ended:
-        judged = ("queued", "starting")
-    else:
-        judged = _judge_other_host(known)
-    return judged or _judge_events(known)
+    """Return the state of a run that is not done, and why: by its queue if it has one, its locks, then its events.
 
-
-def _judge_queue(known: Evidence) -> tuple[State, str] | None:
-    """Return the state by the queue, None if that no longer has a job of the run; it shows ended jobs for a while.
-
-    A queue that does not answer does not mean that a job has ended.
+    A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a while; a controller that
+    is killed forgets the jobs of its last seconds, which continue.
     """
-    job = known.jobs[-1].job
+    asked, job = known.asked, known.jobs[-1].job if known.jobs else ""
+    last = known.events[-1] if known.events else None
     alive = [queued for queued in known.queued or [] if queued.is_alive]
-    if alive:
+    if not asked:
+        if known.has_rank:
+            return "running", ""
+        if (known.has_driver or known.has_local_job) and not known.has_ended:
+            return "queued", "starting"
+        if known.unseen:
+            return "unknown", known.unseen
+    elif alive:
         shown = next((queued for queued in alive if queued.state == "running"), alive[0])
         if shown.state == "running":
             return "running", shown.reason
         reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
         if known.has_rank:  # of a job that the queue lost and started again, or of an earlier job
-            return "running", f"though {known.asked} shows job {shown.job} as waiting: {reason}"
+            return "running", f"though {asked} shows job {job} as waiting: {reason}"
         return "queued", reason
-    is_silent = known.queued is None
-    if known.has_rank:
-        return "running", f"{known.asked} does not {'answer' if is_silent else 'know of its job'}"
-    if is_silent and not known.has_failed:
-        return "unknown", f"{known.asked} does not answer; job {job} may wait, run or be gone"
-    return None if known.has_failed else _judge_absence(known, job)
-
-
-def _judge_absence(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return the state when no job of the run is alive in the queue, None if the run's own events decide."""
-    endings = [queued.ending for queued in known.queued or [] if queued.job == job]
-    if "cancelled" in endings:
-        return "cancelled", f"job {job} was cancelled"
-    if not endings and (unknown := _judge_forgotten(known, job)):
-        return unknown
-    return ("queued", "its driver is about to submit a job") if known.has_driver else None
-
-
-def _judge_forgotten(known: Evidence, job: str) -> tuple[State, str] | None:
-    """Return `unknown` for a recent job that the queue does not know, neither alive nor ended.
-
-    A controller that is killed forgets the jobs of its last seconds, which continue.
-    """
-    forgotten = f"{known.asked} does not know of job {job}"
-    if known.newer_job is None:
-        unknown = _judge_other_host(known)
-        return ("unknown", f"{forgotten}; {unknown[1]}") if unknown else None
-    age_seconds = seconds_between(known.jobs[-1].time, known.now)
-    if age_seconds > _FRESH_SECONDS:
-        return None
-    return "unknown", f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
-
-
-def _judge_other_host(known: Evidence) -> tuple[State, str] | None:
-    """Return `unknown` for an attempt on another machine with recent activity.
-
-    Its lock cannot be seen from here if the file system does not share locks between machines, or has none.
-    """
-    last = known.events[-1] if known.events else None
-    if not isinstance(last, Started) or (last.host == known.host and known.has_locks) or known.last_activity is None:
-        return None
-    age_seconds = seconds_between(known.last_activity, known.now)
-    if age_seconds > _FRESH_SECONDS:
-        return None
-    return "unknown", f"on {last.host}, its lock cannot be seen from here; last activity {age_seconds:.0f} s ago"
-
-
-def _judge_events(known: Evidence) -> tuple[State, str]:
-    """Return how the newest attempt ended, when no process of the run is running."""
-    if job := known.newer_job:
-        if known.rank_error:
-            return "failed", f"job {job.job}, before it began an attempt: {known.rank_error}"
-        return "lost", f"job {job.job} ended before it began an attempt"
-    if not known.events:
+    elif known.has_rank:
+        return "running", f"{asked} does not {'answer' if known.queued is None else 'know of its job'}"
+    elif not (known.has_ended and isinstance(last, Ended) and last.outcome == "failed"):  # after which no job starts
+        if known.queued is None:
+            return "unknown", f"{asked} does not answer; job {job} may wait, run or be gone"
+        endings = [queued.ending for queued in known.queued if queued.job == job]
+        if "cancelled" in endings:
+            return "cancelled", f"job {job} was cancelled"
+        age_seconds = seconds_between(known.jobs[-1].time, known.now)
+        if not endings and known.newer_job and age_seconds <= _FRESH_SECONDS:
+            return "unknown", f"{asked} does not know of job {job}, which was submitted {age_seconds:.0f} s ago"
+        if not endings and not known.newer_job and known.unseen:
+            return "unknown", f"{asked} does not know of job {job}; {known.unseen}"
+        if known.has_driver:
+            return "queued", "its driver is about to submit a job"
+    if known.newer_job and known.rank_error:
+        return "failed", f"job {job}, before it began an attempt: {known.rank_error}"
+    if known.newer_job:
+        return "lost", f"job {job} ended before it began an attempt"
+    if last is None:
         return "lost", "its driver ended before it submitted a job"
-    last = known.events[-1]
     if isinstance(last, Ended):
         return last.outcome, last.reason
     # With a rank's error, rank 0 was killed before it recorded its end.
