@@ -4,6 +4,7 @@ It reads only the ends of logs, writes nothing, and takes no lock; a damaged run
 """
 
 import datetime
+import math
 import platform
 from pathlib import Path
 from typing import Any, Literal
@@ -290,44 +291,54 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     """
     asked, job = known.asked, known.jobs[-1].job if known.jobs else ""
     last = known.events[-1] if known.events else None
+    is_silent = known.queued is None
     alive = [queued for queued in known.queued or [] if queued.is_alive]
+    endings = [queued.ending for queued in known.queued or [] if queued.job == job]
+    is_forgotten = bool(asked) and not endings
+    age_seconds = seconds_between(known.jobs[-1].time, known.now) if known.jobs else math.inf
+    if alive:
+        return _judge_alive(known, next((queued for queued in alive if queued.state == "running"), alive[0]))
+    rules: list[tuple[bool, State, str]]  # the first that holds
     if not asked:
-        if known.has_rank:
-            return "running", ""
-        if (known.has_driver or known.has_local_job) and not known.has_ended:
-            return "queued", "starting"
-        if known.unseen:
-            return "unknown", known.unseen
-    elif alive:
-        shown = next((queued for queued in alive if queued.state == "running"), alive[0])
-        if shown.state == "running":
-            return "running", shown.reason
-        reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
-        if known.has_rank:  # of a job that the queue lost and started again, or of an earlier job
-            return "running", f"though {asked} shows job {job} as waiting: {reason}"
-        return "queued", reason
+        rules = [
+            (known.has_rank, "running", ""),
+            ((known.has_driver or known.has_local_job) and not known.has_ended, "queued", "starting"),
+            (known.unseen != "", "unknown", known.unseen),
+        ]
     elif known.has_rank:
-        return "running", f"{asked} does not {'answer' if known.queued is None else 'know of its job'}"
-    elif not (known.has_ended and isinstance(last, Ended) and last.outcome == "failed"):  # after which no job starts
-        if known.queued is None:
-            return "unknown", f"{asked} does not answer; job {job} may wait, run or be gone"
-        endings = [queued.ending for queued in known.queued if queued.job == job]
-        if "cancelled" in endings:
-            return "cancelled", f"job {job} was cancelled"
-        age_seconds = seconds_between(known.jobs[-1].time, known.now)
-        if not endings and known.newer_job and age_seconds <= _FRESH_SECONDS:
-            return "unknown", f"{asked} does not know of job {job}, which was submitted {age_seconds:.0f} s ago"
-        if not endings and not known.newer_job and known.unseen:
-            return "unknown", f"{asked} does not know of job {job}; {known.unseen}"
-        if known.has_driver:
-            return "queued", "its driver is about to submit a job"
-    if known.newer_job and known.rank_error:
-        return "failed", f"job {job}, before it began an attempt: {known.rank_error}"
-    if known.newer_job:
-        return "lost", f"job {job} ended before it began an attempt"
-    if last is None:
-        return "lost", "its driver ended before it submitted a job"
-    if isinstance(last, Ended):
-        return last.outcome, last.reason
-    # With a rank's error, rank 0 was killed before it recorded its end.
-    return ("failed", known.rank_error) if known.rank_error else ("lost", LOST_REASON)
+        rules = [(True, "running", f"{asked} does not {'answer' if is_silent else 'know of its job'}")]
+    elif known.has_ended and isinstance(last, Ended) and last.outcome == "failed":  # after which no job starts
+        rules = []
+    else:
+        forgotten = f"{asked} does not know of job {job}"
+        young = f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
+        rules = [
+            (is_silent, "unknown", f"{asked} does not answer; job {job} may wait, run or be gone"),
+            ("cancelled" in endings, "cancelled", f"job {job} was cancelled"),
+            (is_forgotten and known.newer_job is not None and age_seconds <= _FRESH_SECONDS, "unknown", young),
+            (
+                is_forgotten and known.newer_job is None and known.unseen != "",
+                "unknown",
+                f"{forgotten}; {known.unseen}",
+            ),
+            (known.has_driver, "queued", "its driver is about to submit a job"),
+        ]
+    rules += [
+        (known.newer_job is not None and known.rank_error != "", "failed",
+         f"job {job}, before it began an attempt: {known.rank_error}"),
+        (known.newer_job is not None, "lost", f"job {job} ended before it began an attempt"),
+        (last is None, "lost", "its driver ended before it submitted a job"),
+        (isinstance(last, Ended), *((last.outcome, last.reason) if isinstance(last, Ended) else ("lost", ""))),
+        (known.rank_error != "", "failed", known.rank_error),  # rank 0 was killed before it recorded its end
+    ]  # fmt: skip
+    return next(((state, reason) for holds, state, reason in rules if holds), ("lost", LOST_REASON))
+
+
+def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:
+    """Return the state of a run by its job in the queue, a running one if there is one."""
+    if shown.state == "running":
+        return "running", shown.reason
+    reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
+    if known.has_rank:  # of a job that the queue lost and started again, or of an earlier job
+        return "running", f"though {known.asked} shows job {known.jobs[-1].job} as waiting: {reason}"
+    return "queued", reason
