@@ -93,17 +93,10 @@ def test_an_archive_whose_text_is_not_the_published_plain_text_is_used_and_logge
     assert "(wmt14/full) (en)" not in caplog.text
 
 
-def test_a_mirrors_plain_text_fills_the_cache_which_then_works_offline(
-    cache: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mirrors_plain_text_is_kept_and_then_works_offline(cache: Path, mirror: str) -> None:
     assert read(mirror) == LINES
-    assert sorted(path.name for path in cache.iterdir()) == [
-        f"wmt14_full.en-de.{field}" for field in ("docid", "genre", "origlang", "ref", "src")
-    ]
-    assert (cache / "wmt14_full.en-de.ref").read_bytes() == BYTES["de"]
+    assert (cache / "plain" / "en-de" / "newstest2014.de").read_bytes() == BYTES["de"]
     assert read(mirror=None) == LINES
-    files = sacrebleu.get_reference_files("wmt14/full", "en-de")  # sacreBLEU finds all that it looks for
-    assert files == [str(cache / "wmt14_full.en-de.ref")]
 
 
 def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) -> None:
@@ -118,14 +111,14 @@ def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) ->
     )
     assert "file:///nowhere/test-full.tgz: no such file" in seen
     assert f"/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in seen
-    assert not (cache / "wmt14_full.en-de.src").exists()
+    assert not (cache / "plain" / "en-de" / "newstest2014.de").exists()
 
 
 def test_text_in_the_cache_of_another_md5_is_not_taken(cache: Path, mirror: str) -> None:
     read(mirror)
-    (cache / "wmt14_full.en-de.ref").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
+    (cache / "plain" / "en-de" / "newstest2014.de").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
     assert read(mirror) == LINES
-    (cache / "wmt14_full.en-de.ref").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
+    (cache / "plain" / "en-de" / "newstest2014.de").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
     with pytest.raises(FetchError):
         read(mirror=None)
 

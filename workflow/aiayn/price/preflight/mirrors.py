@@ -113,16 +113,15 @@ def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: st
     """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's own URL."""
     from sacrebleu.dataset import DATASETS
 
-    from aiayn.data.sources.testsets import CachedTestset
+    from aiayn.data.sources.testsets import archive_path
 
     published = source.testset_by_name[testset]
     dataset = DATASETS[published.sacrebleu_name]
-    cached = CachedTestset(testset, published, language_pair, dataset)
     plain = [file.path for file in published.plain_by_language.values()] if mirror is not None else []
     sources: list[tuple[str, int | None]] = [
         (f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]
     ]
-    return NeededFile(name=testset, paths=[cached.archive_path], sources=[*sources, (dataset.data[0], None)])
+    return NeededFile(name=testset, paths=[archive_path(published)], sources=[*sources, (dataset.data[0], None)])
 
 
 def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, str]]]:
