@@ -9,7 +9,9 @@ import logging
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -20,7 +22,7 @@ from aiayn.data.sources.testsets import write_public_testsets
 from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
-from aiayn.records import FetchedArchive, RawCorpus, TextPair
+from aiayn.records import FetchedArchive, RawCorpus
 from aiayn.spec.recipe import (
     ESTIMATED_BYTES_PER_LINE,
     ESTIMATED_UNPACKED_PER_PACKED,
@@ -62,21 +64,25 @@ def fetch_corpus(
         CorpusError: if the sides of a split differ in their number of lines, or are empty.
         SpaceError: if archives and their text would not fit on the disk.
     """
-    splits = ("train", *spec.testsets)
+    splits, languages = ("train", *spec.testsets), (spec.source_language, spec.target_language)
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, ShippedSource):
             _write_shipped(spec, spec.source, folder)
         elif isinstance(spec.source, ListedSource):
-            _write_listed(spec.source, folder)
+            for split, pairs in spec.source.pairs_by_split.items():
+                for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
+                    write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
         elif isinstance(spec.source, ArchiveSource):
-            mirror, languages = named_mirror(mirror), (spec.source_language, spec.target_language)
-            # the small ones first
-            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, mirror)
-            archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, mirror)
+            base = named_mirror(mirror)
+            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, base)  # the small ones first
+            archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, base)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder)
-        pair_by_split = {split: _pair(spec, split, folder, record_path.parent) for split in splits}
+        pair_by_split = {
+            split: text_pair({language: folder / f"{split}.{language}" for language in languages}, record_path.parent)
+            for split in splits
+        }
     sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
     return RawCorpus(
         provenance=msgspec.structs.replace(gather_provenance(), input_sha256_by_path=sha256_by_path),
@@ -84,11 +90,6 @@ def fetch_corpus(
         pair_by_split=pair_by_split,
         archive_by_name=archive_by_name,
     )
-
-
-def _pair(spec: CorpusSpec, split: str, written_folder: Path, final_folder: Path) -> TextPair:
-    languages = (spec.source_language, spec.target_language)
-    return text_pair({language: written_folder / f"{split}.{language}" for language in languages}, final_folder)
 
 
 def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> None:
@@ -105,17 +106,8 @@ def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> Non
             write_lines(side, folder / f"{split}.{language}")
 
 
-def _write_listed(source: ListedSource, folder: Path) -> None:
-    for split, pairs in source.pairs_by_split.items():
-        for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
-            write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
-
-
 def _download(
-    source: ParallelSource | SegmentedSource,
-    splits: tuple[str, ...],
-    mirror: str | None,
-    folder: Path,
+    source: ParallelSource | SegmentedSource, splits: tuple[str, ...], mirror: str | None, folder: Path
 ) -> None:
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
@@ -123,7 +115,14 @@ def _download(
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
                 published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
                 packed_path = download_file([published], Path(temporary)).path
-                _copy_text(url, packed_path, folder / f"{split}.{language}")
+                try:
+                    with open_bytes(packed_path) as unpacked, (folder / f"{split}.{language}").open("wb") as text:
+                        shutil.copyfileobj(unpacked, text, _BLOCK_BYTES)
+                except CorpusError as error:
+                    raise CorpusError(
+                        f"{url}: not a whole gzip file ({error.__cause__}), though its sha256 is the corpus file's; "
+                        "correct the sha256 there"
+                    ) from error
 
 
 def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, mirror: str | None) -> str:
@@ -131,18 +130,6 @@ def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, 
     if mirror is None:
         return f"{source.public_url.rstrip('/')}/{public_file.path}"
     return f"{mirror.rstrip('/')}/{source.mirror_folder}/{public_file.path}"
-
-
-def _copy_text(url: str, packed_path: Path, into: Path) -> None:
-    """Copy a file's text, unpacked if it is packed."""
-    try:
-        with open_bytes(packed_path) as unpacked, into.open("wb") as text:
-            shutil.copyfileobj(unpacked, text, _BLOCK_BYTES)
-    except CorpusError as error:
-        raise CorpusError(
-            f"{url}: not a whole gzip file ({error.__cause__}), though its sha256 is the corpus file's; correct "
-            "the sha256 there"
-        ) from error
 
 
 def fetch_archives(
@@ -159,7 +146,11 @@ def fetch_archives(
     """
     archive_by_name = source.joined()
     editions_by_name = {name: _editions(source, archive, mirror) for name, archive in archive_by_name.items()}
-    _warn_of_dead_download(source)
+    if (dead := source.dead_download) is not None:
+        _LOG.warning(
+            "%s (%s pairs, %s) cannot be downloaded since %s; the text is rebuilt: %s",
+            dead.name, dead.num_pairs, dead.checksum, dead.since, dead.rebuild,
+        )  # fmt: skip
     _require_space(archive_by_name, editions_by_name, folder, archives_folder)
     found_by_name, failures = {}, []
     for name, editions in editions_by_name.items():  # one failure stops no other download: the rest is kept
@@ -175,17 +166,7 @@ def fetch_archives(
             language: opened.enter_context((folder / f"train.{language}").open("wb")) for language in languages
         }
         for name, archive in archive_by_name.items():
-            found, began = found_by_name[name], time.monotonic()
-            num_lines = append_archive(
-                found.path,
-                found.edition,
-                archive.member_by_language,
-                text_by_language,
-                max_lines=None if archive.num_lines == UNKNOWN else archive.num_lines,
-                limit=SizeLimit(found.path) if found.checked_by == UNKNOWN else None,
-            )
-            fetched_by_name[name] = _checked_count(name, archive, found, num_lines)
-            _LOG.info("%s: %d pairs read in %.0f s", found.path, num_lines, time.monotonic() - began)
+            fetched_by_name[name] = _append(name, archive, found_by_name[name], text_by_language)
     return fetched_by_name
 
 
@@ -193,21 +174,20 @@ def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -
     editions = []
     for archive_format, packed in archive.file_by_format.items():
         mirror_urls, urls = download_urls(source, packed, mirror)
-        editions.append(
-            PublishedFile(
-                name=packed.name,
-                urls=urls,
-                mirror_urls=mirror_urls,
-                num_bytes=None if packed.num_bytes == UNKNOWN else packed.num_bytes,
-                checksum=packed.checksum,
-                edition=archive_format,
-            )
-        )
+        num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
+        editions.append(PublishedFile(packed.name, urls, mirror_urls, num_bytes, packed.checksum, archive_format))
     return editions
 
 
-def _checked_count(name: str, archive: ArchiveSpec, found: FoundFile, num_lines: int) -> FetchedArchive:
-    published = None if archive.num_lines == UNKNOWN else archive.num_lines
+def _append(
+    name: str, archive: ArchiveSpec, found: FoundFile, text_by_language: Mapping[str, BinaryIO]
+) -> FetchedArchive:
+    """Append an archive's sides to the text of their languages, and return what was seen of it."""
+    began, published = time.monotonic(), None if archive.num_lines == UNKNOWN else archive.num_lines
+    limit = SizeLimit(found.path) if found.checked_by == UNKNOWN else None
+    num_lines = append_archive(
+        found.path, found.edition, archive.member_by_language, text_by_language, max_lines=published, limit=limit
+    )
     if published is None:
         _LOG.warning("%s: the number of its pairs is not published; %d are recorded", name, num_lines)
     elif num_lines != published:
@@ -215,24 +195,9 @@ def _checked_count(name: str, archive: ArchiveSpec, found: FoundFile, num_lines:
             f"{found.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): not the recipe's "
             "text; compare its checksum, and correct the file or num_lines"
         )
-    return FetchedArchive(
-        path=found.path,
-        url=found.url,
-        num_bytes=found.num_bytes,
-        sha256=found.sha256,
-        checked_by=found.checked_by,
-        num_lines=num_lines,
-        published_num_lines=published,
-    )
-
-
-def _warn_of_dead_download(source: ArchiveSource) -> None:
-    dead = source.dead_download
-    if dead is not None:
-        _LOG.warning(
-            "%s (%s pairs, %s) cannot be downloaded since %s; the text is rebuilt: %s",
-            dead.name, dead.num_pairs, dead.checksum, dead.since, dead.rebuild,
-        )  # fmt: skip
+    _LOG.info("%s: %d pairs read in %.0f s", found.path, num_lines, time.monotonic() - began)
+    seen = {key: getattr(found, key) for key in ("path", "url", "num_bytes", "sha256", "checked_by")}
+    return FetchedArchive(**seen, num_lines=num_lines, published_num_lines=published)
 
 
 def _require_space(
