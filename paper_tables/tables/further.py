@@ -7,9 +7,9 @@ from typing import NamedTuple
 from aiayn.experiment import BASELINE_ROLE
 from aiayn.paths import Evaluation
 from aiayn.printed import (
-    COLUMNS_BY_TABLE,
     METRIC_BY_PAIR,
     evaluations_of,
+    read_columns,
     read_table,
 )
 from aiayn.records import BaselineRecords, ScoreRecord, TrainRecord
@@ -49,10 +49,10 @@ NOTE_OF_TABLE_4 = "Ours: not run. Parsing is not part of this benchmark."
 
 def lay_out_table4() -> Table:
     """Return Table 4: printed values only."""
-    kind_by_column = {column.name: KIND_BY_COLUMN_KIND[column.kind] for column in COLUMNS_BY_TABLE[4]}
+    kind_by_column = {column.name: KIND_BY_COLUMN_KIND[column.kind] for column in read_columns()[4]}
     columns = tuple(
         Column(column.name, column.heading, side="label" if column.kind == "label" else "printed")
-        for column in COLUMNS_BY_TABLE[4]
+        for column in read_columns()[4]
     )
     cells_by_row: dict[str, dict[str, Cell]] = {}
     for cell in read_table(4):

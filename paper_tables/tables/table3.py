@@ -3,7 +3,7 @@
 from typing import Literal
 
 from aiayn.paths import Evaluation
-from aiayn.printed import COLUMNS_BY_TABLE, METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_table
+from aiayn.printed import METRIC_BY_PAIR, PERPLEXITY_METRIC, read_cells, read_columns, read_table
 from analysis.scoring.scores import BITS_METRIC, WORD_BITS_METRIC
 from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.layout import (
@@ -68,7 +68,7 @@ def table3_columns() -> tuple[Column, ...]:
     """Return the columns; a definition is named where it is not the printed one's."""
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = []
-    for column in COLUMNS_BY_TABLE[3]:
+    for column in read_columns()[3]:
         side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
         columns.append(Column(column.name, column.heading, side=side, better=better.get(column.name, "")))
         if column.name == "ppl_dev":

@@ -8,13 +8,13 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.printed import (
-    COLUMNS_BY_TABLE,
     PublishedCell,
     evaluations_of,
     find_printed,
     largest_average,
     printed_number,
     read_cells,
+    read_columns,
     read_replications,
     read_table,
 )
@@ -95,7 +95,7 @@ def test_table_3_prints_these_perplexities_scores_and_sizes() -> None:
 
 
 def test_table_3_hyper_parameters_can_be_laid_out_again() -> None:
-    settings = [column.name for column in COLUMNS_BY_TABLE[3] if column.kind == "setting"]
+    settings = [column.name for column in read_columns()[3] if column.kind == "setting"]
     values = printed_values(read_table(3), "arxiv")
     printed = {row: " ".join(value.get(name, "-") for name in settings) for row, value in values.items()}
     assert settings == ["N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls"]
@@ -161,7 +161,7 @@ def test_every_measured_cell_of_a_transformer_is_joined_and_every_join_was_print
         for cell in read_table(number)
         if cell.row in TABLE_3_SYSTEMS
         for column in cell.covered_columns
-        if column in {known.name for known in COLUMNS_BY_TABLE[number] if known.kind == "measured"}
+        if column in {known.name for known in read_columns()[number] if known.kind == "measured"}
     }
     joined = {(join.table, join.row, join.column, join.edition) for join in read_cells()}
     assert joined == printed

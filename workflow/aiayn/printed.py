@@ -2,7 +2,8 @@
 
 Five kinds of file, described in published/README.md:
 
-* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3;
+* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3, in the
+  columns of `columns.csv`;
 * `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
 * `conclusions.csv`: what the paper's text concludes from pairs of printed cells;
 * `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats;
@@ -16,7 +17,7 @@ import functools
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -51,52 +52,16 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class PublishedColumn(NamedTuple):
+class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A column of a printed table: its name here, its printed heading, and the kind of its content.
 
     `label` names the row, `symbolic` is a formula (Table 1), `setting` a hyper-parameter, `measured` a result.
     """
 
-    name: str
+    table: int
+    name: Text
     heading: str
     kind: Literal["label", "symbolic", "setting", "measured"]
-
-
-COLUMNS_BY_TABLE: dict[int, tuple[PublishedColumn, ...]] = {
-    1: (
-        PublishedColumn("layer_type", "Layer Type", "label"),
-        PublishedColumn("complexity_per_layer", "Complexity per Layer", "symbolic"),
-        PublishedColumn("sequential_operations", "Sequential Operations", "symbolic"),
-        PublishedColumn("maximum_path_length", "Maximum Path Length", "symbolic"),
-    ),
-    2: (
-        PublishedColumn("model", "Model", "label"),
-        PublishedColumn("bleu_en_de", "BLEU EN-DE", "measured"),
-        PublishedColumn("bleu_en_fr", "BLEU EN-FR", "measured"),
-        PublishedColumn("flops_en_de", "Training Cost (FLOPs) EN-DE", "measured"),
-        PublishedColumn("flops_en_fr", "Training Cost (FLOPs) EN-FR", "measured"),
-    ),
-    3: (
-        PublishedColumn("label", "", "label"),
-        PublishedColumn("N", "N", "setting"),
-        PublishedColumn("d_model", "d_model", "setting"),
-        PublishedColumn("d_ff", "d_ff", "setting"),
-        PublishedColumn("h", "h", "setting"),
-        PublishedColumn("d_k", "d_k", "setting"),
-        PublishedColumn("d_v", "d_v", "setting"),
-        PublishedColumn("P_drop", "P_drop", "setting"),
-        PublishedColumn("eps_ls", "eps_ls", "setting"),
-        PublishedColumn("train_steps", "train steps", "measured"),
-        PublishedColumn("ppl_dev", "PPL (dev)", "measured"),
-        PublishedColumn("bleu_dev", "BLEU (dev)", "measured"),
-        PublishedColumn("params", "params x10^6", "measured"),
-    ),
-    4: (
-        PublishedColumn("parser", "Parser", "label"),
-        PublishedColumn("training", "Training", "label"),
-        PublishedColumn("f1_wsj23", "WSJ 23 F1", "measured"),
-    ),
-}
 
 
 class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,7 +177,10 @@ _AnyRow = TypeVar("_AnyRow", bound=msgspec.Struct)
 
 
 def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
-    """(place, row) of each line after the header, which must be the fields of `row_type` in their order."""
+    """(place, row) of each line after the header, which must be the fields of `row_type` in their order.
+
+    Whole numbers are parsed, everything else stays the printed string.
+    """
     expected_header = list(row_type.__struct_fields__)
     placed_rows: list[tuple[str, _AnyRow]] = []
     try:
@@ -222,8 +190,16 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
             if header != expected_header:
                 raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
             for values in reader:
-                place = f"{path}:{reader.line_num}"
-                placed_rows.append((place, _parsed_row(place, expected_header, values, row_type)))
+                place, value_by_field = f"{path}:{reader.line_num}", dict(zip(header, values, strict=False))
+                if len(values) != len(header):
+                    raise TableError(
+                        f"{place}: {len(values)} fields; expected {len(header)}; quote a value that holds a comma"
+                    )
+                try:  # not strict: a CSV file holds strings only
+                    placed_rows.append((place, msgspec.convert(value_by_field, row_type, strict=False)))
+                except msgspec.ValidationError as error:
+                    hint = "published/README.md says what is allowed"
+                    raise TableError(f"{place}: {error}, in {value_by_field}; {hint}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TableError(f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository") from error
     if not placed_rows:
@@ -231,15 +207,17 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
     return placed_rows
 
 
-def _parsed_row(place: str, header: list[str], values: list[str], row_type: type[_AnyRow]) -> _AnyRow:
-    """One line as `row_type`; whole numbers are parsed, everything else stays the printed string."""
-    if len(values) != len(header):
-        raise TableError(f"{place}: {len(values)} fields; expected {len(header)}; quote a value that holds a comma")
-    value_by_field = dict(zip(header, values, strict=True))
-    try:
-        return msgspec.convert(value_by_field, row_type, strict=False)  # not strict: a CSV file holds strings only
-    except msgspec.ValidationError as error:
-        raise TableError(f"{place}: {error}, in {value_by_field}; published/README.md says what is allowed") from error
+@functools.cache
+def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedColumn]]:
+    """Return the columns of each printed table, in print order.
+
+    Raises:
+        TableError: the file is malformed; file and line are named.
+    """
+    columns_by_table: dict[int, list[PublishedColumn]] = {}
+    for _, column in read_rows(folder / "columns.csv", PublishedColumn):
+        columns_by_table.setdefault(column.table, []).append(column)
+    return columns_by_table
 
 
 @functools.cache  # asked for each row; the files do not change under a command
@@ -249,14 +227,14 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
     Raises:
         TableError: there is no such table, or the file is malformed; file and line are named.
     """
-    if number not in COLUMNS_BY_TABLE:
+    if number not in read_columns(folder):
         raise TableError(f"Table {number}: the paper prints Tables 1 to 4; ask for one of these")
     placed_cells = read_rows(folder / f"table{number}.csv", PublishedCell)
-    for place, cell in placed_cells:
-        _check_columns(place, cell, number)
     row_names = {cell.row for _, cell in placed_cells}
     for place, cell in placed_cells:
-        _check_rows(place, cell, row_names)
+        _check_cell(
+            place, cell, number, {column.name: column.kind for column in read_columns(folder)[number]}, row_names
+        )
     _require_unique(
         (place, (row, column, f"edition {edition}"))
         for place, cell in placed_cells
@@ -278,7 +256,7 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
     _require_unique(
         (place, (f"Table {join.table}", join.row, join.column, join.edition)) for place, join in placed_joins
     )
-    cells_by_table = {number: read_table(number, folder) for number in COLUMNS_BY_TABLE}
+    cells_by_table = {number: read_table(number, folder) for number in read_columns(folder)}
     for place, join in placed_joins:
         if join.table not in cells_by_table:
             raise TableError(f"{place}: table is {join.table}; the paper prints Tables 1 to 4")
@@ -417,23 +395,19 @@ def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]
     return evaluations_by_system
 
 
-def _check_columns(place: str, cell: PublishedCell, number: int) -> None:
-    """Refuse a cell of another table or column, or of the wrong kind for its column."""
-    kind_by_name = {column.name: column.kind for column in COLUMNS_BY_TABLE[number]}
+def _check_cell(
+    place: str, cell: PublishedCell, number: int, kind_by_column: dict[str, str], row_names: set[str]
+) -> None:
+    """Refuse a cell of another table, column or row, of the wrong kind, or whose span does not begin with it."""
     if cell.table != number:
         raise TableError(f"{place}: table is {cell.table}; expected {number}, as in the file's name")
     for name in cell.covered_columns:
-        if name not in kind_by_name:
-            raise TableError(f"{place}: column is {name!r}; Table {number} has {', '.join(kind_by_name)}")
-    kind = kind_by_name[cell.column]
+        if name not in kind_by_column:
+            raise TableError(f"{place}: column is {name!r}; Table {number} has {', '.join(kind_by_column)}")
+    kind, names = kind_by_column[cell.column], cell.span.split()
     # Row (E) prints words across its hyper-parameters; every other setting is a number.
     if kind == "measured" or (kind == "setting" and not cell.span):
         printed_number(cell.value, place)
-
-
-def _check_rows(place: str, cell: PublishedCell, row_names: set[str]) -> None:
-    """Refuse a span that is neither columns beginning with the cell's own, nor rows beginning with its own."""
-    names = cell.span.split()
     if names and names[0] not in (cell.row, cell.column):
         raise TableError(f"{place}: span is {cell.span!r}; expected it to begin with {cell.column!r} or {cell.row!r}")
     for name in cell.covered_rows:

@@ -186,7 +186,7 @@ def _append(
     began, published = time.monotonic(), None if archive.num_lines == UNKNOWN else archive.num_lines
     limit = SizeLimit(found.path) if found.checked_by == UNKNOWN else None
     num_lines = append_archive(
-        found.path, found.edition, archive.member_by_language, text_by_language, max_lines=published, limit=limit
+        found.path, found.edition, archive.member_by_language, into, max_lines=published, limit=limit
     )
     if published is None:
         _LOG.warning("%s: the number of its pairs is not published; %d are recorded", name, num_lines)
