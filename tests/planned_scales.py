@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from aiayn.paths import train_record
-from aiayn.plan.machine import choose_machine
 from aiayn.records import TrainRecord, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
@@ -17,8 +16,6 @@ from tests.records_factory import EIGHT_P100, TRAINED
 
 HARDWARE = read_hardware()
 PLAIN, CPU = read_cluster("plain"), read_cluster("cpu")
-P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=None)
-H100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=None)
 PAPER = read_scale(CONFIG_FOLDER / "paper.yaml")
 # Half of the machine and a twelfth of the time: 4 V100, jobs of 2 hours less 2 minutes to save.
 MINE: ClusterSpec = msgspec.structs.replace(

@@ -6,9 +6,13 @@ import msgspec
 
 from aiayn.experiment import read_experiment
 from aiayn.plan.machine import Machine
+from aiayn.price.machines import choose_machine
 from aiayn.price.plan import Plan, make_plan
 from aiayn.spec.system import ScaleSpec
-from tests.planned_scales import HARDWARE, P100
+from tests.planned_scales import HARDWARE, PLAIN
+
+P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=None)
+H100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=None)
 
 
 def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100, *, utilisation: float | None = None) -> Plan:

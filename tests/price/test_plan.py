@@ -13,7 +13,6 @@ from aiayn.cost import flops_per_token
 from aiayn.errors import ConfigError, UsageError
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
-from aiayn.plan.machine import choose_machine
 from aiayn.price.history import (
     CONTEXT_BYTES,
     Measured,
@@ -21,13 +20,14 @@ from aiayn.price.history import (
     host_memory_bytes,
     node_memory_bytes,
 )
+from aiayn.price.machines import choose_machine
 from aiayn.price.plan import Plan
 from aiayn.price.text import render_plan
 from aiayn.records import Hardware, Prediction, write_record
 from aiayn.spec.hardware import find_utilisation
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
-from tests.planned_scales import CPU, H100, HARDWARE, PAPER, PLAIN, record_of
-from tests.price.plans import hours_of, plan_of
+from tests.planned_scales import CPU, HARDWARE, PAPER, PLAIN, record_of
+from tests.price.plans import H100, hours_of, plan_of
 from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
 from tests.run_folders import ended, make_run, started
 

@@ -11,8 +11,9 @@ from aiayn.cli.config import read_changed_scale
 from aiayn.cli.price.launchers import choose_launcher
 from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
-from aiayn.plan.machine import JobLimits, Machine, choose_machine
+from aiayn.plan.machine import JobLimits, Machine
 from aiayn.price.limits import exceeded_limit, why_unsupported
+from aiayn.price.machines import choose_machine
 from aiayn.price.preflight.checks import check_plan
 from aiayn.price.text import render_plan
 from aiayn.spec.cluster import ClusterSpec
@@ -32,7 +33,7 @@ def machine_of(cluster: ClusterSpec = PLAIN, launcher: str = "slurm", **flags: A
 @pytest.fixture
 def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to a machine without GPUs."""
-    monkeypatch.setattr("aiayn.plan.machine.gpu_names", list)
+    monkeypatch.setattr("aiayn.price.machines.gpu_names", list)
 
 
 def launcher_of(config: str, *flags: str) -> str:
@@ -66,7 +67,7 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
     assert chosen(launcher="local") == ("", 1, 1)
     assert chosen(launcher="local", gpu="h100") == ("H100", 1, 1)  # as rule train takes, unless message
     assert chosen(launcher="local", gpu="h100", num_gpus=4) == ("H100", 4, 4)
-    monkeypatch.setattr("aiayn.plan.machine.gpu_names", lambda: ["NVIDIA H200"])
+    monkeypatch.setattr("aiayn.price.machines.gpu_names", lambda: ["NVIDIA H200"])
     assert chosen(launcher="local") == ("H200", 1, 1)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.plan.machine import Machine, choose_machine, machine_here
+from aiayn.plan.machine import Machine, machine_here, machine_of_cores, machine_of_gpus
 from aiayn.plan.prediction import predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
 from aiayn.records import BinarizedCorpus, Prediction
@@ -90,10 +90,14 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     if cluster is None:
         uses_gpus = request.training.device != "cpu"
         machine = machine_here(hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus)
-    elif cluster.gpus_per_node > 0 and hardware.find_name(cluster.gpu_type or "") is None:
+    elif cluster.gpus_per_node == 0:
+        num_cores = cluster.num_ranks * cluster.cpus_per_rank
+        machine = machine_of_cores(num_cores, cluster.num_ranks, cluster.num_nodes, hardware, f"cluster {cluster.name}")
+    elif cluster.gpu_type is None or hardware.find_name(cluster.gpu_type) is None:
         return None
     else:
-        machine = choose_machine(cluster, hardware, launcher="slurm", gpu=None, num_gpus=None)
+        place, num_gpus = f"gpu_type of cluster {cluster.name}", cluster.num_nodes * cluster.gpus_per_node
+        machine = machine_of_gpus(cluster.gpu_type, place, num_gpus, cluster.num_nodes, hardware, place)
     if refusal := machine.precision_refusal(request.training.precision):
         raise ConfigError(f"{request.system}: {refusal}")
     return machine

@@ -20,7 +20,7 @@ from aiayn.cli.flags import CLUSTER, CONFIG, CONFIGFILE, JSON, RESULTS, flag, po
 from aiayn.cli.price.launchers import LAUNCHER, ConfigFlags, choose_launcher
 from aiayn.errors import UsageError
 from aiayn.experiment import Experiment, read_experiment
-from aiayn.plan.machine import PRICE_FLAG, choose_machine
+from aiayn.price.machines import PRICE_FLAG, choose_machine
 from aiayn.price.plan import make_plan, precisions_of
 from aiayn.price.text import render_plan
 from aiayn.spec.cluster import ClusterSpec, read_cluster

@@ -20,7 +20,8 @@ from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
 from aiayn.launch.slurm.launcher import sbatch_text
-from aiayn.plan.machine import Machine, choose_machine, default_gpu
+from aiayn.plan.machine import Machine
+from aiayn.price.machines import choose_machine, default_gpu
 from aiayn.price.plan import Plan, make_plan, precisions_of
 from aiayn.price.preflight import checks as preflight
 from aiayn.price.preflight.checks import Check, check_local_gpus, doubtful, render_checks

@@ -179,9 +179,7 @@ def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -
     return editions
 
 
-def _append(
-    name: str, archive: ArchiveSpec, found: FoundFile, text_by_language: Mapping[str, BinaryIO]
-) -> FetchedArchive:
+def _append(name: str, archive: ArchiveSpec, found: FoundFile, into: Mapping[str, BinaryIO]) -> FetchedArchive:
     """Append an archive's sides to the text of their languages, and return what was seen of it."""
     began, published = time.monotonic(), None if archive.num_lines == UNKNOWN else archive.num_lines
     limit = SizeLimit(found.path) if found.checked_by == UNKNOWN else None
