@@ -31,11 +31,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from aiayn.model.transformer import Transformer
-from aiayn.spec.search_options import check_search, gnmt_penalty
+from aiayn.spec.search_options import gnmt_penalty
 from aiayn.spec.system import DecodingSpec
 
 TOKENS_PER_BATCH = 4_000
 LARGEST_DIFFERENCE = 1e-5  # of two scores between which float32 may decide either way
+
+LENGTH_PENALTY_FORMS, SEARCH_STOPS = ("len", "gnmt"), ("fairseq", "tensor2tensor")
 
 
 class _WholePrefix(nn.Module):
@@ -193,7 +195,6 @@ def make_generator(
     fairseq's rule that end of sentence cannot come first (`min_len` 1) belongs to its stop. With beam 1 both stops are
     greedy search.
     """
-    check_search(length_penalty_form, search_stop, beam_size, len_penalty, num_symbols=len(dictionary))
     is_stock = search_stop == "fairseq" or beam_size == 1
     return (SequenceGenerator if is_stock else Tensor2TensorGenerator)(
         [_WholePrefix(model)],

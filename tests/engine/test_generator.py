@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiayn.spec.search_options import LENGTH_PENALTY_FORMS, SEARCH_STOPS
-from tests.engine.reference_search import make_generator
+from tests.engine.reference_search import LENGTH_PENALTY_FORMS, SEARCH_STOPS, make_generator
 from tests.engine.table_model import (
     MIN_LENGTH_BY_STOP,
     PENALTY_BY_FORM,

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aiayn.decode.decoder_steps import COLUMN_MULTIPLE, DecoderSteps
-from aiayn.spec.search_options import SearchOptions, check_flag
+from aiayn.spec.search_options import SearchOptions, require
 
 BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
 STEPS_BETWEEN_LOOKS = {"cpu": 1}  # after so many steps the host asks which sentences are done
@@ -86,10 +86,8 @@ class _Search:
         self.is_by_fairseq = options.stop == "fairseq" or self.beam_size == 1  # both are greedy with one beam
         self.may_be_empty = options.stop == "tensor2tensor"
         self.max_lengths = [min(options.max_length(length), steps.max_tokens - 1) for length in lengths]
-        check_flag(
-            "longest translation", self.may_be_empty or min(self.max_lengths) >= 1, min(self.max_lengths),
-            "1 token or more with --search-stop fairseq",
-        )  # fmt: skip
+        shortest = min(self.max_lengths)
+        require("longest translation", self.may_be_empty or shortest >= 1, shortest, "1 token or more, by stop fairseq")
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
         self.bound_penalty_B = torch.tensor([options.penalty(n + 1) for n in self.max_lengths], device=device)
         self.sentence_indices = list(range(num_sentences))  # of the remaining sentences, in the whole batch
