@@ -13,7 +13,6 @@ from aiayn.runs.attempts import (
     AttemptSummary,
     Ended,
     Event,
-    open_attempt,
     read_events,
     seconds_between,
     summarise_attempts,
@@ -28,11 +27,12 @@ def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
 
 def test_events_come_back_in_order(tmp_path: Path) -> None:
     events: list[Event] = [started(1, 0), ended(1, 0, "stopped"), started(2, 0)]
+    open_attempts = []
     for event in events:
         RunFolder(tmp_path).append_event(event)
+        open_attempts.append(RunFolder(tmp_path).open_attempt())
     assert read_events(tmp_path) == events
-    assert open_attempt(events) == events[2]
-    assert open_attempt(events[:2]) is None
+    assert open_attempts == [events[0], None, events[2]]
     assert (tmp_path / ATTEMPTS_NAME).read_text(encoding="utf-8").startswith('{"event":"started","attempt":1,')
 
 

@@ -62,16 +62,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     attempt: int
     began: str
-    ended: str
+    ended: str = ""
     host: str
     job: str
     device: str
     num_gpus: int
     commit: str
     first_update: int
-    last_update: int | None
-    outcome: str
-    reason: str
+    last_update: int | None = None
+    outcome: str = ""
+    reason: str = ""
+    energy: Energy | None = None
 
 
 class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,55 +93,29 @@ def read_events(run_folder: Path) -> list[Event]:
     return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
 
-def open_attempt(events: list[Event]) -> Started | None:
-    """Return the newest start if it has no end."""
-    last = events[-1] if events else None
-    return last if isinstance(last, Started) else None
-
-
-def _pair_events(events: Sequence[Event]) -> list[tuple[Started, Ended | None]]:
-    """Return each attempt as its start and its end, None for an open one."""
-    attempts: list[tuple[Started, Ended | None]] = []
-    for event in events:
-        if isinstance(event, Started):
-            attempts.append((event, None))
-        elif attempts and attempts[-1][1] is None:
-            attempts[-1] = (attempts[-1][0], event)
-    return attempts
-
-
 def list_attempts(events: Sequence[Event]) -> list[Attempt]:
     """Return each attempt, oldest first."""
-    return [
-        Attempt(
-            attempt=started.attempt,
-            began=started.time,
-            ended=ended.time if ended else "",
-            host=started.host,
-            job=started.job,
-            device=started.device,
-            num_gpus=started.num_gpus,
-            commit=started.commit,
-            first_update=started.update,
-            last_update=ended.update if ended else None,
-            outcome=ended.outcome if ended else "",
-            reason=ended.reason if ended else "",
-        )
-        for started, ended in _pair_events(events)
-    ]
+    attempts: list[Attempt] = []
+    for event in events:
+        if isinstance(event, Started):
+            fields = {name: getattr(event, name) for name in ("attempt", "host", "job", "device", "num_gpus", "commit")}
+            attempts.append(Attempt(**fields, began=event.time, first_update=event.update))
+        elif attempts and not attempts[-1].ended:
+            fields = {name: getattr(event, name) for name in ("outcome", "reason", "energy")}
+            attempts[-1] = msgspec.structs.replace(attempts[-1], **fields, ended=event.time, last_update=event.update)
+    return attempts
 
 
 def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
     """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not at all."""
-    attempts = _pair_events(events)
-    times = [(started, ended.time) for started, ended in attempts if ended is not None]
-    if attempts and attempts[-1][1] is None and until is not None:
-        times.append((attempts[-1][0], until))
+    attempts = list_attempts(events)
+    ends = [attempt.ended for attempt in attempts[:-1]] + [attempt.ended or until or "" for attempt in attempts[-1:]]
+    seconds = [seconds_between(attempt.began, end) if end else 0.0 for attempt, end in zip(attempts, ends, strict=True)]
     return AttemptSummary(
         num_attempts=len(attempts),
-        wall_seconds=sum((seconds_between(started.time, end) for started, end in times), 0.0),
-        gpu_seconds=sum((seconds_between(started.time, end) * started.num_gpus for started, end in times), 0.0),
-        energy=total_energy(ended.energy for _, ended in attempts if ended is not None),
+        wall_seconds=sum(seconds, 0.0),
+        gpu_seconds=sum((s * attempt.num_gpus for s, attempt in zip(seconds, attempts, strict=True)), 0.0),
+        energy=total_energy(attempt.energy for attempt in attempts),
     )
 
 

@@ -2,17 +2,18 @@
 
 import contextlib
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import RecordError
 from aiayn.packed import find_packed
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started
-from aiayn.runs.log import LogLine, read_end, read_statistics, split_line
+from aiayn.runs.log import read_end, read_statistics, split_line
 from aiayn.runs.run_folder import JOBS_NAME, RunFolder, SubmittedJob, job_without_attempt
 
 POLL_SECONDS = 0.5
@@ -59,49 +60,25 @@ def in_words(line: str) -> str:
     parts = split_line(line)
     if not parts.time:
         return line
-    clock = parts.time[11:]
-    for logger, describe in _DESCRIBE_BY_LOGGER.items():
-        values = read_statistics(parts, logger)
-        if values is not None:
-            with contextlib.suppress(KeyError, TypeError, ValueError):
-                return f"{clock}  {describe(values)}"
-    return f"{clock}  {_message_of(parts)}"
+    clock, sentence = parts.time[11:], _SENTENCE_BY_LOGGER.get(parts.logger, "")
+    values = read_statistics(parts, parts.logger) if sentence else None
+    if values is not None:
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            return f"{clock}  " + sentence.format(**{name: float(values[name]) for name in _NAMES.findall(sentence)})
+    cut = parts.message[:MAX_MESSAGE_CHARACTERS]
+    cut += f"... (and {len(parts.message) - len(cut):,} characters)" if len(cut) < len(parts.message) else ""
+    return f"{clock}  {cut}" if parts.level == "INFO" else f"{clock}  {parts.level}: {cut}"
 
 
-def _message_of(line: LogLine) -> str:
-    cut = line.message[:MAX_MESSAGE_CHARACTERS]
-    cut += f"... (and {len(line.message) - len(cut):,} characters)" if len(cut) < len(line.message) else ""
-    return cut if line.level == "INFO" else f"{line.level}: {cut}"
-
-
-def _describe_updates(values: dict[str, Any]) -> str:
-    return (
-        f"update {int(values['num_updates']):>7,}  loss {float(values['loss']):6.3f}"
-        f"  nll {float(values['nll_loss']):6.3f} bits  {float(values['wps']):>9,.0f} target tokens/s"
-        f"  {float(values['ups']):5.2f} updates/s  lr {float(values['lr']):.2e}  gnorm {float(values['gnorm']):.2f}"
-    )
-
-
-def _describe_validation(values: dict[str, Any]) -> str:
-    return (
-        f"valid  {int(values['valid_num_updates']):>7,}  loss {float(values['valid_loss']):6.3f}"
-        f"  nll {float(values['valid_nll_loss']):6.3f} bits"
-        f"  ppl a subword {float(values['valid_ppl']):.2f}"
-    )
-
-
-def _describe_epoch(values: dict[str, Any]) -> str:
-    return (
-        f"epoch  {int(values['epoch']):>7,}  ended at update {int(values['train_num_updates']):,}"
-        f"  mean loss {float(values['train_loss']):6.3f}  nll {float(values['train_nll_loss']):6.3f} bits"
-    )
-
-
-_DESCRIBE_BY_LOGGER: dict[str, Callable[[dict[str, Any]], str]] = {
-    "train_inner": _describe_updates,
-    "valid": _describe_validation,
-    "train": _describe_epoch,
+_SENTENCE_BY_LOGGER = {  # of fairseq's statistics
+    "train_inner": "update {num_updates:>7,.0f}  loss {loss:6.3f}  nll {nll_loss:6.3f} bits  {wps:>9,.0f} target "
+    "tokens/s  {ups:5.2f} updates/s  lr {lr:.2e}  gnorm {gnorm:.2f}",
+    "valid": "valid  {valid_num_updates:>7,.0f}  loss {valid_loss:6.3f}  nll {valid_nll_loss:6.3f} bits  ppl a subword "
+    "{valid_ppl:.2f}",
+    "train": "epoch  {epoch:>7,.0f}  ended at update {train_num_updates:,.0f}  mean loss {train_loss:6.3f}  nll "
+    "{train_nll_loss:6.3f} bits",
 }
+_NAMES = re.compile(r"\{(\w+)")
 
 
 def describe_event(event: Event) -> str:

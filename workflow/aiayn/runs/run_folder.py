@@ -32,7 +32,6 @@ from aiayn.runs.attempts import (
     Event,
     Outcome,
     Started,
-    open_attempt,
     read_events,
 )
 from aiayn.runs.clock import MACHINE_CLOCK, Clock
@@ -113,7 +112,8 @@ class RunFolder:
 
     def open_attempt(self) -> Started | None:
         """Return the newest start if it has no end."""
-        return open_attempt(self.events())
+        last = next(reversed(self.events()), None)
+        return last if isinstance(last, Started) else None
 
     def has_attempt(self, job: str) -> bool:
         """Return whether rank 0 of a job has begun an attempt."""
