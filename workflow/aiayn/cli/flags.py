@@ -13,12 +13,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
 
 Device = Literal["auto", "cpu", "cuda"]
 
 
-class Flag(NamedTuple):
+class Flag(msgspec.Struct, frozen=True):
     """How one field of `Flags` is given and explained; see `flag`."""
 
     help: str

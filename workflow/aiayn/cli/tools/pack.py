@@ -22,6 +22,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
 from aiayn.data.sources.fetch import fetch_corpus
@@ -40,7 +42,7 @@ MAX_MB = 20.0
 
 
 class Flags:
-    configfile: Path | None = CONFIGFILE._replace(excludes="what")
+    configfile: Path | None = msgspec.structs.replace(CONFIGFILE, excludes="what")
     check: Path | None = flag("judge this pack, as .ci/admit does", "FOLDER", excludes="what")
     config: list[str] = CONFIG
     results: Path = RESULTS

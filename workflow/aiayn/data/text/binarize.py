@@ -14,7 +14,6 @@ vocabulary: everything passes in blocks.
 """
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import itertools
@@ -23,8 +22,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -72,7 +72,8 @@ def binarize_corpus(
         raise CorpusError(
             f"the text record is of corpus {text.corpus}, expected {spec.name}; name that corpus's record"
         )
-    fairseq_split_by_testset = {name: _fairseq_split(index) for index, name in enumerate(spec.testsets)}
+    fairseq_splits = ["valid", "test", *(f"test{index}" for index in range(1, len(spec.testsets) - 1))]
+    fairseq_split_by_testset = dict(zip(spec.testsets, fairseq_splits, strict=True))
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
     num_bytes = sum(path.stat().st_size for pair in pair_by_split.values() for path in unchanged_paths(pair).values())
     # four bytes a token while at work, two to four in the end; a token is seldom under two bytes of text
@@ -117,12 +118,7 @@ def binarize_corpus(
     )
 
 
-def _fairseq_split(testset_index: int) -> str:
-    """Return `valid test test1 test2 ...` by position."""
-    return ("valid", "test")[testset_index] if testset_index < 2 else f"test{testset_index - 1}"
-
-
-class SideOfChunk(NamedTuple):
+class SideOfChunk(msgspec.Struct, frozen=True):
     """One side of a chunk; a line's length counts its end. A number is of this chunk alone, an index into `symbols`."""
 
     numbers: npt.NDArray[np.uint32]  # (num_tokens,)
@@ -131,7 +127,7 @@ class SideOfChunk(NamedTuple):
     counts: list[int]
 
 
-class EncodedChunk(NamedTuple):
+class EncodedChunk(msgspec.Struct, frozen=True):
     """A chunk's kept pairs as numbers, and how many others were dropped, by reason."""
 
     side_by_language: dict[str, SideOfChunk]
@@ -166,8 +162,7 @@ class _Numbering:
         return np.frombuffer(self._end.join([*rows, b""]), _NUMBER_DTYPE), lengths
 
 
-@dataclasses.dataclass(frozen=True)
-class EncodingWork:
+class EncodingWork(msgspec.Struct, frozen=True, dict=True):
     """Numbers the symbols of a chunk; `limits`, if any, are on lengths in symbols, the end not counted."""
 
     encoder_by_language: dict[str, Encoder]
@@ -220,13 +215,12 @@ class _EncodedSide:
             self.count_by_symbol[symbol] = self.count_by_symbol.get(symbol, 0) + count
 
 
-@dataclasses.dataclass
-class EncodedSplit:
+class EncodedSplit(msgspec.Struct):
     """A split as numbers."""
 
     side_by_language: dict[str, _EncodedSide]
     num_pairs: int = 0
-    num_dropped_by_reason: Counter[str] = dataclasses.field(default_factory=Counter)
+    num_dropped_by_reason: Counter[str] = msgspec.field(default_factory=Counter)
 
     def fill(self, chunks: Iterator[EncodedChunk], pair: TextPair) -> None:
         """Take all chunks of the text of `pair`.

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from aiayn.data.text.lines import agreed_num_lines, count_lines
 from aiayn.errors import CorpusError
@@ -25,7 +27,7 @@ _CHUNKS_PER_PROCESS = 2  # one at work, one waiting
 Result = TypeVar("Result")
 
 
-class Chunk(NamedTuple):
+class Chunk(msgspec.Struct, frozen=True):
     """The same lines of every side, by where their bytes begin and end in its file; `first_line` counts from 1."""
 
     path_by_language: dict[str, Path]

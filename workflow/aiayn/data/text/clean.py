@@ -16,8 +16,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -89,7 +90,7 @@ def clean_corpus(
     )
 
 
-class CleanedChunk(NamedTuple):
+class CleanedChunk(msgspec.Struct, frozen=True):
     """A chunk's kept pairs, and a digest of each where duplicates are to go."""
 
     text_by_language: dict[str, bytes]
@@ -151,13 +152,10 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
         return None
     reason = clean.length_reason(num_words(source), num_words(target))
     if reason is None and clean.max_word_characters is not None:
-        is_long = any(_has_longer_word(line, clean.max_word_characters) for line in (source, target))
-        return "long_word" if is_long else None
+        most = clean.max_word_characters
+        long_lines = (line for line in (source, target) if len(line) > most)
+        return "long_word" if any(max(map(len, line.split(" "))) > most for line in long_lines) else None
     return reason
-
-
-def _has_longer_word(line: str, max_characters: int) -> bool:
-    return len(line) > max_characters and max(map(len, line.split(" "))) > max_characters
 
 
 def num_words(line: str) -> int:
@@ -200,9 +198,10 @@ def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
     num_buckets = -(-num_pairs // PAIRS_PER_BUCKET)
     for bucket in range(num_buckets):
         blocks = range(0, num_pairs, PAIRS_PER_BUCKET)
-        found = [first + np.flatnonzero(digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket)
-                 for first in blocks]  # fmt: skip
-        pairs = np.concatenate(found)
+        pairs = np.concatenate([
+            first + np.flatnonzero(digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket)
+            for first in blocks
+        ])  # fmt: skip
         pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
         is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
     return is_kept
